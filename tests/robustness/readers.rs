@@ -167,13 +167,14 @@ fn match_when_validated(case: &Case, level: SimdLevel) -> Class {
 }
 
 fn from_json(case: &Case, _: SimdLevel) -> Class {
-    let response = FilterResponse::from_json(case.json.as_slice()).map_err(|error| match error.kind() {
-        ResponseErrorKind::BadParameter => DecodeErrorKind::BadParameter,
-        kind => error
-            .decode_error()
-            .unwrap_or_else(|| panic!("{kind:?}"))
-            .kind(),
-    })?;
+    let response =
+        FilterResponse::from_json(case.json.as_slice()).map_err(|error| match error.kind() {
+            ResponseErrorKind::BadParameter => DecodeErrorKind::BadParameter,
+            kind => error
+                .decode_error()
+                .unwrap_or_else(|| panic!("{kind:?}"))
+                .kind(),
+        })?;
     let filter = response.into_filter();
     let filter = filter.map_err(|error| error.kind())?;
     case.check_items(&Nut25, &filter.matches(&ITEMS));

@@ -111,19 +111,16 @@ impl Mint {
     }
 
     /// Runs a subcommand against this mint in a directory of its own, with these lines as its items.
-    pub(crate) fn run(&self, subcommand: &str, items: &str, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, subcommand: &str, items: &str, args: &str) -> Ran {
         self.run_in(&Place::new(), subcommand, items, args)
     }
 
-    pub(crate) fn run_in(
-        &self,
-        place: &Place,
-        subcommand: &str,
-        items: &str,
-        args: &[&str],
-    ) -> Ran {
-        let first = [subcommand, "--mint", &self.url, "--keyset", KEYSET, "-"];
-        place.run_with(&[&first[..], args].concat(), items.as_bytes())
+    pub(crate) fn run_in(&self, place: &Place, subcommand: &str, items: &str, args: &str) -> Ran {
+        let line = format!(
+            "{subcommand} --mint {} --keyset {KEYSET} - {args}",
+            self.url
+        );
+        place.run_with(line, items.as_bytes())
     }
 }
 

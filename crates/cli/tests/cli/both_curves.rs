@@ -146,11 +146,9 @@ fn restored(server: &Server, keyset: &str, notes: &[Vec<u8>]) -> HashSet<String>
         ("200 OK", body.to_string())
     });
     let lines: String = notes.iter().map(|note| hex(note) + "\n").collect();
-    let restore = [
-        "restore", "--mint", &mint.url, "--keyset", keyset, "--quiet", "-",
-    ];
-    let restore = [&restore[..], &["--max-revealed", "10000"]].concat();
-    let text = Place::new().run_with(&restore, lines.as_bytes()).text();
+    let url = &mint.url;
+    let restore = format!("restore --mint {url} --keyset {keyset} --quiet --max-revealed 10000 -");
+    let text = Place::new().run_with(restore, lines.as_bytes()).text();
     let signed = text
         .lines()
         .filter_map(|line| line.strip_prefix("signed\t"));

@@ -33,16 +33,16 @@ fn small_vectors_are_built_byte_for_byte_and_match() {
         built += 1;
         let profile = str_of(case, "profile");
         let (p, m) = (case["p"].to_string(), case["m"].to_string());
-        let mut args = vec!["--profile", profile, "--p", &p, "--m", &m];
+        let mut args = format!("--profile {profile} --p {p} --m {m}");
         let wanted = if profile == "bip158" {
-            args.extend(["--key", key]);
+            args += &format!(" --key {key}");
             "serialized_hex"
         } else {
             "filter_hex"
         };
         let text: String = items.iter().map(|item| format!("{item}\n")).collect();
         let raw = place.run_with(
-            &[&["build", "-", "--allow-empty", "--format", "raw"], &*args].concat(),
+            format!("build - --allow-empty --format raw {args}"),
             text.as_bytes(),
         );
         let raw = raw.ok();
@@ -51,11 +51,10 @@ fn small_vectors_are_built_byte_for_byte_and_match() {
         place.write("filter", raw);
         place.write("items", text);
         let n = case["n"].to_string();
-        args.extend(["--raw", "--count"]);
         if profile != "bip158" {
-            args.extend(["--n", &n]);
+            args += &format!(" --n {n}");
         }
-        let checked = place.run(&[&["check", "filter", "items"], &*args].concat());
+        let checked = place.run(format!("check filter items --raw --count {args}"));
         let count = format!("maybe\t{}\nabsent\t0\n", items.len());
         assert_eq!(String::from_utf8_lossy(&checked.stdout), count, "{case}");
         assert_eq!(checked.code, Some(i32::from(items.is_empty())));
@@ -82,9 +81,7 @@ fn published_ten_items_give_the_published_filter() {
     };
     let place = Place::new();
     place.write("items", text("items_hex"));
-    let response = place
-        .run(&["build", "items", "--timestamp", "1767225600"])
-        .text();
+    let response = place.run("build items --timestamp 1767225600").text();
     let content = str_of(&vector, "filter_base64");
     let wanted = format!(
         "{{\"n\":10,\"p\":19,\"m\":784931,\"content\":\"{content}\",\"timestamp\":1767225600}}\n"
@@ -92,9 +89,9 @@ fn published_ten_items_give_the_published_filter() {
     assert_eq!(response, wanted);
     place.write("filter", response);
     place.write("others", text("non_members_hex"));
-    let checked = place.run(&["check", "filter", "items", "--count"]).text();
+    let checked = place.run("check filter items --count").text();
     assert_eq!(checked, "maybe\t10\nabsent\t0\n");
-    assert_eq!(place.run(&["check", "filter", "others"]).code, Some(1));
+    assert_eq!(place.run("check filter others").code, Some(1));
 }
 
 #[test]
@@ -103,10 +100,10 @@ fn lines_records_and_standard_input_give_the_same_bytes() {
     place.write("lines", lines(0..3000));
     let records: Vec<u8> = (0..3000).flat_map(item).collect();
     place.write("records", &records);
-    let wanted = place.run(&["build", "lines", "--format", "raw"]).ok();
+    let wanted = place.run("build lines --format raw").ok();
     assert!(!wanted.is_empty());
-    let raw = ["--format", "raw"];
-    let records_args = ["--record-bytes", "33"];
+    let raw = "--format raw";
+    let records_args = "--record-bytes 33";
     let stdin = lines(0..3000);
     // Upper case, Windows line ends, blank lines, surrounding spaces, no final line end, another order.
     let sloppy: String = (0..3000)
@@ -114,16 +111,10 @@ fn lines_records_and_standard_input_give_the_same_bytes() {
         .map(|i| format!("\r\n \t{}  \r\n", hex(&item(i)).to_uppercase()))
         .collect();
     for ran in [
-        place.run_with(&[&["build", "-"], &raw[..]].concat(), stdin.as_bytes()),
-        place.run_with(
-            &[&["build", "-"], &raw[..]].concat(),
-            sloppy.trim_end().as_bytes(),
-        ),
-        place.run(&[&["build", "records"], &raw[..], &records_args].concat()),
-        place.run_with(
-            &[&["build", "-"], &raw[..], &records_args].concat(),
-            &records,
-        ),
+        place.run_with(format!("build - {raw}"), stdin.as_bytes()),
+        place.run_with(format!("build - {raw}"), sloppy.trim_end().as_bytes()),
+        place.run(format!("build records {raw} {records_args}")),
+        place.run_with(format!("build - {raw} {records_args}"), &records),
     ] {
         assert_eq!(ran.ok(), wanted);
     }
@@ -148,14 +139,11 @@ fn invalid_line_is_named_by_file_and_number() {
         ),
     ] {
         place.write("spent.hex", text);
-        for args in [
-            &["build", "spent.hex"][..],
-            &["build", "spent.hex", "--profile", "nut23"],
-        ] {
+        for args in ["build spent.hex", "build spent.hex --profile nut23"] {
             let error = place.run(args).error();
             assert!(error.starts_with(&format!("error: {wanted}")), "{error}");
         }
-        let error = place.run_with(&["build", "-"], text.as_bytes()).error();
+        let error = place.run_with("build -", text.as_bytes()).error();
         assert!(
             error.contains(&wanted.replace("spent.hex", "standard input")),
             "{error}"
@@ -170,55 +158,49 @@ fn other_invalid_inputs_are_errors() {
     place.write("records", [7; 100]);
     let key = "00".repeat(16);
     for (args, wanted) in [
-        (&["build"][..], "<ITEMS>"),
-        (&["build", "missing"], "missing: No such file"),
-        (&["build", "."], "directory"),
+        ("build", "<ITEMS>"),
+        ("build missing", "missing: No such file"),
+        ("build .", "directory"),
         (
-            &["build", "records", "--record-bytes", "33"],
+            "build records --record-bytes 33",
             "records: 100 bytes are not a multiple",
         ),
+        ("build records --record-bytes 0", "--record-bytes"),
+        ("build items --p 33", "P is 33"),
+        ("build items --m 0", "M is 0"),
+        ("build items --p -1", "'--p <P>': is below zero"),
+        ("build items --m -1", "'--m <M>': is below zero"),
         (
-            &["build", "records", "--record-bytes", "0"],
-            "--record-bytes",
-        ),
-        (&["build", "items", "--p", "33"], "P is 33"),
-        (&["build", "items", "--m", "0"], "M is 0"),
-        (&["build", "items", "--p", "-1"], "'--p <P>': is below zero"),
-        (&["build", "items", "--m", "-1"], "'--m <M>': is below zero"),
-        (
-            &["build", "items", "--timestamp", "-1"],
+            "build items --timestamp -1",
             "'--timestamp <SECONDS>': is below zero",
         ),
         (
-            &["build", "items", "--timestamp", "18446744073709551616"],
+            "build items --timestamp 18446744073709551616",
             "'--timestamp <SECONDS>': is too large",
         ),
         (
-            &["build", "items", "--record-bytes", "-33"],
+            "build items --record-bytes -33",
             "'--record-bytes <LEN>': is below zero",
         ),
-        (&["build", "items", "--m", "many"], "is not a whole number"),
-        (&["build", "items", "--m", "4294967296"], "M is 4294967296"),
-        (&["build", "items", "--profile", "bip158"], "needs --key"),
+        ("build items --m many", "is not a whole number"),
+        ("build items --m 4294967296", "M is 4294967296"),
+        ("build items --profile bip158", "needs --key"),
         (
-            &["build", "items", "--key", &key],
+            &format!("build items --key {key}"),
             "require --profile bip158 or siphash",
         ),
         (
-            &["build", "items", "--profile", "bip158", "--key", "0011"],
+            "build items --profile bip158 --key 0011",
             "expected 32 hex digits, not 4",
         ),
+        ("build items --rate 2", "rate of 2 is not between"),
+        ("build items --json", "--output"),
+        ("build items --keyset 00", "--mint-database"),
         (
-            &["build", "items", "--rate", "2"],
-            "rate of 2 is not between",
-        ),
-        (&["build", "items", "--json"], "--output"),
-        (&["build", "items", "--keyset", "00"], "--mint-database"),
-        (
-            &["build", "items", "--output", "no/such/place"],
+            "build items --output no/such/place",
             "no/such/place: No such file",
         ),
-        (&["build", "items", "--output", "."], "."),
+        ("build items --output .", "."),
     ] {
         let error = place.run(args).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
@@ -231,15 +213,8 @@ fn output_file_is_complete_and_replaces_the_old_one() {
     let place = Place::new();
     place.write("items", lines(0..100));
     place.write("spent.json", "x".repeat(100_000));
-    let args = [
-        "build",
-        "items",
-        "--output",
-        "spent.json",
-        "--timestamp",
-        "5",
-    ];
-    let ran = place.run(&args);
+    let args = "build items --output spent.json --timestamp 5";
+    let ran = place.run(args);
     assert!(
         ran.stderr.contains("100 items; P 19, M 784931: "),
         "{}",
@@ -252,7 +227,7 @@ fn output_file_is_complete_and_replaces_the_old_one() {
         (&100.into(), &5.into())
     );
     assert_eq!(place.names(), ["items", "spent.json"]);
-    assert_eq!(place.run(&[&args[..], &["--quiet"]].concat()).stderr, "");
+    assert_eq!(place.run(format!("{args} --quiet")).stderr, "");
 }
 
 #[cfg(unix)]
@@ -262,7 +237,7 @@ fn output_through_a_link_replaces_its_target() {
     place.write("items", lines(0..100));
     place.write("target", "old");
     std::os::unix::fs::symlink("target", place.path("link")).expect("a link");
-    place.run(&["build", "items", "-o", "link"]).ok();
+    place.run("build items -o link").ok();
     assert!(place.path("link").is_symlink());
     assert!(place.read("target").starts_with(b"{\"n\":100,"));
 }
@@ -278,13 +253,13 @@ fn output_through_a_dangling_link_creates_its_target() {
     };
     link("there/hop", "link");
     link("target", "there/hop");
-    place.run(&["build", "items", "-o", "link"]).ok();
+    place.run("build items -o link").ok();
     assert!(place.path("link").is_symlink() && place.path("there/hop").is_symlink());
     assert!(place.read("there/target").starts_with(b"{\"n\":100,"));
 
     link("round", "about");
     link("about", "round");
-    let error = place.run(&["build", "items", "-o", "round"]).error();
+    let error = place.run("build items -o round").error();
     assert!(error.starts_with("error: round: "), "{error}");
     assert_eq!(place.names(), ["about", "items", "link", "round", "there"]);
 }
@@ -306,7 +281,7 @@ fn output_file_keeps_the_mode_of_the_old_one() {
     for wanted in [0o600, 0o640, 0o444, 0o666] {
         let permissions = Permissions::from_mode(wanted);
         std::fs::set_permissions(place.path("out"), permissions).expect("another mode");
-        place.run(&["build", "items", "-o", "out"]).ok();
+        place.run("build items -o out").ok();
         assert_eq!(
             mode("out"),
             wanted,
@@ -316,7 +291,7 @@ fn output_file_keeps_the_mode_of_the_old_one() {
         assert!(place.read("out").starts_with(b"{\"n\":100,"));
     }
     // A new file gets its mode from the umask, like any other.
-    place.run(&["build", "items", "-o", "new"]).ok();
+    place.run("build items -o new").ok();
     assert_eq!(mode("new"), mode("plain"));
     assert_eq!(place.names(), ["items", "new", "out", "plain"]);
 }
@@ -338,7 +313,7 @@ fn output_to_a_pipe_is_written_to_the_pipe() {
         .write(true)
         .open(place.path("pipe"));
     let mut pipe = both.expect("a pipe");
-    place.run(&["build", "items", "-o", "pipe"]).ok();
+    place.run("build items -o pipe").ok();
     let metadata = std::fs::metadata(place.path("pipe")).expect("the pipe");
     assert!(metadata.file_type().is_fifo());
     let mut start = [0; 9];
@@ -351,23 +326,23 @@ fn output_to_a_pipe_is_written_to_the_pipe() {
 fn output_to_names_of_standard_output_goes_there() {
     let place = Place::new();
     place.write("items", lines(0..100));
-    let args = ["build", "items", "--timestamp", "5"];
-    let wanted = place.run(&args).ok();
+    let args = "build items --timestamp 5";
+    let wanted = place.run(args).ok();
     for name in ["-", "/dev/stdout", "/dev/fd/1"] {
-        for more in [&[][..], &["--memory", "256K"]] {
-            let to = [&args[..], &["-o", name], more].concat();
+        for more in ["", "--memory 256K"] {
+            let to = format!("{args} -o {name} {more}");
             assert!(place.run(&to).ok() == wanted, "{to:?}: other bytes");
         }
         // Append to existing contents, as `>>` does.
         let mut log = std::fs::File::create(place.path("log")).expect("a file");
         std::io::Write::write_all(&mut log, b"before\n").expect("a line");
-        let mut command = place.command(&[&args[..], &["-q", "-o", name]].concat());
+        let mut command = place.command(format!("{args} -q -o {name}"));
         assert!(command.stdout(log).status().expect("a run").success());
         assert!(place.read("log") == [b"before\n", &wanted[..]].concat());
     }
-    place.run(&[&args[..], &["-o", "/dev/null"]].concat()).ok();
+    place.run(format!("{args} -o /dev/null")).ok();
     assert_eq!(place.names(), ["items", "log"]);
-    let both = place.run(&[&args[..], &["-o", "-", "--json"]].concat());
+    let both = place.run(format!("{args} -o - --json"));
     assert!(both.error().contains("--json"));
 }
 
@@ -383,10 +358,10 @@ fn killed_build_leaves_no_file() {
     place.write("items", lines(0..200_000));
     std::fs::create_dir(place.path("out")).expect("a directory");
     std::fs::create_dir(place.path("scratch")).expect("a directory");
-    let args = ["build", "items", "--format", "raw", "-o", "out/filter"];
-    let limited = ["--memory", "256K", "--scratch", "scratch"];
-    for (more, blocks) in [(&[][..], 200), (&limited, 600)] {
-        let command = place.command(&[&args[..], more].concat());
+    let args = "build items --format raw -o out/filter";
+    let limited = "--memory 256K --scratch scratch";
+    for (more, blocks) in [("", 200), (limited, 600)] {
+        let command = place.command(format!("{args} {more}"));
         // In blocks of 512 bytes.
         let script = format!("ulimit -c 0; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         let status = std::process::Command::new("/bin/sh")
@@ -408,28 +383,28 @@ fn killed_build_leaves_no_file() {
 fn duplicates_are_counted_and_bip158_drops_them() {
     let place = Place::new();
     place.write("items", lines(0..10) + &lines(0..3));
-    let summary = |args: &[&str]| {
-        let ran = place.run(&[&["build", "items", "-o", "out", "--json"], args].concat());
+    let summary = |args: &str| {
+        let ran = place.run(format!("build items -o out --json {args}"));
         let summary = ran.json();
         (
             summary["n"].as_u64().expect("n"),
             summary["repeated"].as_u64().expect("repeated"),
         )
     };
-    assert_eq!(summary(&[]), (13, 3));
+    assert_eq!(summary(""), (13, 3));
     assert_eq!(
-        summary(&["--profile", "bip158", "--key", &"07".repeat(16)]),
+        summary(&format!("--profile bip158 --key {}", "07".repeat(16))),
         (10, 3)
     );
     place.write("equal", lines(5..6).repeat(50));
     let key = "07".repeat(16);
-    let args = ["build", "equal", "-o", "out", "--profile", "bip158"];
-    let said = place.run(&[&args[..], &["--key", &key]].concat()).stderr;
+    let args = "build equal -o out --profile bip158";
+    let said = place.run(format!("{args} --key {key}")).stderr;
     assert!(
         said.starts_with("1 items, 49 duplicates dropped; P 19"),
         "{said}"
     );
-    let said = place.run(&["build", "equal", "-o", "out"]).stderr;
+    let said = place.run("build equal -o out").stderr;
     assert!(
         said.starts_with("50 items, 49 of them duplicates; "),
         "{said}"
@@ -446,7 +421,7 @@ fn default_timestamp_is_now() {
             .as_secs()
     };
     let before = clock();
-    let response = place.run_with(&["build", "-"], b"00").json();
+    let response = place.run_with("build -", b"00").json();
     let timestamp = response["timestamp"].as_u64().expect("a time");
     assert!((before..=clock()).contains(&timestamp));
 }
@@ -457,18 +432,18 @@ fn empty_input_is_rejected_and_the_old_file_stays() {
     place.write("pub.json", "old");
     let key = "07".repeat(16);
     for more in [
-        &[][..],
-        &["--memory", "256K"],
-        &["--profile", "bip158", "--key", &key],
-        &["--record-bytes", "33"],
+        "",
+        "--memory 256K",
+        &format!("--profile bip158 --key {key}"),
+        "--record-bytes 33",
     ] {
-        let args = ["build", "-", "-o", "pub.json"];
-        let error = place.run(&[&args[..], more].concat()).error();
+        let args = "build - -o pub.json";
+        let error = place.run(format!("{args} {more}")).error();
         assert!(error.contains("no items"), "{more:?}: {error}");
         assert!(error.contains("--allow-empty"), "{more:?}: {error}");
         assert_eq!(place.read("pub.json"), b"old", "{more:?}");
     }
-    let blank = place.run_with(&["build", "-"], b"\n\r\n");
+    let blank = place.run_with("build -", b"\n\r\n");
     assert!(blank.error().contains("no items"));
     assert_eq!(place.names(), ["pub.json"]);
 }
@@ -476,9 +451,9 @@ fn empty_input_is_rejected_and_the_old_file_stays() {
 #[test]
 fn allow_empty_builds_an_empty_filter() {
     let place = Place::new();
-    let args = ["build", "-", "--timestamp", "7", "--allow-empty"];
-    for more in [&[][..], &["--memory", "256K"]] {
-        let ran = place.run_with(&[&args[..], more].concat(), b"\n\r\n");
+    let args = "build - --timestamp 7 --allow-empty";
+    for more in ["", "--memory 256K"] {
+        let ran = place.run_with(format!("{args} {more}"), b"\n\r\n");
         let empty = r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":7}"#;
         assert_eq!(ran.text(), format!("{empty}\n"));
     }
@@ -488,19 +463,19 @@ fn allow_empty_builds_an_empty_filter() {
 fn best_p_is_derived_from_m_or_rate() {
     let place = Place::new();
     place.write("items", lines(0..1000));
-    let summary = |args: &[&str]| {
-        let build = ["build", "items", "-o", "out", "--json"];
-        let ran = place.run(&[&build[..], args].concat());
+    let summary = |args: &str| {
+        let build = "build items -o out --json";
+        let ran = place.run(format!("{build} {args}"));
         let warning = ran.stderr.clone();
         let json = ran.json();
         (json["p"].clone(), json["m"].clone(), warning)
     };
     for (args, p, m) in [
-        (&["--m", "1000"][..], 9, 1000),
-        (&["--rate", "1e-3"], 9, 1000),
-        (&["--rate", "1/784931"], 19, 784_931),
-        (&["--m", "1M"], 19, 1_000_000),
-        (&[], 19, 784_931),
+        ("--m 1000", 9, 1000),
+        ("--rate 1e-3", 9, 1000),
+        ("--rate 1/784931", 19, 784_931),
+        ("--m 1M", 19, 1_000_000),
+        ("", 19, 784_931),
     ] {
         assert_eq!(
             summary(args),
@@ -509,14 +484,14 @@ fn best_p_is_derived_from_m_or_rate() {
         );
     }
     // 20.001 bits instead of 11.5.
-    let (p, _, warning) = summary(&["--m", "1000", "--p", "19"]);
+    let (p, _, warning) = summary("--m 1000 --p 19");
     assert_eq!(p, 19);
     assert!(
         warning.starts_with("warning: P = 19 makes the filter 74 % larger than P = 9"),
         "{warning}"
     );
-    assert_eq!(summary(&["--m", "1000", "--p", "19", "--quiet"]).2, "");
-    let both = place.run(&["build", "items", "--m", "10", "--rate", "0.1"]);
+    assert_eq!(summary("--m 1000 --p 19 --quiet").2, "");
+    let both = place.run("build items --m 10 --rate 0.1");
     assert!(both.error().contains("cannot be used with"));
 }
 
@@ -524,12 +499,10 @@ fn best_p_is_derived_from_m_or_rate() {
 fn raw_filter_is_checked_with_its_p() {
     let place = Place::new();
     place.write("items", lines(0..1000));
-    let built = [
-        "build", "items", "--m", "1000", "--format", "raw", "-o", "f",
-    ];
-    place.run(&built).ok();
-    let check = ["check", "f", "items", "--raw", "--n", "1e3", "--m", "1000"];
-    let counts = place.run(&[&check[..], &["--count"]].concat()).text();
+    let built = "build items --m 1000 --format raw -o f";
+    place.run(built).ok();
+    let check = "check f items --raw --n 1e3 --m 1000";
+    let counts = place.run(format!("{check} --count")).text();
     assert_eq!(counts, "maybe\t1000\nabsent\t0\n");
 }
 
@@ -546,18 +519,10 @@ fn mint_database_gives_the_filter_of_its_notes() {
             .map(|i| hex(&sample.note(kind, i)) + "\n")
             .collect();
         let wanted = place
-            .run_with(&["build", "-", "--format", "raw"], notes.as_bytes())
+            .run_with("build - --format raw", notes.as_bytes())
             .ok();
-        let from = [
-            "build",
-            "--mint-database",
-            "mint.sqlite",
-            "--keyset",
-            keyset,
-            "--kind",
-            name,
-        ];
-        let built = place.run(&[&from[..], &["--format", "raw"]].concat()).ok();
+        let from = format!("build --mint-database mint.sqlite --keyset {keyset} --kind {name}");
+        let built = place.run(format!("{from} --format raw")).ok();
         assert!(!wanted.is_empty());
         assert_eq!(hex(&built), hex(&wanted), "{name}");
     }
@@ -571,16 +536,8 @@ fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
         .write(&place.path("mint.sqlite"), &mut |_| {})
         .expect("a sample");
     let build = |database: &str, keyset: &str| {
-        let from = [
-            "build",
-            "--mint-database",
-            database,
-            "--keyset",
-            keyset,
-            "--kind",
-            "spent",
-        ];
-        place.run(&from).error()
+        let from = format!("build --mint-database {database} --keyset {keyset} --kind spent");
+        place.run(from).error()
     };
     let error = build("mint.sqlite", "00ffffffffffffff");
     assert!(error.contains("no keyset 00ffffffffffffff"), "{error}");
@@ -589,7 +546,7 @@ fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
     let error = build("mint.sqlite", "-2yN-iRYfk_T");
     assert!(error.contains("no keyset -2yN-iRYfk_T"), "{error}");
     assert!(build("missing.sqlite", "00ffffffffffffff").contains("database not found below ."));
-    let incomplete = place.run(&["build", "--mint-database", "mint.sqlite", "--kind", "spent"]);
+    let incomplete = place.run("build --mint-database mint.sqlite --kind spent");
     assert!(incomplete.error().contains("--keyset"));
 }
 
@@ -598,13 +555,9 @@ fn usage_names_only_the_two_forms_of_build() {
     let place = Place::new();
     let both = "Usage: nutfilter build [OPTIONS] <ITEMS>\n       \
                 nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>\n";
-    let help = place.run(&["build", "--help"]).text();
+    let help = place.run("build --help").text();
     assert!(help.contains(both), "{help}");
-    for args in [
-        &["build"][..],
-        &["build", "--kind", "spent"],
-        &["build", "items", "--keyset", "00"],
-    ] {
+    for args in ["build", "build --kind spent", "build items --keyset 00"] {
         let error = place.run(args).error();
         assert!(error.contains(both), "{args:?}: {error}");
     }
@@ -612,7 +565,7 @@ fn usage_names_only_the_two_forms_of_build() {
 
 #[test]
 fn help_explains_the_timestamp_of_a_dump() {
-    let help = Place::new().run(&["build", "--help"]).text();
+    let help = Place::new().run("build --help").text();
     let words: Vec<&str> = help.split_whitespace().collect();
     let help = words.join(" ");
     assert!(

@@ -11,9 +11,9 @@ const EMAILS: [&str; 3] = [
     "Zoë <z@example.org>",
 ];
 
-fn raw(place: &Place, args: &[&str], input: &[u8]) -> Vec<u8> {
-    let build = ["build", "-", "--format", "raw"];
-    place.run_with(&[&build[..], args].concat(), input).ok()
+fn raw(place: &Place, args: &str, input: &[u8]) -> Vec<u8> {
+    let build = "build - --format raw";
+    place.run_with(format!("{build} {args}"), input).ok()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn input_formats_of_the_same_items_give_the_same_filter() {
     };
     let wanted = raw(
         &place,
-        &[],
+        "",
         join(&|email| hex(email.as_bytes()), "\n").as_bytes(),
     );
     let plain = |email: &str| email.to_owned();
@@ -38,43 +38,30 @@ fn input_formats_of_the_same_items_give_the_same_filter() {
         "\n",
     );
     for (args, input) in [
-        (&["--input", "text"][..], join(&plain, "\n")),
-        (&["--input", "text"], join(&plain, "\r\n\n")),
+        ("--input text", join(&plain, "\n")),
+        ("--input text", join(&plain, "\r\n\n")),
         (
-            &["--input", "text"],
+            "--input text",
             "\u{feff}".to_owned() + join(&plain, "\n").trim_end(),
         ),
-        (&["--input", "text", "--null"], join(&plain, "\0")),
-        (&["--input", "base64"], join(&base64, "\n")),
-        (&["--input", "base64", "--null"], join(&base64, "\0")),
-        (&["--input", "csv", "--field", "email"], csv),
+        ("--input text --null", join(&plain, "\0")),
+        ("--input base64", join(&base64, "\n")),
+        ("--input base64 --null", join(&base64, "\0")),
+        ("--input csv --field email", csv),
+        ("--input csv", "email\n".to_owned() + &join(&plain, "\n")),
         (
-            &["--input", "csv"],
-            "email\n".to_owned() + &join(&plain, "\n"),
-        ),
-        (
-            &["--input", "csv", "--field", "email", "--delimiter", "\\t"],
+            "--input csv --field email --delimiter \\t",
             "id\temail\n".to_owned() + &join(&|email| format!("7\t{email}"), "\n"),
         ),
-        (&["--input", "jsonl", "--field", "email"], objects),
-        (&["--input", "jsonl"], strings),
-        (
-            &[
-                "--input",
-                "jsonl",
-                "--field",
-                "y",
-                "--field-encoding",
-                "hex",
-            ],
-            hex_field,
-        ),
+        ("--input jsonl --field email", objects),
+        ("--input jsonl", strings),
+        ("--input jsonl --field y --field-encoding hex", hex_field),
     ] {
         assert!(
             raw(&place, args, input.as_bytes()) == wanted,
             "{args:?}: other bytes of {input}"
         );
-        let limited = [args, &["--memory", "256K"]].concat();
+        let limited = format!("{args} --memory 256K");
         assert!(
             raw(&place, &limited, input.as_bytes()) == wanted,
             "{limited:?}"
@@ -86,28 +73,28 @@ fn input_formats_of_the_same_items_give_the_same_filter() {
 fn check_prints_items_as_given() {
     let place = Place::new();
     place.write("items", EMAILS.join("\n"));
-    let build = ["build", "items", "--input", "text", "-o", "f.gcs"];
-    place.run(&build).ok();
-    let check = |args: &[&str], input: &str| {
-        let check = ["check", "f.gcs", "-", "--quiet"];
-        let ran = place.run_with(&[&check[..], args].concat(), input.as_bytes());
+    let build = "build items --input text -o f.gcs";
+    place.run(build).ok();
+    let check = |args: &str, input: &str| {
+        let check = "check f.gcs - --quiet";
+        let ran = place.run_with(format!("{check} {args}"), input.as_bytes());
         ran.text()
     };
     let (alice, bob) = (EMAILS[0], EMAILS[1]);
     let asked = format!("{alice}\nmallory@example.org\n");
     let told = format!("maybe\t{alice}\nabsent\tmallory@example.org\n");
-    assert_eq!(check(&["--input", "text"], &asked), told);
+    assert_eq!(check("--input text", &asked), told);
     let asked = format!("{alice}\0two\nlines\0");
     let told = format!("maybe\t{alice}\0absent\ttwo\nlines\0");
-    assert_eq!(check(&["--input", "text", "--null"], &asked), told);
+    assert_eq!(check("--input text --null", &asked), told);
     let asked = format!("email,x\n{alice},1\n\"two\nlines\",2\n");
     let told = format!("maybe\t{alice}\nabsent\t\"two\\nlines\"\n");
-    assert_eq!(check(&["--input", "csv", "--field", "email"], &asked), told);
+    assert_eq!(check("--input csv --field email", &asked), told);
     let text = STANDARD.encode(bob);
     let told = format!("maybe\t{text}\n");
-    assert_eq!(check(&["--input", "base64"], &text), told);
+    assert_eq!(check("--input base64", &text), told);
     let asked = format!("{alice}\nmallory\n");
-    let told = check(&["--input", "text", "--jsonl"], &asked);
+    let told = check("--input text --jsonl", &asked);
     let told: Vec<serde_json::Value> = told
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -125,85 +112,62 @@ fn wrong_input_format_is_an_error_with_a_hint() {
     for (input, args, wanted) in [
         (
             "user@example.org\n",
-            &[][..],
+            "",
             "line 1: 'u' in column 1 is not a hex digit; the input looks like text; use --input text",
         ),
-        ("a@b.c,7\n", &[], "use --input csv"),
-        ("{\"email\":\"a@b.c\"}\n", &[], "use --input jsonl"),
-        ("AqmsVJvPYGnTLjW1i8EnYA==\n", &[], "use --input base64"),
-        ("one\0two\0", &[], "use --null"),
-        ("\x01\x02\x03", &[], "--record-bytes"),
-        (
-            "user@example.org\n",
-            &["--input", "base64"],
-            "use --input text",
-        ),
+        ("a@b.c,7\n", "", "use --input csv"),
+        ("{\"email\":\"a@b.c\"}\n", "", "use --input jsonl"),
+        ("AqmsVJvPYGnTLjW1i8EnYA==\n", "", "use --input base64"),
+        ("one\0two\0", "", "use --null"),
+        ("\x01\x02\x03", "", "--record-bytes"),
+        ("user@example.org\n", "--input base64", "use --input text"),
         (
             "id,email\n1,a\n",
-            &["--input", "csv"],
+            "--input csv",
             "needs --field NAME; the header has id, email",
         ),
         (
             "id,email\n1,a\n",
-            &["--input", "csv", "--field", "x"],
+            "--input csv --field x",
             "no column 'x'; the header has id, email",
         ),
         (
             "id,email\n1\n",
-            &["--input", "csv", "--field", "id"],
+            "--input csv --field id",
             "found record with 1 fields",
         ),
         (
             "{\"a\":1}\n",
-            &["--input", "jsonl"],
+            "--input jsonl",
             "line 1: an object needs --field NAME; it has a",
         ),
         (
             "{\"a\":1}\n{\"b\":1}",
-            &["--input", "jsonl", "--field", "a"],
+            "--input jsonl --field a",
             "line 2: no member 'a'; it has b",
         ),
-        (
-            "{\"a\":1.5}\n",
-            &["--input", "jsonl", "--field", "a"],
-            "not a fraction",
-        ),
-        ("{\"a\":", &["--input", "jsonl"], "line 1: not JSON"),
-        (
-            "00\n",
-            &["--field", "a"],
-            "--field requires --input csv or jsonl",
-        ),
-        ("00\n", &["--null", "--input", "csv"], "--null requires"),
-        ("bad\nbadly\n", &[], "use --input text"),
-        ("added\nadd\n", &[], "use --input text"),
-        (
-            "[{\"a\":1},\n{\"a\":2}]\n",
-            &["--input", "jsonl"],
-            "jq -c '.[]'",
-        ),
-        ("[\"a\"]\n", &["--input", "jsonl"], "jq -c '.[]'"),
+        ("{\"a\":1.5}\n", "--input jsonl --field a", "not a fraction"),
+        ("{\"a\":", "--input jsonl", "line 1: not JSON"),
+        ("00\n", "--field a", "--field requires --input csv or jsonl"),
+        ("00\n", "--null --input csv", "--null requires"),
+        ("bad\nbadly\n", "", "use --input text"),
+        ("added\nadd\n", "", "use --input text"),
+        ("[{\"a\":1},\n{\"a\":2}]\n", "--input jsonl", "jq -c '.[]'"),
+        ("[\"a\"]\n", "--input jsonl", "jq -c '.[]'"),
         (
             "id;email\n1;a\n",
-            &["--input", "csv", "--field", "email"],
+            "--input csv --field email",
             "use --delimiter ';'",
         ),
-        (
-            "id\temail\n1\ta\n",
-            &["--input", "csv"],
-            "--delimiter '\\t'",
-        ),
+        ("id\temail\n1\ta\n", "--input csv", "--delimiter '\\t'"),
     ] {
-        let ran = place.run_with(
-            &[&["build", "-", "-o", "out"], args].concat(),
-            input.as_bytes(),
-        );
+        let ran = place.run_with(format!("build - -o out {args}"), input.as_bytes());
         let error = ran.error();
         assert!(error.contains(wanted), "{input:?} {args:?}: {error}");
         assert!(error.starts_with("error: "), "{error}");
     }
     // A typing error among valid lines does not change the format.
-    let error = place.run_with(&["build", "-"], b"00ff\n00fg\n").error();
+    let error = place.run_with("build -", b"00ff\n00fg\n").error();
     assert!(!error.contains("looks like"), "{error}");
     assert_eq!(place.names(), Vec::<String>::new());
 }
@@ -235,21 +199,16 @@ fn input_that_is_not_text_is_never_hashed_as_lines() {
     ] {
         place.write(name, bytes);
         for format in ["text", "csv"] {
-            let args = ["build", name, "--input", format, "-o", "out"];
-            let error = place.run(&args).error();
+            let args = format!("build {name} --input {format} -o out");
+            let error = place.run(args).error();
             assert!(error.contains(wanted), "{name} {format}: {error}");
         }
     }
     assert!(!place.names().contains(&"out".to_owned()));
     place.write("f.json.gz", b"\x1f\x8b\x08\0...");
-    assert!(
-        place
-            .run(&["inspect", "f.json.gz"])
-            .error()
-            .contains("`zcat`")
-    );
+    assert!(place.run("inspect f.json.gz").error().contains("`zcat`"));
     place.write("words", "one\ntwo\n");
-    let error = place.run(&["inspect", "words"]).error();
+    let error = place.run("inspect words").error();
     assert!(
         error.contains("expected a response in JSON, a .gcs file"),
         "{error}"
@@ -260,13 +219,11 @@ fn input_that_is_not_text_is_never_hashed_as_lines() {
 fn swapped_filter_and_items_are_reported() {
     let place = Place::new();
     place.write("items", lines(0..10));
-    place.run(&["build", "items", "-o", "f.json"]).ok();
-    place.run(&["build", "items", "-o", "f.gcs"]).ok();
+    place.run("build items -o f.json").ok();
+    place.run("build items -o f.gcs").ok();
     for filter in ["f.json", "f.gcs"] {
-        for more in [&[][..], &["--input", "text"]] {
-            let error = place
-                .run(&[&["check", "items", filter], more].concat())
-                .error();
+        for more in ["", "--input text"] {
+            let error = place.run(format!("check items {filter} {more}")).error();
             assert!(
                 error.contains(&format!("{filter} is a filter: swap the two")),
                 "{error}"
@@ -274,7 +231,7 @@ fn swapped_filter_and_items_are_reported() {
         }
     }
     let stdin = place.read("f.json");
-    let error = place.run_with(&["check", "items", "-"], &stdin).error();
+    let error = place.run_with("check items -", &stdin).error();
     assert!(error.contains("looks like a filter"), "{error}");
 }
 
@@ -287,16 +244,12 @@ fn siphash_profile_requires_its_key() {
     place.write("key.hex", hex(&key) + "\n");
     place.write("other", [8; 16]);
     place.write("short", [8; 15]);
-    let text = ["--input", "text"];
-    let keyed = ["--profile", "siphash", "--key-file"];
+    let text = "--input text";
     let build = |key: &str, output: &str| {
-        let args = [
-            &["build", "items", "-o", output, "--timestamp", "5"],
-            &text[..],
-            &keyed,
-            &[key],
-        ];
-        place.run(&args.concat())
+        let keyed = format!("--profile siphash --key-file {key}");
+        place.run(format!(
+            "build items -o {output} --timestamp 5 {text} {keyed}"
+        ))
     };
     for output in ["f.gcs", "f.json"] {
         build("key", output).ok();
@@ -314,51 +267,32 @@ fn siphash_profile_requires_its_key() {
             .error()
             .contains("missing: No such file")
     );
-    let none = place.run(&["build", "items", "--input", "text", "--profile", "siphash"]);
+    let none = place.run("build items --input text --profile siphash");
     assert!(none.error().contains("--key-file"));
 
-    let counts = |args: &[&str]| place.run(&[&["check"], args, &text, &["--count"]].concat());
+    let counts = |args: &str| place.run(format!("check {args} {text} --count"));
     let all = "maybe\t3\nabsent\t0\n";
     assert_eq!(
-        counts(&[
-            "f.json",
-            "items",
-            "--profile",
-            "siphash",
-            "--key-file",
-            "key"
-        ])
-        .text(),
+        counts("f.json items --profile siphash --key-file key").text(),
         all
     );
     // The header names the hash, and tells whether the key is right.
-    assert_eq!(
-        counts(&["f.gcs", "items", "--key-file", "key.hex"]).text(),
-        all
-    );
-    let error = counts(&["f.gcs", "items", "--key-file", "other"]).error();
+    assert_eq!(counts("f.gcs items --key-file key.hex").text(), all);
+    let error = counts("f.gcs items --key-file other").error();
     assert!(error.contains("built with a different key"), "{error}");
-    assert!(
-        counts(&["f.gcs", "items"])
-            .error()
-            .contains("needs --key-file")
-    );
-    let error = counts(&["f.gcs", "items", "--profile", "nut25"]).error();
+    assert!(counts("f.gcs items").error().contains("needs --key-file"));
+    let error = counts("f.gcs items --profile nut25").error();
     assert!(
         error.contains("built with --profile siphash, not nut25"),
         "{error}"
     );
 
-    let shown = place.run(&["inspect", "f.gcs"]).text();
+    let shown = place.run("inspect f.gcs").text();
     assert!(shown.contains("profile        siphash\n"), "{shown}");
-    let member = [
-        "inspect", "f.gcs", "--json", "--input", "text", "--member", EMAILS[0],
-    ];
-    let json = place
-        .run(&[&member[..], &["--key-file", "key"]].concat())
-        .json();
+    let member = format!("inspect f.gcs --json --input text --member {}", EMAILS[0]);
+    let json = place.run(format!("{member} --key-file key")).json();
     assert_eq!(json["matched"]["siphash"], 1, "{json}");
-    assert!(place.run(&member).error().contains("--key-file"));
+    assert!(place.run(member).error().contains("--key-file"));
 }
 
 #[test]
@@ -367,24 +301,11 @@ fn gcs_file_holds_all_that_a_reader_needs() {
     place.write("items", lines(0..1000));
     let key = "000102030405060708090a0b0c0d0e0f";
     for (profile, id) in [("nut25", 1), ("nut23", 2), ("bip158", 3)] {
-        let keyed: &[&str] = if id == 3 { &["--key", key] } else { &[] };
-        let args = [
-            "build",
-            "items",
-            "--m",
-            "1000",
-            "--timestamp",
-            "1767225600",
-            "--profile",
-            profile,
-        ];
-        place
-            .run(&[&args[..], keyed, &["-o", "f.gcs"]].concat())
-            .ok();
+        let keyed: &str = if id == 3 { &format!("--key {key}") } else { "" };
+        let args = format!("build items --m 1000 --timestamp 1767225600 --profile {profile}");
+        place.run(format!("{args} {keyed} -o f.gcs")).ok();
         let file = place.read("f.gcs");
-        let plain = place
-            .run(&[&args[..], keyed, &["--format", "raw"]].concat())
-            .ok();
+        let plain = place.run(format!("{args} {keyed} --format raw")).ok();
         assert_eq!(
             &file[..12],
             [&b"\x89GCS\r\n\x1a\n"[..], &[1, 1, id, 9]].concat()
@@ -396,42 +317,40 @@ fn gcs_file_holds_all_that_a_reader_needs() {
         let coded = if id == 3 { &plain[3..] } else { &plain[..] };
         assert_eq!(file[36..file.len() - 4], *coded);
 
-        let counts = place.run(&[&["check", "f.gcs", "items", "--count"], keyed].concat());
+        let counts = place.run(format!("check f.gcs items --count {keyed}"));
         assert!(
             counts.stderr.contains("as of 1767225600"),
             "{}",
             counts.stderr
         );
         assert_eq!(counts.text(), "maybe\t1000\nabsent\t0\n");
-        let shown = place.run(&["inspect", "f.gcs", "--json"]).json();
+        let shown = place.run("inspect f.gcs --json").json();
         assert_eq!(
             (&shown["profile"], &shown["p"]),
             (&profile.into(), &9.into())
         );
 
         if id != 3 {
-            let limited = [&args[..], &["--memory", "256K", "-o", "g.gcs"]].concat();
-            place.run(&limited).ok();
+            let limited = format!("{args} --memory 256K -o g.gcs");
+            place.run(limited).ok();
             assert!(place.read("g.gcs") == file, "other bytes within a limit");
         }
     }
     // The file name decides, unless the format is given.
-    let first = |args: &[&str], name: &str| {
-        place
-            .run(&[&["build", "items", "-o", name], args].concat())
-            .ok();
+    let first = |args: &str, name: &str| {
+        place.run(format!("build items -o {name} {args}")).ok();
         place.read(name)[0]
     };
-    assert_eq!(first(&[], "f.json"), b'{');
-    assert_eq!(first(&["--format", "json"], "f.gcs"), b'{');
-    assert_eq!(first(&["--format", "gcs"], "f.bin"), 0x89);
+    assert_eq!(first("", "f.json"), b'{');
+    assert_eq!(first("--format json", "f.gcs"), b'{');
+    assert_eq!(first("--format gcs", "f.bin"), 0x89);
 }
 
 #[test]
 fn malformed_gcs_header_is_one_clear_error() {
     let place = Place::new();
     place.write("items", lines(0..100));
-    place.run(&["build", "items", "-o", "f.gcs"]).ok();
+    place.run("build items -o f.gcs").ok();
     let good = place.read("f.gcs");
     let with = |at: usize, byte: u8| {
         let mut bad = good.clone();
@@ -466,16 +385,14 @@ fn malformed_gcs_header_is_one_clear_error() {
         (with(23, 1), "72057594037928036 items"),
     ] {
         place.write("bad.gcs", bad);
-        for args in [&["check", "bad.gcs", "items"][..], &["inspect", "bad.gcs"]] {
+        for args in ["check bad.gcs items", "inspect bad.gcs"] {
             let error = place.run(args).error();
             assert!(error.starts_with("error: bad.gcs: "), "{error}");
             assert!(error.contains(wanted), "{wanted}: {error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
     }
-    let error = place
-        .run(&["check", "f.gcs", "items", "--raw", "--n", "100"])
-        .error();
+    let error = place.run("check f.gcs items --raw --n 100").error();
     assert!(error.contains("leave out --raw"), "{error}");
 }
 
@@ -491,9 +408,9 @@ fn crc32(bytes: &[u8]) -> u32 {
 fn records_and_line_formats_are_exclusive() {
     let place = Place::new();
     place.write("records", item(1));
-    for more in [&["--input", "text"][..], &["--null"]] {
-        let args = ["build", "records", "--record-bytes", "33"];
-        let error = place.run(&[&args[..], more].concat()).error();
+    for more in ["--input text", "--null"] {
+        let args = "build records --record-bytes 33";
+        let error = place.run(format!("{args} {more}")).error();
         assert!(error.contains("cannot be used with"), "{error}");
     }
 }

@@ -1,6 +1,5 @@
 //! `build --memory`: the same bytes with less memory, and no leftover files.
 
-use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 use serde_json::Value;
 
@@ -17,16 +16,13 @@ fn memory_limit_changes_no_byte_of_any_format() {
     place.write("lines", &text);
     let records: Vec<u8> = (0..40_000).chain(100..200).flat_map(item).collect();
     place.write("records", &records);
-    let time = ["--timestamp", "5"];
+    let time = "--timestamp 5";
     for format in ["raw", "json"] {
-        for extra in [&[][..], &["--p", "6", "--m", "64"], &["--profile", "nut23"]] {
-            let with = [&["--format", format], &time[..], extra].concat();
-            let wanted = place.run(&[&["build", "lines"], &with[..]].concat()).ok();
-            for input in [
-                &["build", "lines"][..],
-                &["build", "records", "--record-bytes", "33"],
-            ] {
-                let limited = [input, &["--memory", LEAST, "--scratch", "."], &with].concat();
+        for extra in ["", "--p 6 --m 64", "--profile nut23"] {
+            let with = format!("--format {format} {time} {extra}");
+            let wanted = place.run(format!("build lines {with}")).ok();
+            for input in ["build lines", "build records --record-bytes 33"] {
+                let limited = format!("{input} --memory {LEAST} --scratch . {with}");
                 let ran = place.run(&limited);
                 assert!(
                     ran.stderr.contains("40100 items, 100 of them duplicates; "),
@@ -34,11 +30,11 @@ fn memory_limit_changes_no_byte_of_any_format() {
                     ran.stderr
                 );
                 assert!(ran.ok() == wanted, "{limited:?}: other bytes");
-                let to_file = [&limited[..], &["--output", "out"]].concat();
+                let to_file = format!("{limited} --output out");
                 assert_eq!(place.run(&to_file).ok(), b"");
                 assert!(place.read("out") == wanted, "{to_file:?}: other bytes");
             }
-            let limited = [&["build", "-", "--memory", "1MiB"], &with[..]].concat();
+            let limited = format!("build - --memory 1MiB {with}");
             let ran = place.run_with(&limited, text.as_bytes());
             assert!(ran.ok() == wanted, "{limited:?}: other bytes");
         }
@@ -50,13 +46,13 @@ fn memory_limit_changes_no_byte_of_any_format() {
 fn summary_is_the_same_with_a_memory_limit() {
     let place = Place::new();
     place.write("items", lines(0..500) + &lines(0..3));
-    let summary = |args: &[&str]| -> Value {
-        let with = ["build", "items", "-o", "out", "--json", "--timestamp", "7"];
-        place.run(&[&with[..], args].concat()).json()
+    let summary = |args: &str| -> Value {
+        let with = "build items -o out --json --timestamp 7";
+        place.run(format!("{with} {args}")).json()
     };
     for format in ["raw", "json"] {
-        let limited = summary(&["--format", format, "--memory", LEAST]);
-        assert_eq!(limited, summary(&["--format", format]));
+        let limited = summary(&format!("--format {format} --memory {LEAST}"));
+        assert_eq!(limited, summary(&format!("--format {format}")));
         assert_eq!(limited["written"], place.read("out").len());
     }
 }
@@ -67,19 +63,11 @@ fn mint_database_is_read_within_the_memory_limit() {
     let sample = Sample::new(500, 300);
     let written = sample.write(&place.path("mint.sqlite"), &mut |_| {});
     written.expect("a sample");
-    let from = [
-        "build",
-        "--mint-database",
-        "mint.sqlite",
-        "--keyset",
-        sample.keyset.as_str(),
-        "--kind",
-        NoteKind::Spent.as_str(),
-        "--format",
-        "raw",
-    ];
+    let keyset = &sample.keyset;
+    let from =
+        format!("build --mint-database mint.sqlite --keyset {keyset} --kind spent --format raw");
     let wanted = place.run(&from).ok();
-    let limited = place.run(&[&from[..], &["--memory", LEAST]].concat()).ok();
+    let limited = place.run(format!("{from} --memory {LEAST}")).ok();
     assert!(!wanted.is_empty());
     assert_eq!(hex(&limited), hex(&wanted));
 }
@@ -92,45 +80,33 @@ fn invalid_memory_limits_are_errors_and_leave_nothing() {
     let long = lines(0..20_000) + "0g\n";
     place.write("bad", &long);
     for (args, wanted) in [
+        ("build items --memory 255K", "limit of 261120 bytes"),
+        ("build items --memory 0", "at least 262144"),
         (
-            &["build", "items", "--memory", "255K"][..],
-            "limit of 261120 bytes",
-        ),
-        (&["build", "items", "--memory", "0"], "at least 262144"),
-        (
-            &["build", "items", "--memory", "many"],
+            "build items --memory many",
             "is not a size, such as 1048576, 512M or 2GiB",
         ),
-        (&["build", "items", "--memory", "-1"], "is below zero"),
-        (&["build", "items", "--memory", "99999999T"], "is too large"),
-        (&["build", "items", "--scratch", "."], "--memory"),
+        ("build items --memory -1", "is below zero"),
+        ("build items --memory 99999999T", "is too large"),
+        ("build items --scratch .", "--memory"),
         (
-            &["build", "items", "--memory", LEAST, "--scratch", "no/such"],
+            &format!("build items --memory {LEAST} --scratch no/such"),
             "no/such/.nutfilter-",
         ),
         (
-            &["build", "items", "--memory", LEAST, "-o", "no/such/out"],
+            &format!("build items --memory {LEAST} -o no/such/out"),
             "no/such",
         ),
         (
-            &[
-                "build",
-                "items",
-                "--memory",
-                LEAST,
-                "--profile",
-                "bip158",
-                "--key",
-                &key,
-            ],
+            &format!("build items --memory {LEAST} --profile bip158 --key {key}"),
             "--memory cannot be used with --profile bip158",
         ),
         (
-            &["build", "bad", "--memory", LEAST, "-o", "out"],
+            &format!("build bad --memory {LEAST} -o out"),
             "bad, line 20001: 'g' in column 2",
         ),
         (
-            &["build", "items", "--memory", LEAST, "--record-bytes", "7"],
+            &format!("build items --memory {LEAST} --record-bytes 7"),
             "are not a multiple of the record size",
         ),
     ] {
@@ -146,19 +122,8 @@ fn full_disk_is_reported_and_the_old_output_stays() {
     let place = Place::new();
     place.write("items", lines(0..20_000));
     for format in ["raw", "json"] {
-        let args = [
-            "build",
-            "items",
-            "--memory",
-            LEAST,
-            "--scratch",
-            ".",
-            "--format",
-            format,
-        ];
-        let error = place
-            .run(&[&args[..], &["-o", "/dev/full"]].concat())
-            .error();
+        let args = format!("build items --memory {LEAST} --scratch . --format {format}");
+        let error = place.run(format!("{args} -o /dev/full")).error();
         assert!(
             error.starts_with("error: /dev/full: No space left"),
             "{error}"
@@ -168,7 +133,7 @@ fn full_disk_is_reported_and_the_old_output_stays() {
     place.write("out", "old");
     place.write("bad", lines(0..20_000) + "0g\n");
     place
-        .run(&["build", "bad", "--memory", LEAST, "-o", "out"])
+        .run(format!("build bad --memory {LEAST} -o out"))
         .error();
     assert_eq!(place.read("out"), b"old");
     assert_eq!(place.names(), ["bad", "items", "out"]);
@@ -182,18 +147,9 @@ fn killed_process_leaves_no_scratch_files() {
 
     let place = Place::new();
     std::fs::create_dir(place.path("scratch")).expect("a directory");
-    let args = [
-        "build",
-        "-",
-        "--memory",
-        LEAST,
-        "--scratch",
-        "scratch",
-        "--format",
-        "raw",
-    ];
+    let args = format!("build - --memory {LEAST} --scratch scratch --format raw");
     let mut child = place
-        .command(&args)
+        .command(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()

@@ -8,14 +8,7 @@ fn place_with_filter() -> Place {
     let place = Place::new();
     place.write("spent.hex", lines(0..1000));
     place
-        .run(&[
-            "build",
-            "spent.hex",
-            "-o",
-            "spent.json",
-            "--timestamp",
-            "1767225600",
-        ])
+        .run("build spent.hex -o spent.json --timestamp 1767225600")
         .ok();
     place.write("mine.hex", lines(995..1005));
     place.write("theirs.hex", lines(1000..1010));
@@ -28,19 +21,17 @@ const AS_OF: &str = "filter of 1000 items, as of 1767225600 (2026-01-01 00:00:00
 #[test]
 fn time_of_the_filter_is_on_stderr_unless_quiet() {
     let place = place_with_filter();
-    let said = |more: &[&str]| {
-        let args = ["check", "spent.json", "mine.hex"];
-        place.run(&[&args[..], more].concat()).stderr
+    let said = |more: &str| {
+        let args = "check spent.json mine.hex";
+        place.run(format!("{args} {more}")).stderr
     };
-    assert_eq!(said(&[]), AS_OF);
-    assert_eq!(said(&["--count"]), AS_OF);
-    assert_eq!(said(&["--quiet"]), "");
+    assert_eq!(said(""), AS_OF);
+    assert_eq!(said("--count"), AS_OF);
+    assert_eq!(said("--quiet"), "");
     // The JSON object has the time, so stderr has nothing.
-    assert_eq!(said(&["--json"]), "");
-    place
-        .run(&["build", "spent.hex", "--format", "raw", "-o", "raw"])
-        .ok();
-    let raw = place.run(&["check", "raw", "mine.hex", "--raw", "--n", "1000"]);
+    assert_eq!(said("--json"), "");
+    place.run("build spent.hex --format raw -o raw").ok();
+    let raw = place.run("check raw mine.hex --raw --n 1000");
     assert_eq!(raw.stderr, "filter of 1000 items, without a timestamp\n");
 }
 
@@ -58,24 +49,21 @@ fn items_are_answered_in_order_and_as_given() {
         hex(&item(2000)),
         hex(&item(5))
     );
-    let ran = place.run_with(&["check", "spent.json", "-"], text.as_bytes());
+    let ran = place.run_with("check spent.json -", text.as_bytes());
     assert_eq!(ran.text(), wanted);
 }
 
 #[test]
 fn exit_code_says_whether_any_item_matched() {
     let place = place_with_filter();
-    assert_eq!(
-        place.run(&["check", "spent.json", "mine.hex"]).code,
-        Some(0)
-    );
-    let none = place.run(&["check", "spent.json", "theirs.hex"]);
+    assert_eq!(place.run("check spent.json mine.hex").code, Some(0));
+    let none = place.run("check spent.json theirs.hex");
     assert_eq!((none.code, none.stderr.as_str()), (Some(1), AS_OF));
     assert_eq!(
         none.stdout.iter().filter(|&&byte| byte == b'\n').count(),
         10
     );
-    let nothing = place.run_with(&["check", "spent.json", "-"], b"");
+    let nothing = place.run_with("check spent.json -", b"");
     assert_eq!(
         (nothing.code, nothing.stdout.as_slice()),
         (Some(1), &b""[..])
@@ -85,18 +73,14 @@ fn exit_code_says_whether_any_item_matched() {
 #[test]
 fn count_prints_two_lines() {
     let place = place_with_filter();
-    let counts = place
-        .run(&["check", "spent.json", "mine.hex", "--count"])
-        .text();
+    let counts = place.run("check spent.json mine.hex --count").text();
     assert_eq!(counts, "maybe\t5\nabsent\t5\n");
 }
 
 #[test]
 fn json_has_answers_counts_and_time() {
     let place = place_with_filter();
-    let all = place
-        .run(&["check", "spent.json", "mine.hex", "--json"])
-        .json();
+    let all = place.run("check spent.json mine.hex --json").json();
     assert_eq!((&all["maybe"], &all["absent"]), (&5.into(), &5.into()));
     assert_eq!(
         (&all["n"], &all["as_of"]),
@@ -108,9 +92,7 @@ fn json_has_answers_counts_and_time() {
         assert_eq!(answer["item"], hex(&item(i)));
         assert_eq!(answer["answer"], if i < 1000 { "maybe" } else { "absent" });
     }
-    let counts = place
-        .run(&["check", "spent.json", "mine.hex", "--json", "--count"])
-        .json();
+    let counts = place.run("check spent.json mine.hex --json --count").json();
     assert_eq!(counts["maybe"], 5);
     assert!(counts.get("answers").is_none());
 }
@@ -119,13 +101,11 @@ fn json_has_answers_counts_and_time() {
 fn only_one_input_may_be_standard_input() {
     let place = place_with_filter();
     let filter = place.read("spent.json");
-    let counts = place
-        .run_with(&["check", "-", "mine.hex", "--count"], &filter)
-        .text();
+    let counts = place.run_with("check - mine.hex --count", &filter).text();
     assert_eq!(counts, "maybe\t5\nabsent\t5\n");
     assert!(
         place
-            .run_with(&["check", "-", "-"], &filter)
+            .run_with("check - -", &filter)
             .error()
             .contains("both")
     );
@@ -135,20 +115,18 @@ fn only_one_input_may_be_standard_input() {
 fn profile_matches_only_its_own_filters() {
     let place = place_with_filter();
     let key = "0123456789abcdef0123456789abcdef";
-    let bip158 = ["--profile", "bip158", "--key", key];
-    let filters: [(&str, &[&str]); 3] = [
-        ("nut25", &[]),
-        ("nut23", &["--profile", "nut23"]),
+    let bip158 = format!("--profile bip158 --key {key}");
+    let filters: [(&str, &str); 3] = [
+        ("nut25", ""),
+        ("nut23", "--profile nut23"),
         ("bip158", &bip158),
     ];
     for (name, args) in filters {
-        place
-            .run(&[&["build", "spent.hex", "-o", name], args].concat())
-            .ok();
+        place.run(format!("build spent.hex -o {name} {args}")).ok();
     }
     for (filter, _) in filters {
         for (asked, args) in filters {
-            let counts = place.run(&[&["check", filter, "mine.hex", "--count"], args].concat());
+            let counts = place.run(format!("check {filter} mine.hex --count {args}"));
             if filter != asked && filter != "bip158" {
                 let error = counts.error();
                 assert!(error.contains(filter), "asked as {asked}: {error}");
@@ -171,54 +149,36 @@ fn profile_matches_only_its_own_filters() {
 #[test]
 fn raw_filters_require_their_parameters() {
     let place = place_with_filter();
-    let shape = ["--p", "10", "--m", "1500"];
+    let shape = "--p 10 --m 1500";
     place
-        .run(
-            &[
-                &["build", "spent.hex", "--format", "raw", "-o", "raw"],
-                &shape[..],
-            ]
-            .concat(),
-        )
+        .run(format!("build spent.hex --format raw -o raw {shape}"))
         .ok();
-    let check =
-        |args: &[&str]| place.run(&[&["check", "raw", "mine.hex", "--count"], args].concat());
-    let good = check(&["--raw", "--n", "1000", "--p", "10", "--m", "1500"]).text();
+    let check = |args: &str| place.run(format!("check raw mine.hex --count {args}"));
+    let good = check("--raw --n 1000 --p 10 --m 1500").text();
     assert!(good.starts_with("maybe\t5\n"), "{good}");
-    assert!(check(&["--raw"]).error().contains("--n"));
+    assert!(check("--raw").error().contains("--n"));
     assert!(
-        check(&["--raw", "--n", "1000"])
+        check("--raw --n 1000")
             .error()
             .contains("raw: filter declares 1000 items")
     );
     assert!(
-        check(&["--raw", "--n", "999", "--p", "10", "--m", "1500"])
+        check("--raw --n 999 --p 10 --m 1500")
             .error()
             .contains("raw: ")
     );
-    assert!(check(&["--n", "1000"]).error().contains("--raw"));
-    assert!(check(&[]).error().contains("raw: not a filter response"));
-    let block = [
-        "--profile",
-        "bip158",
-        "--key",
-        "00112233445566778899aabbccddeeff",
-    ];
+    assert!(check("--n 1000").error().contains("--raw"));
+    assert!(check("").error().contains("raw: not a filter response"));
+    let block = "--profile bip158 --key 00112233445566778899aabbccddeeff";
     place
-        .run(
-            &[
-                &["build", "spent.hex", "--format", "raw", "-o", "raw"],
-                &block[..],
-            ]
-            .concat(),
-        )
+        .run(format!("build spent.hex --format raw -o raw {block}"))
         .ok();
     assert_eq!(
-        check(&[&block[..], &["--raw"]].concat()).text(),
+        check(&format!("{block} --raw")).text(),
         "maybe\t5\nabsent\t5\n"
     );
     assert!(
-        check(&[&block[..], &["--raw", "--n", "1000"]].concat())
+        check(&format!("{block} --raw --n 1000"))
             .error()
             .contains("--n")
     );
@@ -235,33 +195,21 @@ fn errors_give_exit_code_2_and_their_place() {
     );
     for (args, wanted) in [
         (
-            &["check", "spent.json", "bad.hex"][..],
+            "check spent.json bad.hex",
             "bad.hex, line 2: 'g' in column 2",
         ),
-        (&["check", "bad.json", "mine.hex"], "bad.json: "),
+        ("check bad.json mine.hex", "bad.json: "),
         (
-            &["check", "endless.json", "mine.hex"],
+            "check endless.json mine.hex",
             "endless.json: not a filter response",
         ),
-        (
-            &["check", "missing.json", "mine.hex"],
-            "missing.json: No such file",
-        ),
-        (
-            &["check", "spent.json", "missing.hex"],
-            "missing.hex: No such file",
-        ),
-        (&["check", "spent.json"], "give FILTER and ITEMS"),
-        (&["check"], "<FILTER>"),
-        (&["check", "spent.json", "mine.hex", "mine.hex"], "mine.hex"),
-        (
-            &["check", "spent.json", "mine.hex", "--min-m", "1"],
-            "--mint",
-        ),
-        (
-            &["check", "spent.json", "mine.hex", "--keyset", "00"],
-            "--mint",
-        ),
+        ("check missing.json mine.hex", "missing.json: No such file"),
+        ("check spent.json missing.hex", "missing.hex: No such file"),
+        ("check spent.json", "give FILTER and ITEMS"),
+        ("check", "<FILTER>"),
+        ("check spent.json mine.hex mine.hex", "mine.hex"),
+        ("check spent.json mine.hex --min-m 1", "--mint"),
+        ("check spent.json mine.hex --keyset 00", "--mint"),
     ] {
         let error = place.run(args).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
@@ -277,7 +225,7 @@ fn early_end_of_the_reader_keeps_the_exit_code() {
     place.write("none.hex", lines(100_000..140_000));
     for (items, code) in [("many.hex", 0), ("none.hex", 1)] {
         let mut child = place
-            .command(&["check", "spent.json", items])
+            .command(format!("check spent.json {items}"))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -30,7 +30,7 @@ fn items_get_the_mints_answer_in_order_and_as_given() {
         points(2..3),
         points(KNOWN..KNOWN + 1)
     );
-    let ran = mint.run("check", &items, &["--confirm"]);
+    let ran = mint.run("check", &items, "--confirm");
     assert!(ran.stderr.contains("filter of 100 items, as of 1000000"));
     assert_eq!(ran.text(), wanted);
 }
@@ -39,8 +39,7 @@ fn items_get_the_mints_answer_in_order_and_as_given() {
 fn only_matches_and_decoys_are_sent_at_equal_size() {
     let mint = Mint::honest();
     let items = points(60..160);
-    mint.run("check", &items, &["--confirm", "--batch", "30"])
-        .ok();
+    mint.run("check", &items, "--confirm --batch 30").ok();
     let posts = mint.posts();
     assert_eq!(posts.len(), 2);
     let matching: Vec<_> = (60..KNOWN).map(|number| hex(&point(number))).collect();
@@ -54,8 +53,8 @@ fn only_matches_and_decoys_are_sent_at_equal_size() {
         }
     }
     assert_eq!(decoys, 20);
-    let plain = ["--confirm", "--batch", "30", "--no-decoys"];
-    mint.run("check", &items, &plain).ok();
+    let plain = "--confirm --batch 30 --no-decoys";
+    mint.run("check", &items, plain).ok();
     let sizes: Vec<_> = mint.posts()[2..]
         .iter()
         .map(|post| ys(post).len())
@@ -67,7 +66,7 @@ fn only_matches_and_decoys_are_sent_at_equal_size() {
 fn exit_code_says_whether_any_is_spent_or_pending() {
     let mint = Mint::honest();
     for (number, code) in [(0, 0), (1, 1), (2, 0), (KNOWN, 1)] {
-        let ran = mint.run("check", &points(number..number + 1), &["--confirm"]);
+        let ran = mint.run("check", &points(number..number + 1), "--confirm");
         assert_eq!(ran.code, Some(code), "{number}: {}", ran.stderr);
     }
 }
@@ -76,9 +75,9 @@ fn exit_code_says_whether_any_is_spent_or_pending() {
 fn counts_and_json_use_the_four_states() {
     let mint = Mint::honest();
     let items = points(0..110);
-    let counts = mint.run("check", &items, &["--confirm", "--count"]).text();
+    let counts = mint.run("check", &items, "--confirm --count").text();
     assert_eq!(counts, "spent\t98\npending\t1\nunspent\t1\nabsent\t10\n");
-    let all = mint.run("check", &items, &["--confirm", "--json"]).json();
+    let all = mint.run("check", &items, "--confirm --json").json();
     assert_eq!(
         (
             &all["spent"],
@@ -99,7 +98,7 @@ fn counts_and_json_use_the_four_states() {
 #[test]
 fn mint_is_not_asked_without_a_match() {
     let mint = Mint::honest();
-    let ran = mint.run("check", &points(KNOWN..200), &["--confirm", "--count"]);
+    let ran = mint.run("check", &points(KNOWN..200), "--confirm --count");
     assert_eq!(ran.code, Some(1));
     assert_eq!(mint.posts().len(), 0);
 }
@@ -109,26 +108,23 @@ fn items_that_must_stay_private_are_not_sent() {
     let mint = Mint::honest();
     let items = points(0..50);
     for (args, wanted) in [
-        (&["--max-revealed", "49"][..], "50 items match; at most 49"),
-        (&["--expected", "4"], "50 of 50 items match; expected 4"),
+        ("--max-revealed 49", "50 items match; at most 49"),
+        ("--expected 4", "50 of 50 items match; expected 4"),
         (
-            &["--last-seen", "1000001"],
+            "--last-seen 1000001",
             "older than the last one seen (1000001)",
         ),
-        (
-            &["--min-m", "784932"],
-            "rate of 1 in 784931; at most 1 in 784932",
-        ),
-        (&["--kind", "issued"], "nutfilter restore"),
+        ("--min-m 784932", "rate of 1 in 784931; at most 1 in 784932"),
+        ("--kind issued", "nutfilter restore"),
     ] {
         let error = mint
-            .run("check", &items, &[&["--confirm"], args].concat())
+            .run("check", &items, &format!("--confirm {args}"))
             .error();
         assert!(error.contains(wanted), "{args:?}: {error}");
     }
     assert_eq!(mint.posts().len(), 0);
     assert_eq!(
-        mint.run("check", &items, &["--confirm", "--max-revealed", "50"])
+        mint.run("check", &items, "--confirm --max-revealed 50")
             .code,
         Some(0)
     );
@@ -145,7 +141,7 @@ fn lie_of_the_mint_is_exit_code_2_without_output() {
             Value::Null => ("200 OK", filter()),
             _ => ("200 OK", lie.to_owned()),
         });
-        let error = mint.run("check", &points(0..70), &["--confirm"]).error();
+        let error = mint.run("check", &points(0..70), "--confirm").error();
         assert!(
             error.contains(&mint.url) && error.contains(wanted),
             "{error}"
@@ -157,7 +153,7 @@ fn lie_of_the_mint_is_exit_code_2_without_output() {
         Value::Null => ("200 OK", filter()),
         _ => ("404 Not Found", String::new()),
     });
-    let error = missing.run("check", &points(0..3), &["--confirm"]).error();
+    let error = missing.run("check", &points(0..3), "--confirm").error();
     assert!(error.contains("HTTP status 404"), "{error}");
 }
 
@@ -208,8 +204,8 @@ fn lying_filter_is_exit_code_2_and_no_note_is_sent() {
         ("204 None", String::new(), "HTTP status 204"),
     ] {
         let mint = Mint::answering(move |_| (status, body.clone()));
-        let args = ["--confirm", "--last-seen", "1000000"];
-        let error = mint.run("check", &points(0..70), &args).error();
+        let args = "--confirm --last-seen 1000000";
+        let error = mint.run("check", &points(0..70), args).error();
         assert!(error.contains(wanted), "{status}: {error}, not {wanted}");
         assert!((0..70).all(|number| !error.contains(&hex(&point(number))[2..])));
         let seen = mint.seen();
@@ -227,59 +223,16 @@ fn options_without_their_required_option_are_errors() {
     let place = Place::new();
     place.write("mine.hex", points(0..1));
     for args in [
-        &["check", "f.json", "mine.hex", "--confirm"][..],
-        &["check", "f.json", "mine.hex", "--batch", "5"],
-        &["check", "f.json", "mine.hex", "--cache", "c"],
-        &[
-            "check",
-            "--mint",
-            "http://127.0.0.1:9",
-            "--keyset",
-            KEYSET,
-            "mine.hex",
-            "--no-conditional",
-        ],
-        &[
-            "check",
-            "--mint",
-            "http://127.0.0.1:9",
-            "--keyset",
-            KEYSET,
-            "mine.hex",
-            "--no-decoys",
-        ],
-        &[
-            "check",
-            "--mint",
-            "http://127.0.0.1:9",
-            "--keyset",
-            KEYSET,
-            "mine.hex",
-            "--batch",
-            "5",
-        ],
-        &[
-            "check",
-            "--mint",
-            "http://127.0.0.1:9",
-            "--keyset",
-            KEYSET,
-            "mine.hex",
-            "--confirm",
-            "--batch",
-            "0",
-        ],
-        &[
-            "check",
-            "--mint",
-            "http://127.0.0.1:9",
-            "--keyset",
-            KEYSET,
-            "mine.hex",
-            "--confirm",
-            "--batch",
-            "1001",
-        ],
+        "check f.json mine.hex --confirm",
+        "check f.json mine.hex --batch 5",
+        "check f.json mine.hex --cache c",
+        &format!("check --mint http://127.0.0.1:9 --keyset {KEYSET} mine.hex --no-conditional"),
+        &format!("check --mint http://127.0.0.1:9 --keyset {KEYSET} mine.hex --no-decoys"),
+        &format!("check --mint http://127.0.0.1:9 --keyset {KEYSET} mine.hex --batch 5"),
+        &format!("check --mint http://127.0.0.1:9 --keyset {KEYSET} mine.hex --confirm --batch 0"),
+        &format!(
+            "check --mint http://127.0.0.1:9 --keyset {KEYSET} mine.hex --confirm --batch 1001"
+        ),
     ] {
         let error = place.run(args).error();
         assert!(!error.contains("refused"), "{args:?}: {error}");

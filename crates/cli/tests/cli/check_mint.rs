@@ -53,25 +53,20 @@ fn response(params: Params) -> FilterResponse {
     FilterResponse::new(&hashes.encode(params).expect("a filter"), TIMESTAMP)
 }
 
-fn check(mint: &Mint, args: &[&str]) -> Ran {
+fn check(mint: &Mint, args: &str) -> Ran {
     let place = Place::new();
     place.write("mine.hex", lines(995..1005));
-    let first = [
-        "check",
-        "--mint",
-        &mint.url,
-        "--keyset",
-        "009a1f293253e41e",
-        "mine.hex",
-    ];
-    place.run(&[&first[..], args].concat())
+    let url = &mint.url;
+    place.run(format!(
+        "check --mint {url} --keyset 009a1f293253e41e mine.hex {args}"
+    ))
 }
 
 #[test]
 fn mint_is_asked_only_for_the_filter() {
     let mint = Mint::honest();
-    assert_eq!(check(&mint, &["--count"]).text(), "maybe\t5\nabsent\t5\n");
-    assert!(check(&mint, &["--kind", "issued", "--json"]).json()["as_of"] == TIMESTAMP);
+    assert_eq!(check(&mint, "--count").text(), "maybe\t5\nabsent\t5\n");
+    assert!(check(&mint, "--kind issued --json").json()["as_of"] == TIMESTAMP);
     let asked = mint.asked.lock().expect("a log").clone();
     let wanted =
         ["spent", "issued"].map(|kind| format!("GET /v1/filter/{kind}/009a1f293253e41e HTTP/1.1"));
@@ -83,26 +78,19 @@ fn proxy_option_precedes_the_environment() {
     let mint = Mint::honest();
     let place = Place::new();
     place.write("mine.hex", lines(995..1005));
-    let run = |args: &[&str], variables: &[(&str, &str)]| {
-        let first = [
-            "check",
-            "mine.hex",
-            "--count",
-            "--keyset",
-            "009a1f293253e41e",
-            "--mint",
-        ];
-        let mut command = place.command(&[&first[..], &[&mint.url], args].concat());
+    let run = |args: &str, variables: &[(&str, &str)]| {
+        let first = "check mine.hex --count --keyset 009a1f293253e41e --mint";
+        let mut command = place.command(format!("{first} {} {args}", mint.url));
         command.envs(variables.iter().copied());
         Ran::from(command.output().expect("the binary"))
     };
     // Nothing listens there.
     let closed = "socks5h://alice:hunter2@127.0.0.1:9";
     for (args, variables) in [
-        (&["--proxy", closed][..], &[][..]),
-        (&[], &[("ALL_PROXY", closed)]),
-        (&[], &[("http_proxy", closed), ("no_proxy", "localhost")]),
-        (&["--proxy", closed], &[("no_proxy", "*")]),
+        (&*format!("--proxy {closed}"), &[][..]),
+        ("", &[("ALL_PROXY", closed)]),
+        ("", &[("http_proxy", closed), ("no_proxy", "localhost")]),
+        (&format!("--proxy {closed}"), &[("no_proxy", "*")]),
     ] {
         let error = run(args, variables).error();
         let wanted = "through proxy socks5h://127.0.0.1:9: Connection refused";
@@ -111,17 +99,17 @@ fn proxy_option_precedes_the_environment() {
             "{error}"
         );
     }
-    let error = run(&[], &[("all_proxy", "socks4://127.0.0.1:9")]).error();
+    let error = run("", &[("all_proxy", "socks4://127.0.0.1:9")]).error();
     assert!(
         error.contains("proxy URL \"socks4://127.0.0.1:9\": must begin"),
         "{error}"
     );
     assert!(mint.asked.lock().expect("a log").is_empty());
     for (args, variables) in [
-        (&["--proxy", "none"][..], &[("ALL_PROXY", closed)][..]),
-        (&[], &[("ALL_PROXY", closed), ("NO_PROXY", "127.0.0.1")]),
+        ("--proxy none", &[("ALL_PROXY", closed)][..]),
+        ("", &[("ALL_PROXY", closed), ("NO_PROXY", "127.0.0.1")]),
         // For https only.
-        (&[], &[("HTTPS_PROXY", closed)]),
+        ("", &[("HTTPS_PROXY", closed)]),
     ] {
         assert_eq!(run(args, variables).text(), "maybe\t5\nabsent\t5\n");
     }
@@ -132,16 +120,11 @@ fn mint_profile_may_be_nut23_and_never_bip158() {
     let hashes = SortedHashes::builder(Nut23).hash_items((0..1000).map(item));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     let mint = Mint::serving("200 OK", FilterResponse::new(&filter, 0).to_json());
-    let counts = check(&mint, &["--profile", "nut23", "--count"]).text();
+    let counts = check(&mint, "--profile nut23 --count").text();
     assert_eq!(counts, "maybe\t5\nabsent\t5\n");
-    let block = [
-        "--profile",
-        "bip158",
-        "--key",
-        "00112233445566778899aabbccddeeff",
-    ];
+    let block = "--profile bip158 --key 00112233445566778899aabbccddeeff";
     assert!(
-        check(&mint, &block)
+        check(&mint, block)
             .error()
             .contains("mints do not use this hash")
     );
@@ -151,38 +134,38 @@ fn mint_profile_may_be_nut23_and_never_bip158() {
 fn default_limits_are_those_of_the_policy() {
     let weak = Params::new(6, 64).expect("good parameters");
     let mint = Mint::serving("200 OK", response(weak).to_json());
-    assert!(check(&mint, &[]).error().contains("rate of 1 in 64;"));
-    let counts = check(&mint, &["--min-m", "64", "--count"]).text();
+    assert!(check(&mint, "").error().contains("rate of 1 in 64;"));
+    let counts = check(&mint, "--min-m 64 --count").text();
     assert!(counts.starts_with("maybe\t"), "{counts}");
 
     let mint = Mint::honest();
     assert!(
-        check(&mint, &["--max-bytes", "100"])
+        check(&mint, "--max-bytes 100")
             .error()
             .contains("at most 100 are accepted")
     );
     assert!(
-        check(&mint, &["--timeout", "0"])
+        check(&mint, "--timeout 0")
             .error()
             .contains("must be greater than 0")
     );
-    assert!(check(&mint, &["--timeout", "-1"]).code == Some(2));
-    let rolled_back = check(&mint, &["--last-seen", "1000001"]).error();
+    assert!(check(&mint, "--timeout -1").code == Some(2));
+    let rolled_back = check(&mint, "--last-seen 1000001").error();
     assert!(
         rolled_back.contains("dated 1000000, older than the last one seen (1000001"),
         "{rolled_back}"
     );
-    assert_eq!(check(&mint, &["--last-seen", "1000000"]).code, Some(0));
-    let too_many = check(&mint, &["--expected", "0"]).error();
+    assert_eq!(check(&mint, "--last-seen 1000000").code, Some(0));
+    let too_many = check(&mint, "--expected 0").error();
     assert!(too_many.contains("5 of 10 items match"), "{too_many}");
-    assert_eq!(check(&mint, &["--expected", "5"]).code, Some(0));
+    assert_eq!(check(&mint, "--expected 5").code, Some(0));
 }
 
 #[test]
 fn error_of_the_mint_is_exit_code_2_and_never_absent() {
     let body = r#"{"detail": "keyset is not known", "code": 12001}"#.to_owned();
     let unknown = Mint::serving("400 Bad Request", body);
-    let error = check(&unknown, &[]).error();
+    let error = check(&unknown, "").error();
     assert!(
         error.contains(&unknown.url) && error.contains("keyset is not known"),
         "{error}"
@@ -190,65 +173,42 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
     assert!(error.contains("12001"), "{error}");
 
     let page = Mint::serving("200 OK", "<html>".to_owned());
-    assert!(check(&page, &[]).error().contains("not a filter response"));
+    assert!(check(&page, "").error().contains("not a filter response"));
 
     let place = Place::new();
     place.write("mine.hex", lines(0..1));
     for (args, wanted) in [
         (
-            &[
-                "--mint",
-                "http://127.0.0.1:9",
-                "--keyset",
-                "009a1f293253e41e",
-            ][..],
+            "--mint http://127.0.0.1:9 --keyset 009a1f293253e41e",
             "Connection refused",
         ),
         (
-            &["--mint", "mint.example", "--keyset", "009a1f293253e41e"],
+            "--mint mint.example --keyset 009a1f293253e41e",
             "http:// or https://",
         ),
+        ("--mint http://127.0.0.1:9 --keyset ..", "--keyset"),
+        ("--mint http://127.0.0.1:9", "--keyset"),
         (
-            &["--mint", "http://127.0.0.1:9", "--keyset", ".."],
-            "--keyset",
-        ),
-        (&["--mint", "http://127.0.0.1:9"], "--keyset"),
-        (
-            &["--mint", "http://127.0.0.1:9", "--keyset=-2yN-iRYfk_T"],
+            "--mint http://127.0.0.1:9 --keyset=-2yN-iRYfk_T",
             "Connection refused",
         ),
         (
-            &["--mint", "http://127.0.0.1:9", "--keyset", "-2yN-iRYfk_T"],
+            "--mint http://127.0.0.1:9 --keyset -2yN-iRYfk_T",
             "Connection refused",
         ),
+        ("--last-seen -1", "'--last-seen <SECONDS>': is below zero"),
+        ("--timeout -1.5", "must be greater than 0"),
+        ("--raw --n -1", "'--n <N>': is below zero"),
         (
-            &["--last-seen", "-1"],
-            "'--last-seen <SECONDS>': is below zero",
-        ),
-        (&["--timeout", "-1.5"], "must be greater than 0"),
-        (&["--raw", "--n", "-1"], "'--n <N>': is below zero"),
-        (
-            &[
-                "--mint",
-                "http://127.0.0.1:9",
-                "--keyset",
-                "009a1f293253e41e",
-                "mine.hex",
-            ],
+            "--mint http://127.0.0.1:9 --keyset 009a1f293253e41e mine.hex",
             "only file",
         ),
         (
-            &[
-                "--mint",
-                "http://127.0.0.1:9",
-                "--keyset",
-                "009a1f293253e41e",
-                "--raw",
-            ],
+            "--mint http://127.0.0.1:9 --keyset 009a1f293253e41e --raw",
             "--raw",
         ),
     ] {
-        let error = place.run(&[&["check", "mine.hex"], args].concat()).error();
+        let error = place.run(format!("check mine.hex {args}")).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
     }
 }
@@ -258,15 +218,8 @@ fn password_in_the_url_is_rejected_and_not_printed() {
     let place = Place::new();
     place.write("mine.hex", lines(0..1));
     let url = "http://user:hunter2@127.0.0.1:9";
-    let args = [
-        "check",
-        "mine.hex",
-        "--mint",
-        url,
-        "--keyset",
-        "009a1f293253e41e",
-    ];
-    let error = place.run(&args).error();
+    let args = format!("check mine.hex --mint {url} --keyset 009a1f293253e41e");
+    let error = place.run(args).error();
     assert!(
         !error.contains("hunter2") && !error.contains("user:"),
         "{error}"

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-fn demo(temporary: &Path, arguments: &[&str]) -> Command {
+fn demo(temporary: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
     command
         .arg("demo")
-        .args(arguments)
+        .args(arguments.split_whitespace())
         .env("TMPDIR", temporary)
         .stdin(Stdio::null());
     command
@@ -33,7 +33,7 @@ fn row<'a>(text: &'a str, name: &str) -> [&'a str; 2] {
 #[test]
 fn once_prints_the_figures_and_a_command_that_works() {
     let temporary = tempfile::tempdir().unwrap();
-    let output = demo(temporary.path(), &["--once", "--items", "12k"])
+    let output = demo(temporary.path(), "--once --items 12k")
         .output()
         .unwrap();
     assert!(
@@ -95,9 +95,7 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn mint_of_one_note_is_enough() {
     let temporary = tempfile::tempdir().unwrap();
-    let output = demo(temporary.path(), &["--once", "--items", "1"])
-        .output()
-        .unwrap();
+    let output = demo(temporary.path(), "--once --items 1").output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(row(&text, "found"), ["1"; 2]);
@@ -107,7 +105,7 @@ fn mint_of_one_note_is_enough() {
 fn sample_is_kept_on_request_and_never_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let keep = directory.path().join("sample");
-    let arguments = ["--once", "--items", "10", "--keep", keep.to_str().unwrap()];
+    let arguments = format!("--once --items 10 --keep {}", keep.display());
     assert!(
         demo(directory.path(), &arguments)
             .output()
@@ -134,7 +132,7 @@ fn demo_serves_until_interrupted_and_then_cleans_up() {
     use std::io::{BufRead, BufReader};
 
     let temporary = tempfile::tempdir().unwrap();
-    let mut child = demo(temporary.path(), &["--items", "10"])
+    let mut child = demo(temporary.path(), "--items 10")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -167,7 +165,7 @@ fn demo_serves_until_interrupted_and_then_cleans_up() {
 fn interruption_during_the_work_cleans_up_too() {
     let temporary = tempfile::tempdir().unwrap();
     // More notes than can be written before the signal arrives.
-    let mut child = demo(temporary.path(), &["--once", "--items", "20000000"])
+    let mut child = demo(temporary.path(), "--once --items 20000000")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -184,7 +182,7 @@ fn interruption_during_the_work_cleans_up_too() {
 fn interruption_leaves_no_partial_files_in_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let keep = directory.path().join("sample");
-    let arguments = ["--items", "20000000", "--keep", keep.to_str().unwrap()];
+    let arguments = format!("--items 20000000 --keep {}", keep.display());
     let mut child = demo(directory.path(), &arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -209,7 +207,7 @@ fn address_is_printed_even_with_quiet() {
     use std::io::{BufRead, BufReader};
 
     let temporary = tempfile::tempdir().unwrap();
-    let mut child = demo(temporary.path(), &["--quiet", "--items", "10"])
+    let mut child = demo(temporary.path(), "--quiet --items 10")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -222,7 +220,7 @@ fn address_is_printed_even_with_quiet() {
 #[test]
 fn demo_prints_no_warning_and_help_states_its_disk_use() {
     let temporary = tempfile::tempdir().unwrap();
-    let output = demo(temporary.path(), &["--once", "--items", "10"])
+    let output = demo(temporary.path(), "--once --items 10")
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -230,6 +228,6 @@ fn demo_prints_no_warning_and_help_states_its_disk_use() {
         !said.contains("WARN"),
         "the sample is known to be closed: {said}"
     );
-    let help = demo(temporary.path(), &["--help"]).output().unwrap();
+    let help = demo(temporary.path(), "--help").output().unwrap();
     assert!(String::from_utf8(help.stdout).unwrap().contains("55 MB"));
 }

@@ -82,15 +82,7 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
     let mint = mint(&files);
     let place = Place::new();
     place.write("ys", points(45..47) + &points(70..71));
-    let args = [
-        "follow",
-        "--mint",
-        &mint.url,
-        "--kind",
-        "proof_state",
-        "--once",
-        "ys",
-    ];
+    let args = format!("follow --mint {} --kind proof_state --once ys", mint.url);
     let ran = place.run(&args);
     assert!(
         ran.stderr.contains("2 segments from the beginning on"),
@@ -110,13 +102,13 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
     let old = "last manifest is of 1970-01-01 00:16:40 UTC";
     assert_eq!(ran.stderr.matches(old).count(), 1, "{}", ran.stderr);
     assert_eq!(ran.text(), lines(&[45, 46], "40-60"));
-    let since = place.run(&[&args[..], &["--since", "60", "--quiet"]].concat());
+    let since = place.run(format!("{args} --since 60 --quiet"));
     assert_eq!(
         (since.code, since.stdout.len(), &*since.stderr),
         (Some(1), 0, "")
     );
 
-    let kept = [&args[..], &["--data-dir", "bookmarks"]].concat();
+    let kept = format!("{args} --data-dir bookmarks");
     assert_eq!(place.run(&kept).text(), lines(&[45, 46], "40-60"));
     assert_eq!(place.run(&kept).code, Some(1), "nothing is new");
     publish(
@@ -149,7 +141,7 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         .lock()
         .expect("files")
         .insert(path, changed.into_bytes());
-    let error = place.run(&kept).error();
+    let error = place.run(kept).error();
     assert!(error.contains("sealed segment 0-40 has changed"), "{error}");
 
     // Nothing is printed of a look that fails at its last segment. `error` checks that.
@@ -163,7 +155,7 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         SequencePath::Segment(Event::ProofState, 60, 80).to_string(),
         b"other".to_vec(),
     );
-    let error = place.run(&args).error();
+    let error = place.run(args).error();
     assert!(error.contains("segment from 60"), "{error}");
 }
 
@@ -175,16 +167,10 @@ fn follow_waits_for_more() {
     let place = Place::new();
     place.write("blinded", points(5..6) + &points(50..51));
     let mut child = place
-        .command(&[
-            "follow",
-            "--mint",
-            &mint.url,
-            "--kind",
-            "blind_signature",
-            "--interval",
-            "0.05",
-            "blinded",
-        ])
+        .command(format!(
+            "follow --mint {} --kind blind_signature --interval 0.05 blinded",
+            mint.url
+        ))
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary");
@@ -238,24 +224,14 @@ fn follow_reads_the_blocks_of_the_draft() {
     let mint = mint(&files);
     let place = Place::new();
     place.write("quotes", "quote 2\nquote 3\nquote 5\n");
-    let args = [
-        "follow",
-        "--mint",
-        &mint.url,
-        "--kind",
-        "melt_quote",
-        "--once",
-        "quotes",
-    ];
+    let args = format!("follow --mint {} --kind melt_quote --once quotes", mint.url);
     let ran = place.run(&args);
     assert!(ran.stderr.contains("2 blocks from"), "{}", ran.stderr);
     assert_eq!(
         ran.text(),
         "PAID\tquote 2\t0-3600\nPAID\tquote 3\t3600-open\n"
     );
-    let segments = place
-        .run(&[&args[..], &["--format", "segments"]].concat())
-        .error();
+    let segments = place.run(format!("{args} --format segments")).error();
     assert!(segments.contains("40002"), "{segments}");
 }
 
@@ -267,48 +243,21 @@ fn invalid_uses_of_follow_are_errors() {
     place.write("empty", "\n");
     let url = mint.url.as_str();
     for (args, wanted) in [
-        (&["--kind", "proof_state", "--once", "ys"][..], "40002"),
+        ("--kind proof_state --once ys", "40002"),
+        ("--kind proof_state --state PAID ys", "'PAID'"),
+        ("--kind blind_signature --once empty", "no candidates"),
+        ("--kind blind_signature --audit ys", "--data-dir"),
+        ("--kind other ys", "proof_state"),
+        ("--kind mint_quote --confirm ys", "mint_quote"),
+        ("--kind blind_signature --confirm ys", "--keyset"),
         (
-            &["--kind", "proof_state", "--state", "PAID", "ys"],
-            "'PAID'",
-        ),
-        (
-            &["--kind", "blind_signature", "--once", "empty"],
-            "no candidates",
-        ),
-        (
-            &["--kind", "blind_signature", "--audit", "ys"],
-            "--data-dir",
-        ),
-        (&["--kind", "other", "ys"], "proof_state"),
-        (&["--kind", "mint_quote", "--confirm", "ys"], "mint_quote"),
-        (
-            &["--kind", "blind_signature", "--confirm", "ys"],
-            "--keyset",
-        ),
-        (
-            &[
-                "--kind",
-                "proof_state",
-                "--state",
-                "PENDING",
-                "--confirm",
-                "ys",
-            ],
+            "--kind proof_state --state PENDING --confirm ys",
             "SPENT only",
         ),
-        (
-            &["--kind", "proof_state", "--batch", "3", "ys"],
-            "require --confirm",
-        ),
-        (
-            &["--kind", "proof_state", "--since", "-1", "ys"],
-            "below zero",
-        ),
+        ("--kind proof_state --batch 3 ys", "require --confirm"),
+        ("--kind proof_state --since -1 ys", "below zero"),
     ] {
-        let error = place
-            .run(&[&["follow", "--mint", url], args].concat())
-            .error();
+        let error = place.run(format!("follow --mint {url} {args}")).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
     }
 }
@@ -319,7 +268,7 @@ fn restore_uses_state_filters_and_reveals_only_matches() {
     publish(&files, Event::BlindSignature, "", &[(0, 40), (40, 60)]);
     let mint = mint(&files);
     let items = points(50..51) + &points(80..81);
-    let ran = mint.run("restore", &items, &["--state-filters"]);
+    let ran = mint.run("restore", &items, "--state-filters");
     let text = ran.text();
     let lines: Vec<_> = text.lines().collect();
     assert!(
@@ -344,15 +293,15 @@ fn follow_confirms_matches_before_the_bookmark_moves() {
     let place = Place::new();
     place.write("ys", points(0..3) + &points(80..81));
     let args = |kind| {
-        let first = ["follow", "--mint", &mint.url, "--kind", kind, "--once"];
-        [&first[..], &["--confirm", "--data-dir", "bookmarks", "ys"]].concat()
+        let url = &mint.url;
+        format!("follow --mint {url} --kind {kind} --once --confirm --data-dir bookmarks ys")
     };
     // Without an answer, nothing is printed and the bookmark stays.
     files
         .lock()
         .expect("files")
         .insert("broken".to_owned(), vec![]);
-    let error = place.run(&args("proof_state")).error();
+    let error = place.run(args("proof_state")).error();
     assert!(error.contains("503"), "{error}");
     files.lock().expect("files").remove("broken");
     let lines: String = ["pending", "unspent", "spent"]
@@ -360,18 +309,18 @@ fn follow_confirms_matches_before_the_bookmark_moves() {
         .enumerate()
         .map(|(number, word)| format!("SPENT\t{}\t0-40\t{word}\n", hex(&point(number))))
         .collect();
-    assert_eq!(place.run(&args("proof_state")).text(), lines);
+    assert_eq!(place.run(args("proof_state")).text(), lines);
     let asked = mint.posts()[1].body["Ys"].as_array().expect("Ys").len();
     assert_eq!(asked, 64, "matches and decoys");
     assert_eq!(
-        place.run(&args("proof_state")).code,
+        place.run(args("proof_state")).code,
         Some(1),
         "nothing is new"
     );
 
     place.write("ys", points(1..3) + &points(80..81));
-    let signatures = [&args("blind_signature")[..], &["--keyset", KEYSET]].concat();
-    let text = place.run(&signatures).text();
+    let signatures = format!("{} --keyset {KEYSET}", args("blind_signature"));
+    let text = place.run(signatures).text();
     let lines: Vec<_> = text.lines().collect();
     let unsigned = format!("blind_signature\t{}\t0-40\tunsigned", hex(&point(1)));
     assert_eq!(lines[0], unsigned);
@@ -392,14 +341,14 @@ fn restore_looks_up_which_restored_proofs_are_spent() {
         points(5..6) + &points(50..51) + &points(1..2) + &points(6..7),
     );
     let ys = place.path("ys").display().to_string();
-    let args = ["--state-filters", "--ys", &ys];
+    let args = format!("--state-filters --ys {ys}");
     let items = points(10..13) + &points(80..81);
     let text = mint.run("restore", &items, &args).text();
     let ends: Vec<_> = text.lines().map(|line| line.rsplit('\t').next()).collect();
     let absent = hex(&point(80));
     let expected = ["spent", "absent", "unspent", &absent].map(Some);
     assert_eq!(ends, expected, "{text}");
-    let json = mint.run("restore", &items, &[&args[..], &["--json"]].concat());
+    let json = mint.run("restore", &items, &format!("{args} --json"));
     assert_eq!(json.json()["answers"][0]["state"], "spent");
     let error = mint.run("restore", &points(10..12), &args).error();
     assert!(error.contains("4 points for 2 items"), "{error}");

@@ -19,7 +19,7 @@ fn figures_of_a_filter_are_correct() {
     let raw = FilterResponse::from_json(place.read("spent.json"))
         .expect("a response")
         .content;
-    let json = place.run(&["inspect", "spent.json", "--json"]).json();
+    let json = place.run("inspect spent.json --json").json();
     assert_eq!(json["valid"], true);
     assert_eq!(
         (&json["n"], &json["p"], &json["m"]),
@@ -31,7 +31,7 @@ fn figures_of_a_filter_are_correct() {
     assert_eq!(json["timestamp"], 1_767_225_600);
     assert!(json.get("members").is_none());
 
-    let text = place.run(&["inspect", "spent.json"]).text();
+    let text = place.run("inspect spent.json").text();
     for row in [
         "items          1000\n",
         "P              19\n",
@@ -58,12 +58,12 @@ fn damaged_filter_is_exit_code_2_in_json_too() {
         (String::new(), "not a filter response"),
     ] {
         place.write("bad.json", bad);
-        let error = place.run(&["inspect", "bad.json"]).error();
+        let error = place.run("inspect bad.json").error();
         assert!(
             error.contains("bad.json: ") && error.contains(wanted),
             "{error}"
         );
-        let ran = place.run(&["inspect", "bad.json", "--json"]);
+        let ran = place.run("inspect bad.json --json");
         assert_eq!(ran.code, Some(2));
         let json: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
         assert_eq!(json["valid"], false);
@@ -83,7 +83,10 @@ fn closed_stdout_does_not_hide_an_invalid_filter() {
     place.write("bad.json", "{}");
     write_filter::<Nut25>(&place, "good.json", 10);
     for (file, code) in [("bad.json", 2), ("good.json", 0)] {
-        for args in [&["inspect", file, "--json"][..], &["inspect", file]] {
+        for args in [
+            &format!("inspect {file} --json"),
+            &format!("inspect {file}"),
+        ] {
             let (reader, writer) = std::io::pipe().expect("a pipe");
             drop(reader);
             let ran = place.command(args).stdout(writer).output();
@@ -103,24 +106,20 @@ fn members_tell_which_hash_made_a_filter() {
     write_filter::<Nut23>(&place, "nut23", ITEMS);
     write_filter::<Nut25EmptyTail>(&place, "nut25-empty-tail", ITEMS);
     let members: Vec<String> = (0..20).map(|i| hex(&item(i))).collect();
-    let members: Vec<&str> = members
-        .iter()
-        .flat_map(|member| ["--member", member])
-        .collect();
-    let inspect =
-        |name: &str, more: &[&str]| place.run(&[&["inspect", name], &members[..], more].concat());
+    let members = format!("--member {}", members.join(" --member "));
+    let inspect = |name: &str, more: &str| place.run(format!("inspect {name} {members} {more}"));
     for name in ["nut25", "nut23", "nut25-empty-tail"] {
-        let json = inspect(name, &["--json"]).json();
+        let json = inspect(name, "--json").json();
         assert_eq!(json["verdict"], name, "{json}");
         assert_eq!(json["members"], 20);
         assert_eq!(json["matched"][name], 20);
         assert!(
-            inspect(name, &[])
+            inspect(name, "")
                 .text()
                 .contains(&format!("verdict        {name}"))
         );
     }
-    let warning = inspect("nut25-empty-tail", &[]).text();
+    let warning = inspect("nut25-empty-tail", "").text();
     assert!(warning.contains("see spent notes as unspent"), "{warning}");
 }
 
@@ -131,7 +130,7 @@ fn small_filter_does_not_tell_nut25_from_its_dialect() {
     write_filter::<Nut25EmptyTail>(&place, "small.json", 10);
     let member = hex(&item(1));
     let json = place
-        .run(&["inspect", "small.json", "--member", &member, "--json"])
+        .run(format!("inspect small.json --member {member} --json"))
         .json();
     assert_eq!(json["verdict"], "ambiguous");
     assert_eq!(
@@ -146,12 +145,10 @@ fn non_member_identifies_no_profile() {
     write_filter::<Nut25>(&place, "spent.json", ITEMS);
     let non_member = hex(&item(ITEMS + 1));
     let json = place
-        .run(&["inspect", "spent.json", "--member", &non_member, "--json"])
+        .run(format!("inspect spent.json --member {non_member} --json"))
         .json();
     assert_eq!(json["verdict"], "none");
-    let error = place
-        .run(&["inspect", "spent.json", "--member", "0g"])
-        .error();
+    let error = place.run("inspect spent.json --member 0g").error();
     assert!(error.contains("'g' in column 2"), "{error}");
 }
 
@@ -160,30 +157,19 @@ fn block_filter_is_read_with_its_leading_count() {
     let place = Place::new();
     place.write("items", lines(0..300));
     let key = "00112233445566778899aabbccddeeff";
-    let block = ["--profile", "bip158", "--key", key];
+    let block = format!("--profile bip158 --key {key}");
     place
-        .run(
-            &[
-                &["build", "items", "--format", "raw", "-o", "block"],
-                &block[..],
-            ]
-            .concat(),
-        )
+        .run(format!("build items --format raw -o block {block}"))
         .ok();
-    let args = ["inspect", "block", "--raw", "--profile", "bip158"];
-    assert_eq!(
-        place.run(&[&args[..], &["--json"]].concat()).json()["n"],
-        300
-    );
+    let args = "inspect block --raw --profile bip158";
+    assert_eq!(place.run(format!("{args} --json")).json()["n"], 300);
     let member = hex(&item(7));
-    let asked = ["--member", &member, "--json"];
-    let json = place
-        .run(&[&args[..], &["--key", key], &asked].concat())
-        .json();
+    let asked = format!("--member {member} --json");
+    let json = place.run(format!("{args} --key {key} {asked}")).json();
     assert_eq!(json["verdict"], "bip158");
     assert!(
         place
-            .run(&[&args[..], &asked].concat())
+            .run(format!("{args} {asked}"))
             .error()
             .contains("--key")
     );

@@ -6,7 +6,7 @@ use crate::nutfilter::{Place, lines};
 #[test]
 fn plan_follows_the_formulas_of_the_format() {
     let place = Place::new();
-    let json = place.run(&["plan", "--items", "1000000", "--json"]).json();
+    let json = place.run("plan --items 1000000 --json").json();
     assert_eq!((&json["p"], &json["m"]), (&19.into(), &784_931.into()));
     // 21.05 bits per item, as documented for the format.
     let bytes = json["bytes"].as_u64().expect("bytes");
@@ -16,24 +16,13 @@ fn plan_follows_the_formulas_of_the_format() {
     let wanted = 1.0 - (1.0 - 1.0 / 784_931.0_f64).powi(1000);
     assert!((chance - wanted).abs() < 1e-12, "{chance} and not {wanted}");
 
-    let json = place
-        .run(&["plan", "--items", "10", "--rate", "1/1024", "--json"])
-        .json();
+    let json = place.run("plan --items 10 --rate 1/1024 --json").json();
     assert_eq!((&json["m"], &json["p"]), (&1024.into(), &9.into()));
-    let json = place.run(&[
-        "plan",
-        "--items",
-        "10",
-        "--m",
-        "1048576",
-        "--lookups",
-        "1",
-        "--json",
-    ]);
+    let json = place.run("plan --items 10 --m 1048576 --lookups 1 --json");
     let json = json.json();
     assert_eq!((&json["m"], &json["p"]), (&1_048_576.into(), &19.into()));
     assert_eq!(json["lookups"], 1);
-    let text = place.run(&["plan", "--items", "1000000"]).text();
+    let text = place.run("plan --items 1000000").text();
     assert!(
         text.contains("M              784931\n") && text.contains("0.127 %"),
         "{text}"
@@ -46,14 +35,14 @@ fn planned_size_is_the_built_size() {
     let items = lines(0..5_000);
     for m in ["64", "1000", "784931", "4294967295"] {
         let plan = place
-            .run(&["plan", "--items", "5000", "--m", m, "--json"])
+            .run(format!("plan --items 5000 --m {m} --json"))
             .json();
         let (p, planned) = (
             plan["p"].to_string(),
             plan["bytes"].as_f64().expect("bytes"),
         );
-        let args = ["build", "-", "--format", "raw", "--m", m, "--p", &p];
-        let built = place.run_with(&args, items.as_bytes()).ok().len() as f64;
+        let args = format!("build - --format raw --m {m} --p {p}");
+        let built = place.run_with(args, items.as_bytes()).ok().len() as f64;
         assert!(
             (built / planned - 1.0).abs() < 0.02,
             "M {m}: {built} built, {planned} planned"
@@ -65,7 +54,7 @@ fn planned_size_is_the_built_size() {
 fn counts_accept_exponents_and_units() {
     let place = Place::new();
     for items in ["1000000", "1e6", "1M"] {
-        let text = place.run(&["plan", "--items", items]).text();
+        let text = place.run(format!("plan --items {items}")).text();
         assert!(text.contains("items          1000000\n"), "{text}");
         assert!(
             text.contains("bytes          2,631,549 (2.5 MiB)\n"),
@@ -78,31 +67,25 @@ fn counts_accept_exponents_and_units() {
 fn invalid_plans_are_errors() {
     let place = Place::new();
     for args in [
-        &["plan"][..],
-        &["plan", "--items", "4294967296"],
-        &["plan", "--items", "1", "--rate", "2"],
-        &["plan", "--items", "1", "--rate", "0"],
-        &["plan", "--items", "1", "--rate", "nan"],
-        &["plan", "--items", "1", "--rate", "rare"],
-        &["plan", "--items", "1", "--m", "0"],
-        &["plan", "--items", "1", "--m", "5", "--rate", "0.1"],
+        "plan",
+        "plan --items 4294967296",
+        "plan --items 1 --rate 2",
+        "plan --items 1 --rate 0",
+        "plan --items 1 --rate nan",
+        "plan --items 1 --rate rare",
+        "plan --items 1 --m 0",
+        "plan --items 1 --m 5 --rate 0.1",
     ] {
         place.run(args).error();
     }
     for (args, wanted) in [
-        (&["--items", "-5"][..], "'--items <N>': is below zero"),
-        (
-            &["--items", "1", "--rate", "-0.5"],
-            "rate of -0.5 is not between",
-        ),
-        (&["--items", "1", "--rate", "-1/8"], "rate of -0.125 is not"),
-        (&["--items", "1", "--m", "-7"], "'--m <M>': is below zero"),
-        (
-            &["--items", "1", "--lookups", "-7"],
-            "'--lookups <X>': is below zero",
-        ),
+        ("--items -5", "'--items <N>': is below zero"),
+        ("--items 1 --rate -0.5", "rate of -0.5 is not between"),
+        ("--items 1 --rate -1/8", "rate of -0.125 is not"),
+        ("--items 1 --m -7", "'--m <M>': is below zero"),
+        ("--items 1 --lookups -7", "'--lookups <X>': is below zero"),
     ] {
-        let error = place.run(&[&["plan"], args].concat()).error();
+        let error = place.run(format!("plan {args}")).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
     }
 }
@@ -111,7 +94,7 @@ fn invalid_plans_are_errors() {
 fn completion_script_of_each_shell_has_all_subcommands() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = place.run(&["completions", shell]).text();
+        let script = place.run(format!("completions {shell}")).text();
         for command in [
             "build",
             "check",
@@ -125,32 +108,32 @@ fn completion_script_of_each_shell_has_all_subcommands() {
             assert!(script.contains(command), "{shell} does not know {command}");
         }
     }
-    assert!(place.run(&["completions", "tcsh"]).error().contains("tcsh"));
+    assert!(place.run("completions tcsh").error().contains("tcsh"));
 }
 
 #[test]
 fn man_prints_or_writes_a_page_per_subcommand() {
     let place = Place::new();
-    let main = place.run(&["man"]).text();
+    let main = place.run("man").text();
     assert!(main.contains(".TH nutfilter 1"), "{main}");
-    let build = place.run(&["man", "build"]).text();
+    let build = place.run("man build").text();
     assert!(
         build.contains(".TH nutfilter-build 1") && build.contains("field"),
         "{build}"
     );
-    let error = place.run(&["man", "biuld"]).error();
+    let error = place.run("man biuld").error();
     assert!(error.contains("unknown subcommand 'biuld'; there are build, check"));
     std::fs::create_dir(place.path("man1")).expect("a directory");
-    place.run(&["man", "--output-dir", "man1"]).ok();
+    place.run("man --output-dir man1").ok();
     let page = place.read("man1/nutfilter-check.1");
     assert!(page.len() > 1000, "{} bytes", page.len());
-    place.run(&["man", "--output-dir", "missing"]).error();
+    place.run("man --output-dir missing").error();
 }
 
 #[test]
 fn help_and_version_succeed_and_unknown_options_fail() {
     let place = Place::new();
-    let version = place.run(&["--version"]).text();
+    let version = place.run("--version").text();
     assert_eq!(
         version,
         format!("nutfilter {}\n", env!("CARGO_PKG_VERSION"))
@@ -165,18 +148,16 @@ fn help_and_version_succeed_and_unknown_options_fail() {
         "demo",
         "completions",
     ] {
-        let help = place.run(&[command, "--help"]).text();
+        let help = place.run(format!("{command} --help")).text();
         assert!(
             help.contains("Usage: nutfilter") && help.contains("--quiet"),
             "{help}"
         );
     }
-    place.run(&[]).error();
-    place.run(&["biuld"]).error();
-    place
-        .run(&["plan", "--items", "1", "--threads", "0"])
-        .error();
-    place.run(&["plan", "--items", "1", "--threads", "2"]).ok();
+    place.run("").error();
+    place.run("biuld").error();
+    place.run("plan --items 1 --threads 0").error();
+    place.run("plan --items 1 --threads 2").ok();
 }
 
 /// As with `2>&1 | head -c 0`.
@@ -184,15 +165,15 @@ fn help_and_version_succeed_and_unknown_options_fail() {
 fn closed_outputs_cause_no_panic() {
     let place = Place::new();
     place.write("items", lines(0..20_000));
-    place.run(&["build", "items", "-o", "filter"]).ok();
+    place.run("build items -o filter").ok();
     for args in [
-        &["build", "items"][..],
-        &["build", "missing"],
-        &["check", "filter", "items"],
-        &["inspect", "filter"],
-        &["plan", "--items", "5"],
-        &["completions", "bash"],
-        &["--help"],
+        "build items",
+        "build missing",
+        "check filter items",
+        "inspect filter",
+        "plan --items 5",
+        "completions bash",
+        "--help",
     ] {
         let mut command = place.command(args);
         for stream in [Command::stdout, Command::stderr] {

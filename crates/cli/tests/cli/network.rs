@@ -152,16 +152,16 @@ fn several_addresses_work_and_sockets_are_removed() {
 fn additional_resources_are_as_configured() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
-    let serve = |more: &[&str]| {
+    let serve = |more: &str| {
         Server::start(
             nutfilter()
                 .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
                 .arg(directory.path())
-                .args(more),
+                .args(more.split_whitespace()),
         )
     };
     let status = |server: &Server, path: &str| server.get(path).0[9..12].to_owned();
-    let server = serve(&[]);
+    let server = serve("");
     for (path, expected) in [
         ("/ready", "200"),
         ("/metrics", "200"),
@@ -190,10 +190,10 @@ fn additional_resources_are_as_configured() {
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
-    let server = serve(&["--metrics=off"]);
+    let server = serve("--metrics=off");
     assert_eq!(status(&server, "/metrics"), "404");
     // While the mint does not answer, its info is unavailable, and its keysets are left to it.
-    let server = serve(&["--mint-api", "http://127.0.0.1:1"]);
+    let server = serve("--mint-api http://127.0.0.1:1");
     assert_eq!(status(&server, "/v1/info"), "503");
     assert_eq!(status(&server, "/v1/keysets"), "404");
 }

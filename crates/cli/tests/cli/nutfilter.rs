@@ -13,6 +13,35 @@ pub(crate) struct Place {
     directory: TempDir,
 }
 
+/// Arguments of the command: a line of words, or a list of which some have spaces.
+pub(crate) trait Arguments {
+    fn list(&self) -> Vec<&str>;
+}
+
+impl Arguments for str {
+    fn list(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Arguments for String {
+    fn list(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl<T: Arguments + ?Sized> Arguments for &T {
+    fn list(&self) -> Vec<&str> {
+        (**self).list()
+    }
+}
+
+impl<const N: usize> Arguments for [&str; N] {
+    fn list(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -52,21 +81,21 @@ impl Place {
     }
 
     /// The command in this directory, without variables of the tester's environment.
-    pub(crate) fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: impl Arguments) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
         command
-            .args(args)
+            .args(args.list())
             .current_dir(self.directory.path())
             .env_clear();
         command
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: impl Arguments) -> Ran {
         self.run_with(args, b"")
     }
 
     /// Runs the command with this standard input.
-    pub(crate) fn run_with(&self, args: &[&str], stdin: &[u8]) -> Ran {
+    pub(crate) fn run_with(&self, args: impl Arguments, stdin: &[u8]) -> Ran {
         let mut child = self
             .command(args)
             .stdin(Stdio::piped())

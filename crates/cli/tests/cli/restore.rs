@@ -22,7 +22,7 @@ fn each_item_gets_a_line_with_its_signature_if_any() {
         hex(&point(3)),
         hex(&point(KNOWN))
     );
-    let ran = mint.run("restore", &items, &[]);
+    let ran = mint.run("restore", &items, "");
     assert!(ran.stderr.contains("filter of 100 items, as of 1000000"));
     assert_eq!(ran.text(), wanted);
     let lines: Vec<_> = mint
@@ -40,8 +40,7 @@ fn each_item_gets_a_line_with_its_signature_if_any() {
 #[test]
 fn only_matches_are_sent_in_batches_of_the_given_size() {
     let mint = Mint::honest();
-    mint.run("restore", &points(60..160), &["--batch", "15"])
-        .ok();
+    mint.run("restore", &points(60..160), "--batch 15").ok();
     let mut asked = Vec::new();
     for post in mint.posts() {
         let outputs = post.body["outputs"].as_array().expect("outputs").clone();
@@ -59,7 +58,7 @@ fn only_matches_are_sent_in_batches_of_the_given_size() {
     assert_eq!(asked, wanted);
 
     let error = mint
-        .run("restore", &points(60..160), &["--max-revealed", "39"])
+        .run("restore", &points(60..160), "--max-revealed 39")
         .error();
     assert!(error.contains("40 items match; at most 39"), "{error}");
     assert_eq!(mint.posts().len(), 3);
@@ -69,9 +68,9 @@ fn only_matches_are_sent_in_batches_of_the_given_size() {
 fn counts_json_and_exit_code_say_how_many_are_signed() {
     let mint = Mint::honest();
     let items = points(0..110);
-    let counts = mint.run("restore", &items, &["--count"]).text();
+    let counts = mint.run("restore", &items, "--count").text();
     assert_eq!(counts, "signed\t98\nunsigned\t2\nabsent\t10\n");
-    let all = mint.run("restore", &items, &["--json"]).json();
+    let all = mint.run("restore", &items, "--json").json();
     assert_eq!(
         (&all["signed"], &all["unsigned"], &all["absent"]),
         (&98.into(), &2.into(), &10.into())
@@ -83,11 +82,11 @@ fn counts_json_and_exit_code_say_how_many_are_signed() {
     assert!(answers[1].get("signature").is_none());
     assert_eq!(all["as_of"], TIMESTAMP);
     // One chance match is accepted, but has no signature.
-    let none = mint.run("restore", &points(1..2), &["--count"]);
+    let none = mint.run("restore", &points(1..2), "--count");
     assert_eq!(none.code, Some(1), "{}", none.stderr);
-    let two = mint.run("restore", &points(0..2), &[]).error();
+    let two = mint.run("restore", &points(0..2), "").error();
     assert!(two.contains("2 of 2 matches are not in its set"), "{two}");
-    assert_eq!(mint.run("restore", &points(KNOWN..102), &[]).code, Some(1));
+    assert_eq!(mint.run("restore", &points(KNOWN..102), "").code, Some(1));
 }
 
 #[test]
@@ -96,54 +95,26 @@ fn errors_are_exit_code_2_without_output() {
         Value::Null => ("200 OK", filter()),
         _ => ("200 OK", r#"{"outputs":[],"signatures":[7]}"#.to_owned()),
     });
-    let error = liar.run("restore", &points(2..5), &[]).error();
+    let error = liar.run("restore", &points(2..5), "").error();
     assert!(error.contains("malformed mint response"), "{error}");
     // An item that is not a point is not sent: these 33 bytes are off the curve, and in the filter.
     let off_curve = format!("02{}", "00".repeat(32));
     let place = Place::new();
     place.write("items.hex", &off_curve);
-    let body = place.run(&["build", "items.hex"]).text();
+    let body = place.run("build items.hex").text();
     let mint = Mint::answering(move |_| ("200 OK", body.clone()));
-    let error = mint.run("restore", &off_curve, &[]).error();
+    let error = mint.run("restore", &off_curve, "").error();
     assert!(error.contains("match 0 is not a point of"), "{error}");
     assert_eq!(mint.posts().len(), 0);
 
     for args in [
-        &["restore", "items.hex"][..],
-        &["restore", "items.hex", "--mint", "http://127.0.0.1:9"],
-        &["restore", "items.hex", "--keyset", KEYSET],
-        &[
-            "restore",
-            "items.hex",
-            "--mint",
-            "mint.example",
-            "--keyset",
-            KEYSET,
-        ],
-        &[
-            "restore",
-            "items.hex",
-            "--mint",
-            "http://127.0.0.1:9",
-            "--keyset",
-            "..",
-        ],
-        &[
-            "restore",
-            "no-such-file",
-            "--mint",
-            "http://127.0.0.1:9",
-            "--keyset",
-            KEYSET,
-        ],
-        &[
-            "restore",
-            "items.hex",
-            "--mint",
-            "http://127.0.0.1:9",
-            "--keyset",
-            KEYSET,
-        ],
+        "restore items.hex",
+        "restore items.hex --mint http://127.0.0.1:9",
+        &format!("restore items.hex --keyset {KEYSET}"),
+        &format!("restore items.hex --mint mint.example --keyset {KEYSET}"),
+        "restore items.hex --mint http://127.0.0.1:9 --keyset ..",
+        &format!("restore no-such-file --mint http://127.0.0.1:9 --keyset {KEYSET}"),
+        &format!("restore items.hex --mint http://127.0.0.1:9 --keyset {KEYSET}"),
     ] {
         place.run(args).error();
     }

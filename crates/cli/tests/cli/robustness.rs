@@ -63,21 +63,19 @@ fn every_row_is_an_error_with_its_numbers_or_an_answer() {
     place.write("mine.hex", lines(0..10));
     for row in some_rows() {
         place.write("filter", row.json());
-        let ran = place.run(&["check", "filter", "mine.hex", "--count"]);
+        let ran = place.run("check filter mine.hex --count");
         assert_judged(&row, "a response", ran);
 
         let [n, p, m] = [row.n.to_string(), row.p.to_string(), row.m.to_string()];
         place.write("filter", &row.bytes);
-        let raw = [
-            "check", "filter", "mine.hex", "--count", "--raw", "--p", &p, "--m", &m,
-        ];
-        let ran = place.run(&[&raw[..], &["--n", &n]].concat());
+        let raw = format!("check filter mine.hex --count --raw --p {p} --m {m}");
+        let ran = place.run(format!("{raw} --n {n}"));
         assert_judged(&row, "raw", ran);
 
         let block = nutfilter_reference::serialize_bip158(row.n, &row.bytes);
         place.write("filter", block);
         let key = "00112233445566778899aabbccddeeff";
-        let ran = place.run(&[&raw[..], &["--profile", "bip158", "--key", key]].concat());
+        let ran = place.run(format!("{raw} --profile bip158 --key {key}"));
         assert_judged(&row, "with its count in front", ran);
     }
 }
@@ -110,8 +108,8 @@ fn large_file_is_read_in_twice_its_size() {
         place.write("filter", &json);
         let limited = |kib: usize| {
             let script = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
-            let args = ["check", "filter", "mine.hex", "--count"];
-            let command = place.command(&args);
+            let args = "check filter mine.hex --count";
+            let command = place.command(args);
             let mut shell = std::process::Command::new("/bin/sh");
             shell
                 .args(["-c", &script])

@@ -94,76 +94,66 @@ fn invalid_setup_is_reported_immediately() {
     let database = directory.path().to_str().unwrap();
     let missing = directory.path().join("missing.sqlite3");
     let missing = missing.to_str().unwrap();
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&str, &str); 14] = [
         (
-            &[],
+            "",
             "mint_database is missing: set --mint-database, MINT_DATABASE",
         ),
         (
-            &["--mint-database", missing, "--wait-for-database=off"],
+            &format!("--mint-database {missing} --wait-for-database=off"),
             "database not found below ",
         ),
         (
-            &[
-                "--mint-database",
-                "postgres://mint:secret@127.0.0.1:1/mint",
-                "--wait-for-database=off",
-            ],
+            "--mint-database postgres://mint:secret@127.0.0.1:1/mint --wait-for-database=off",
             "postgres://mint@127.0.0.1:1/mint: connecting",
         ),
         (
-            &["--mint-database", "mysql://mint:secret@db/mint"],
+            "--mint-database mysql://mint:secret@db/mint",
             "unsupported database scheme 'mysql'",
         ),
         (
-            &["--mint-database", "sqlite://mint:secret@db/mint"],
+            "--mint-database sqlite://mint:secret@db/mint",
             "no user or password",
         ),
         (
-            &["--mint-database", database, "--log-level", "foo"],
+            &format!("--mint-database {database} --log-level foo"),
             "[possible values: error, warn, info, debug, trace]",
         ),
         (
-            &["--mint-database", database, "--log-level", "warn,axum=off"],
+            &format!("--mint-database {database} --log-level warn,axum=off"),
             "--log-level",
         ),
         (
-            &["--mint-database", database, "--log-level", ""],
+            &format!("--mint-database {database} --log-level="),
             "--log-level",
         ),
         (
-            &[
-                "--mint-database",
-                database,
-                "--mint-type",
-                "nutshell",
-                "--wait-for-database=off",
-            ],
+            &format!("--mint-database {database} --mint-type nutshell --wait-for-database=off"),
             "`proofs_used`",
         ),
         (
-            &["--mint-database", database, "--mint-type", "other"],
+            &format!("--mint-database {database} --mint-type other"),
             "possible values: cdk, nutshell",
         ),
         (
-            &["--mint-database", database, "--base-path", "/{id}"],
+            &format!("--mint-database {database} --base-path /{{id}}"),
             "base_path: invalid value `/{id}`",
         ),
         (
-            &["--mint-database", database, "--mint-api", "mint.example"],
+            &format!("--mint-database {database} --mint-api mint.example"),
             "http:// or https://",
         ),
         (
-            &["--mint-database", database, "--refresh", "0"],
+            &format!("--mint-database {database} --refresh 0"),
             "--refresh",
         ),
         (
-            &["--mint-database", database, "--config", missing],
+            &format!("--mint-database {database} --config {missing}"),
             "missing.sqlite3: No such file",
         ),
     ];
     for (arguments, expected) in cases {
-        let message = failure(nutfilter().arg("serve").args(arguments));
+        let message = failure(nutfilter().arg("serve").args(arguments.split_whitespace()));
         assert!(message.contains(expected), "{arguments:?}: {message}");
         assert!(!message.contains("secret"), "{message}");
     }
@@ -239,24 +229,24 @@ fn values_of_variables_may_have_any_case() {
 fn build_too_warns_of_a_copy_without_its_wal_file() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
-    let build = |more: &[&str]| {
+    let build = |more: &str| {
         let output = nutfilter()
             .args(["build", "--kind", "spent", "--keyset"])
             .arg(sample.keyset.as_str())
             .args(["--mint-database".as_ref(), directory.path()])
-            .args(more)
+            .args(more.split_whitespace())
             .output()
             .unwrap();
         assert!(output.status.success());
         assert!(nutfilter_cashu::FilterResponse::from_json(output.stdout).is_ok());
         String::from_utf8(output.stderr).unwrap()
     };
-    let said = build(&[]);
+    let said = build("");
     assert!(
         said.contains("WARN") && said.contains("its -wal file is not visible here"),
         "{said}"
     );
-    assert_eq!(build(&["--quiet"]), "");
+    assert_eq!(build("--quiet"), "");
 }
 
 /// The sample with another text in place of the ID of its only keyset, throughout the file.

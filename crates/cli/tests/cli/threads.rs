@@ -8,20 +8,13 @@ fn any_number_of_threads_builds_the_same_filter() {
     // Enough for threads to share the sort and, with four or more, the encoding.
     let records: Vec<u8> = (0..150_000).flat_map(item).collect();
     place.write("records", records);
-    let build = |threads: &[&str]| {
-        let args = [
-            "build",
-            "records",
-            "--record-bytes",
-            "33",
-            "--format",
-            "raw",
-        ];
-        place.run(&[&args[..], threads].concat()).ok()
+    let build = |threads: &str| {
+        let args = "build records --record-bytes 33 --format raw";
+        place.run(format!("{args} {threads}")).ok()
     };
-    let expected = build(&["--threads", "1"]);
+    let expected = build("--threads 1");
     assert!(expected.len() > 390_000, "{} bytes", expected.len());
-    for threads in [&["--threads", "2"][..], &["--threads", "5"], &[]] {
+    for threads in ["--threads 2", "--threads 5", ""] {
         assert!(build(threads) == expected, "{threads:?}: other bytes");
     }
 }
@@ -31,7 +24,7 @@ fn too_many_threads_are_rejected_with_the_range() {
     let place = Place::new();
     for threads in ["0", "1025", "65535", "65536"] {
         let error = place
-            .run(&["plan", "--items", "1", "--threads", threads])
+            .run(format!("plan --items 1 --threads {threads}"))
             .error();
         assert!(error.contains("1..=1024"), "{error}");
     }
@@ -47,13 +40,7 @@ fn requested_number_of_threads_is_started() {
     let place = Place::new();
     for threads in [1, 3] {
         let mut child = place
-            .command(&[
-                "build",
-                "-",
-                "--allow-empty",
-                "--threads",
-                &threads.to_string(),
-            ])
+            .command(format!("build - --allow-empty --threads {}", threads))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
