@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::asking_mint::Mint;
 use crate::nutfilter::{Place, hex};
-use crate::support::{Server, nutfilter};
+use crate::support::{Server, nutfilter, serve_from};
 
 /// Of each keyset, spent and issued.
 const NOTES: u64 = 10_000;
@@ -27,13 +27,11 @@ fn notes_of_both_curves_are_served_checked_restored_and_followed() {
     let messages = replace_messages(&database, &sample);
     let data = directory.path().join("data");
     let server = Server::start(
-        nutfilter()
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .arg("--state-filters=proof_state,blind_signature")
+        serve_from(&database, "--state-filters=proof_state,blind_signature")
             // A new copy of the open block each second.
             .args(["--open-interval=1", "--refresh=1"])
-            .args(["--mint-database".as_ref(), database.as_path()])
-            .args(["--data-dir".as_ref(), data.as_path()]),
+            .arg("--data-dir")
+            .arg(data),
     );
     let lines_of = |notes: &[Vec<u8>]| -> String {
         let line = |note: &Vec<u8>| hex(note) + "\n";

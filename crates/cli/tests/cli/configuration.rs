@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::support::{Server, failure, nutfilter, sample};
+use super::support::{Server, failure, nutfilter, sample, serve};
 
 fn output(command: &mut Command) -> (Option<i32>, String, String) {
     let Output {
@@ -151,11 +151,7 @@ fn no_output_shows_the_password_of_a_wrong_location() {
         assert!(!(out + &said).contains("hunter2"), "{location}: {said}");
     }
     // The same at each retry of a service that waits.
-    let mut server = Server::start_unready(
-        nutfilter()
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .env("MINT_DATABASE", &locations[8]),
-    );
+    let mut server = Server::start_unready(serve("").env("MINT_DATABASE", &locations[8]));
     let said = server.wait_for("nothing to serve yet");
     let (_, health) = server.get("/health");
     assert!(!(said + &health).contains("hunter2"));

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertifiedKey, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
 
-use super::support::{PATIENCE, Server, kill, nutfilter, sample};
+use super::support::{PATIENCE, Server, kill, nutfilter, sample, serve_from};
 
 /// Writes a new certificate for localhost, as a renewal does.
 fn renew(directory: &Path) -> CertificateDer<'static> {
@@ -64,10 +64,8 @@ fn sighup_renews_a_certificate_and_a_bad_one_is_ignored() {
     sample(directory.path());
     let first = renew(directory.path());
     let path = |name: &str| directory.path().join(name);
-    let mut command = nutfilter();
+    let mut command = serve_from(directory.path(), "");
     command
-        .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
-        .arg(directory.path())
         .arg("--tls-certificate")
         .arg(path("cert.pem"))
         .arg("--tls-key")
@@ -152,14 +150,7 @@ fn several_addresses_work_and_sockets_are_removed() {
 fn additional_resources_are_as_configured() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
-    let serve = |more: &str| {
-        Server::start(
-            nutfilter()
-                .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
-                .arg(directory.path())
-                .args(more.split_whitespace()),
-        )
-    };
+    let serve = |options: &str| Server::start(serve_from(directory.path(), options));
     let status = |server: &Server, path: &str| server.get(path).0[9..12].to_owned();
     let server = serve("");
     for (path, expected) in [
@@ -205,11 +196,8 @@ fn state_is_served_after_a_restart_without_the_database() {
     fs::create_dir(&mint).unwrap();
     let sample = sample(&mint);
     let path = format!("/v1/filter/spent/{}", sample.keyset);
-    let mut command = nutfilter();
-    command
-        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
-        .arg(directory.path().join("data"))
-        .args(["--mint-database".as_ref(), mint.as_os_str()]);
+    let mut command = serve_from(&mint, "");
+    command.arg("--data-dir").arg(directory.path().join("data"));
     let server = Server::start(&mut command);
     let before = server.get(&path);
     assert_eq!(before.0, "HTTP/1.1 200 OK");

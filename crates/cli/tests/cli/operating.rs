@@ -4,20 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::support::{Server, kill, nutfilter, sample};
-
-/// `serve` on a free port.
-fn serve() -> std::process::Command {
-    let mut command = nutfilter();
-    command.args(["serve", "--listen", "127.0.0.1:0"]);
-    command
-}
+use super::support::{Server, kill, nutfilter, sample, serve, serve_from};
 
 #[test]
 fn missing_database_is_reported_and_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("mint");
-    let mut server = Server::start_unready(serve().arg("--mint-database").arg(&place));
+    let mut server = Server::start_unready(serve_from(&place, ""));
     server.wait_for("--wait-for-database=off exits instead");
     let said = server.wait_for("nothing to serve yet");
     assert!(said.contains("database not found"), "{said}");
@@ -42,11 +35,7 @@ fn missing_database_is_reported_and_waited_for() {
 fn sighup_refreshes_immediately() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
-    let mut server = Server::start(
-        serve()
-            .args(["--refresh", "3600", "--mint-database"])
-            .arg(directory.path()),
-    );
+    let mut server = Server::start(serve_from(directory.path(), "--refresh 3600"));
     // Replace the database with that of another mint.
     std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
     let larger = nutfilter_sample::Sample::new(301, 201);
@@ -69,12 +58,10 @@ fn sighup_refreshes_immediately() {
 fn refresh_without_changes_is_logged_at_debug() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
-    let mut server = Server::start(
-        serve()
-            .args(["--refresh", "3600", "--log-level", "debug"])
-            .arg("--mint-database")
-            .arg(directory.path()),
-    );
+    let mut server = Server::start(serve_from(
+        directory.path(),
+        "--refresh 3600 --log-level debug",
+    ));
     if !server.all.contains("refreshed") {
         server.wait_for("refreshed");
     }
@@ -95,13 +82,10 @@ fn replaced_bodies_are_released() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let data = directory.path().join("data");
-    let mut server = Server::start(
-        serve()
-            .args(["--refresh", "3600", "--mint-database"])
-            .arg(directory.path())
-            .arg("--data-dir")
-            .arg(&data),
-    );
+    let mut server = Server::start(serve_from(
+        directory.path(),
+        &format!("--refresh 3600 --data-dir {}", data.display()),
+    ));
     if !server.all.contains("refreshed") {
         server.wait_for("refreshed");
     }
@@ -134,17 +118,10 @@ fn replaced_bodies_are_released() {
 fn json_log_is_json_from_the_first_to_the_last_line() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
-    let mut server = Server::start(
-        serve()
-            .args([
-                "--log-format",
-                "json",
-                "--log-level",
-                "debug",
-                "--mint-database",
-            ])
-            .arg(directory.path()),
-    );
+    let mut server = Server::start(serve_from(
+        directory.path(),
+        "--log-format json --log-level debug",
+    ));
     server.get("/health");
     kill(&server.child, "-HUP");
     server.wait_for("refreshed");
@@ -201,7 +178,7 @@ fn service_manager_gets_readiness_watchdog_and_stop() {
     };
     let place = directory.path().join("mint");
     let mut server = Server::start_unready(
-        serve()
+        serve("")
             .env("NOTIFY_SOCKET", &socket)
             .env("WATCHDOG_USEC", "200000")
             .arg("--mint-database")
@@ -231,17 +208,10 @@ fn service_manager_gets_readiness_watchdog_and_stop() {
 fn no_output_contains_a_secret() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
-    let mut server = Server::start(
-        serve()
-            .args([
-                "--log-level",
-                "trace",
-                "--mint-api",
-                "http://127.0.0.1:1",
-                "--mint-database",
-            ])
-            .arg(directory.path()),
-    );
+    let mut server = Server::start(serve_from(
+        directory.path(),
+        "--log-level trace --mint-api http://127.0.0.1:1",
+    ));
     server.get(&format!("/v1/filter/spent/{}", sample.keyset));
     let said = [
         server.get("/health").1,
@@ -277,7 +247,7 @@ fn database_password_is_not_printed_if_it_is_unreachable() {
     )
     .unwrap();
     let mut server = Server::start_unready(
-        serve()
+        serve("")
             .args(["--log-level", "trace", "--log-format", "json"])
             .env("MINT_DATABASE_FILE", &place),
     );

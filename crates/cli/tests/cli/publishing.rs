@@ -6,7 +6,7 @@ use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 
 use super::file_server::{request, serve_files};
-use super::support::{Server, failure, nutfilter, sample};
+use super::support::{Server, failure, nutfilter, sample, serve_from};
 
 /// The number of notes in the filter that `check` fetches from `url`; checks that a note of the sample is in it.
 fn checked(url: &str, sample: &Sample, kind: NoteKind) -> u64 {
@@ -143,18 +143,13 @@ fn follow_reads_state_filters_that_are_published_as_served() {
     ] {
         let [old, new, absent] = [7, sample.count(kind) - 1, 10_000].map(|index| note(kind, index));
         std::fs::write(&candidates, [&*old, &new, &absent].join("\n")).unwrap();
-        let mut follow = nutfilter();
-        follow.args([
-            "follow", "--once", "--mint", &url, "--kind", name, "--format", format,
-        ]);
-        let (found, _) = succeed(follow.arg(&candidates));
+        let follow = format!("follow --once --mint {url} --kind {name} --format {format}");
+        let mut command = nutfilter();
+        let (found, _) = succeed(command.args(follow.split(' ')).arg(&candidates));
         assert!(found.contains(&old) && found.contains(&new) && !found.contains(&absent));
     }
 
-    let mut serve = nutfilter();
-    serve
-        .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
-        .arg(&database);
+    let mut serve = serve_from(&database, "");
     let server = Server::start(serve.args(options).arg("--data-dir").arg(&data));
     let paths = paths(&root, "v1/filters");
     assert!(paths.len() > 15, "{paths:?}");
@@ -216,18 +211,10 @@ fn damage_in_state_filters_is_listed_and_does_not_stop_the_service() {
 
     let error = failure(&mut publish_());
     assert!(error.contains("the others are published"), "{error}");
-    let server = Server::start(
-        nutfilter()
-            .args([
-                "serve",
-                "--listen=127.0.0.1:0",
-                "--state-filters=proof_state",
-                "--mint-database",
-            ])
-            .arg(directory.path())
-            .arg("--data-dir")
-            .arg(&data),
-    );
+    let server = Server::start(serve_from(
+        directory.path(),
+        &format!("--state-filters=proof_state --data-dir {}", data.display()),
+    ));
     let said = "not publishing state filters of this kind";
     assert!(server.all.contains(said), "{}", server.all);
     let filter = server.get(&format!("/v1/filter/spent/{}", sample.keyset));
@@ -285,17 +272,7 @@ fn entry_of_the_mint_with_our_key_gives_one_warning() {
     let info = r#"{"name":"m","nuts":{"25":{"methods":[]}}}"#;
     std::fs::write(root.join("v1/info"), info).unwrap();
     let url = serve_files(root);
-    let mut server = Server::start(
-        nutfilter()
-            .args([
-                "serve",
-                "--listen=127.0.0.1:0",
-                "--mint-api",
-                &url,
-                "--mint-database",
-            ])
-            .arg(directory.path()),
-    );
+    let mut server = Server::start(serve_from(directory.path(), &format!("--mint-api {url}")));
     if !server.all.contains("set another info_key") {
         server.wait_for("set another info_key");
     }

@@ -8,23 +8,13 @@ use std::time::{Duration, Instant};
 use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 
-use super::support::{Server, failure, kill, nutfilter, sample};
+use super::support::{Server, failure, kill, nutfilter, sample, serve, serve_from};
 
 #[test]
 fn filters_of_a_mint_are_served_under_the_base_path() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
-    let server = Server::start(
-        nutfilter()
-            .args([
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--base-path",
-                "/Bitcoin",
-            ])
-            .args(["--mint-database".as_ref(), directory.path()]),
-    );
+    let server = Server::start(serve_from(directory.path(), "--base-path /Bitcoin"));
     assert!(server.base.ends_with("/Bitcoin"));
     for kind in NoteKind::ALL {
         let (status, body) = server.get(&format!("/v1/filter/{kind}/{}", sample.keyset));
@@ -73,11 +63,7 @@ fn signal_ends_the_service_cleanly() {
     for signal in ["-TERM", "-INT"] {
         let directory = tempfile::tempdir().unwrap();
         sample(directory.path());
-        let mut server = Server::start(
-            nutfilter()
-                .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
-                .arg(directory.path()),
-        );
+        let mut server = Server::start(serve_from(directory.path(), ""));
         // A client is connected and sends nothing.
         let address = server.base.strip_prefix("http://").unwrap();
         let _idle = TcpStream::connect(address).unwrap();
@@ -205,8 +191,7 @@ fn values_of_variables_may_have_any_case() {
     sample(directory.path());
     for (mint_type, level) in [("CDK", "WARNING"), ("Cdk", "Warn"), ("cdk", "INFO")] {
         let mut server = Server::start_unready(
-            nutfilter()
-                .args(["serve", "--listen", "127.0.0.1:0"])
+            serve("")
                 .env("MINT_DATABASE", directory.path())
                 .env("MINT_TYPE", mint_type)
                 .env("LOG_LEVEL", level),
@@ -285,12 +270,10 @@ fn build_too_reports_invalid_keyset_ids() {
 fn invalid_keyset_ids_are_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     sample_of_no_keyset(directory.path());
-    let mut server = Server::start_unready(
-        nutfilter()
-            .args(["serve", "--listen", "127.0.0.1:0", "--refresh", "1"])
-            .args(["--log-level", "debug"])
-            .args(["--mint-database".as_ref(), directory.path()]),
-    );
+    let mut server = Server::start_unready(serve_from(
+        directory.path(),
+        "--refresh 1 --log-level debug",
+    ));
     let said = server.wait_for("refreshed");
     assert!(said.contains("invalid keyset ids"), "{said}");
     let later = server.wait_for("refreshed");
@@ -302,11 +285,7 @@ fn invalid_keyset_ids_are_reported_once() {
 fn second_signal_does_not_wait_for_open_requests() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
-    let mut server = Server::start(
-        nutfilter()
-            .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
-            .arg(directory.path()),
-    );
+    let mut server = Server::start(serve_from(directory.path(), ""));
     // A client requests more than a connection can buffer, and does not read it.
     let address = server.base.strip_prefix("http://").unwrap();
     let mut stuck = TcpStream::connect(address).unwrap();

@@ -1,5 +1,6 @@
 //! A mint, and a service for it.
 
+use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -14,6 +15,22 @@ use nutfilter_sample::Sample;
 pub(crate) fn nutfilter() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
     command.env_clear().env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// `serve` on a free port.
+pub(crate) fn serve(options: &str) -> Command {
+    let mut command = nutfilter();
+    command
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(options.split_whitespace());
+    command
+}
+
+/// `serve` on a free port, for this database.
+pub(crate) fn serve_from(database: &Path, options: &str) -> Command {
+    let mut command = serve(options);
+    command.arg("--mint-database").arg(database);
     command
 }
 
@@ -43,14 +60,14 @@ pub(crate) struct Server {
 
 impl Server {
     /// Waits until the first filters are built.
-    pub(crate) fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: impl BorrowMut<Command>) -> Self {
         let mut server = Self::start_unready(command);
         server.wait_for("ready");
         server
     }
 
     /// Waits until the service listens.
-    pub(crate) fn start_unready(command: &mut Command) -> Self {
+    pub(crate) fn start_unready(command: impl BorrowMut<Command>) -> Self {
         let mut server = Self::watch(command);
         let seen = server.wait_for("listening on ");
         let (_, base) = seen.split_once("listening on ").unwrap();
@@ -61,8 +78,9 @@ impl Server {
     }
 
     /// Starts a process that need not listen.
-    pub(crate) fn watch(command: &mut Command) -> Self {
+    pub(crate) fn watch(mut command: impl BorrowMut<Command>) -> Self {
         let mut child = command
+            .borrow_mut()
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .stdout(Stdio::piped())
