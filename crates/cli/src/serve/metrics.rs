@@ -27,14 +27,14 @@ const REFRESH_BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Sort {
+enum MetricType {
     Counter,
     Gauge,
     Histogram(&'static [f64]),
 }
 
 /// A label and its possible values.
-pub(super) type Label = (&'static str, &'static [&'static str]);
+type Label = (&'static str, &'static [&'static str]);
 
 /// Keysets and whether they are active come from the database.
 const KEYSET: &[Label] = &[("keyset", &[]), KIND, ("active", &["true", "false"])];
@@ -45,31 +45,50 @@ const KIND: Label = ("kind", &["spent", "issued"]);
 const EVENT: Label = ("kind", &["blind_signature", "proof_state"]);
 
 /// A metric, as described to Prometheus.
-pub(super) struct Metric {
-    pub(super) name: &'static str,
-    pub(super) sort: Sort,
-    pub(super) unit: Unit,
-    pub(super) labels: &'static [Label],
-    pub(super) help: &'static str,
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    of_type: MetricType,
+    labels: &'static [Label],
 }
 
-const fn metric(
-    name: &'static str,
-    sort: Sort,
-    unit: Unit,
-    labels: &'static [Label],
-    help: &'static str,
-) -> Metric {
+use MetricType::{Counter, Gauge, Histogram};
+
+const fn metric(name: &'static str, help: &'static str, of_type: MetricType) -> Metric {
     Metric {
         name,
-        sort,
-        unit,
-        labels,
         help,
+        of_type,
+        labels: &[],
     }
 }
 
-use Sort::{Counter, Gauge, Histogram};
+const fn counter(name: &'static str, help: &'static str) -> Metric {
+    metric(name, help, Counter)
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Metric {
+    metric(name, help, Gauge)
+}
+
+impl Metric {
+    const fn by(mut self, labels: &'static [Label]) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Its unit, which its name tells.
+    fn unit(&self) -> Unit {
+        let name = self.name.trim_end_matches("_total");
+        if name.ends_with("_seconds") {
+            Unit::Seconds
+        } else if name.ends_with("_bytes") {
+            Unit::Bytes
+        } else {
+            Unit::Count
+        }
+    }
+}
 
 const ROUTES: &[&str] = &[
     "filter_spent",
@@ -96,229 +115,137 @@ const STATUSES: &[&str] = &[
 const MAX_KEYSETS: usize = 50;
 
 /// All metrics.
-pub(super) const METRICS: &[Metric] = &[
-    metric(
+const METRICS: &[Metric] = &[
+    gauge(
         "nutfilter_build_info",
-        Gauge,
-        Unit::Count,
-        &[("version", &[env!("CARGO_PKG_VERSION")])],
         "Always 1; the version is in its label",
-    ),
-    metric(
+    )
+    .by(&[("version", &[env!("CARGO_PKG_VERSION")])]),
+    gauge(
         "nutfilter_start_time_seconds",
-        Gauge,
-        Unit::Seconds,
-        &[],
         "Unix time at which the process started",
     ),
-    metric(
+    gauge(
         "nutfilter_status",
-        Gauge,
-        Unit::Count,
-        &[("status", &["starting", "ok", "degraded", "failing"])],
         "1 for the current status, 0 for the others",
-    ),
-    metric(
-        "nutfilter_keysets",
-        Gauge,
-        Unit::Count,
-        &[],
-        "Number of keysets served",
-    ),
-    metric(
-        "nutfilter_items",
-        Gauge,
-        Unit::Count,
-        &[KIND],
-        "Notes in the served filters",
-    ),
-    metric(
+    )
+    .by(&[("status", &["starting", "ok", "degraded", "failing"])]),
+    gauge("nutfilter_keysets", "Number of keysets served"),
+    gauge("nutfilter_items", "Notes in the served filters").by(&[KIND]),
+    gauge(
         "nutfilter_keyset_items",
-        Gauge,
-        Unit::Count,
-        KEYSET,
         "Notes in a filter; the 50 keysets with the most notes have this and the next two",
-    ),
-    metric(
-        "nutfilter_keyset_bytes",
-        Gauge,
-        Unit::Bytes,
-        KEYSET,
-        "Length of a filter, without JSON",
-    ),
-    metric(
+    )
+    .by(KEYSET),
+    gauge("nutfilter_keyset_bytes", "Length of a filter, without JSON").by(KEYSET),
+    gauge(
         "nutfilter_keyset_timestamp_seconds",
-        Gauge,
-        Unit::Seconds,
-        KEYSET,
         "Timestamp of a filter (Unix time)",
-    ),
-    metric(
+    )
+    .by(KEYSET),
+    gauge(
         "nutfilter_manifest_timestamp_seconds",
-        Gauge,
-        Unit::Seconds,
-        &[EVENT],
         "Time of the current manifest (Unix time)",
-    ),
-    metric(
+    )
+    .by(&[EVENT]),
+    gauge(
         "nutfilter_certificate_expiry_timestamp_seconds",
-        Gauge,
-        Unit::Seconds,
-        &[],
         "End of the TLS certificate (Unix time)",
     ),
-    metric(
+    gauge(
         "nutfilter_last_refresh_timestamp_seconds",
-        Gauge,
-        Unit::Seconds,
-        &[],
         "Start of the last refresh whose filters are served (Unix time)",
     ),
-    metric(
+    gauge(
         "nutfilter_as_of_timestamp_seconds",
-        Gauge,
-        Unit::Seconds,
-        &[KIND],
         "Start of the last successful read (Unix time); no filter is later",
-    ),
-    metric(
+    )
+    .by(&[KIND]),
+    gauge(
         "nutfilter_clock_behind_seconds",
-        Gauge,
-        Unit::Seconds,
-        &[],
         "Seconds by which a filter is dated after the clock",
     ),
-    metric(
+    counter(
         "nutfilter_refreshes_total",
-        Counter,
-        Unit::Count,
-        &[("result", &["ok", "partial", "failed"])],
         "Refreshes: `ok`, `partial` or `failed`",
-    ),
+    )
+    .by(&[("result", &["ok", "partial", "failed"])]),
     metric(
         "nutfilter_refresh_seconds",
-        Histogram(&REFRESH_BUCKETS),
-        Unit::Seconds,
-        &[],
         "Duration of refreshes, including failed ones",
+        Histogram(&REFRESH_BUCKETS),
     ),
-    metric(
+    counter(
         "nutfilter_items_read_total",
-        Counter,
-        Unit::Count,
-        &[KIND, ("reading", &["whole", "new"])],
         "Notes read, by full (`whole`) and incremental (`new`) reads",
-    ),
-    metric(
+    )
+    .by(&[KIND, ("reading", &["whole", "new"])]),
+    counter(
         "nutfilter_full_rereads_total",
-        Counter,
-        Unit::Count,
-        &[KIND],
         "Full rereads of a database that had changed otherwise than by new notes",
-    ),
-    metric(
+    )
+    .by(&[KIND]),
+    counter(
         "nutfilter_items_lost_total",
-        Counter,
-        Unit::Count,
-        &[KIND],
         "Notes that a full reread no longer found",
-    ),
-    metric(
+    )
+    .by(&[KIND]),
+    gauge(
         "nutfilter_unreadable_rows",
-        Gauge,
-        Unit::Count,
-        &[KIND],
-        "Rows that could not be read at the last refresh; the filters of their keysets stay as they are",
-    ),
-    metric(
+        "Rows not readable at the last refresh; the filters of their keysets stay as they are",
+    )
+    .by(&[KIND]),
+    counter(
         "nutfilter_shrunk_total",
-        Counter,
-        Unit::Count,
-        &[KIND],
         "How often a keyset had fewer notes than before",
-    ),
-    metric(
+    )
+    .by(&[KIND]),
+    counter(
         "nutfilter_data_discarded_total",
-        Counter,
-        Unit::Count,
-        &[],
         "How often damaged data in the data directory was discarded",
     ),
-    metric(
+    counter(
         "nutfilter_events_published_total",
-        Counter,
-        Unit::Count,
-        &[EVENT],
         "Events published in state filters",
-    ),
-    metric(
+    )
+    .by(&[EVENT]),
+    gauge(
         "nutfilter_events_missing",
-        Gauge,
-        Unit::Count,
-        &[EVENT],
         "Published events that the last full read did not find",
-    ),
-    metric(
+    )
+    .by(&[EVENT]),
+    gauge(
         "nutfilter_events_invalid",
-        Gauge,
-        Unit::Count,
-        &[EVENT],
-        "Items of the database that are not points of notes; while there are any, the kind is not served",
-    ),
-    metric(
+        "Items that are not points of notes; while there are any, their kind is not served",
+    )
+    .by(&[EVENT]),
+    counter(
         "nutfilter_info_failures_total",
-        Counter,
-        Unit::Count,
-        &[],
         "Failed requests for the mint's own `/v1/info`",
     ),
-    metric(
-        "nutfilter_http_requests_total",
-        Counter,
-        Unit::Count,
-        &[("route", ROUTES), ("status", STATUSES)],
-        "Requests answered",
-    ),
+    counter("nutfilter_http_requests_total", "Requests answered")
+        .by(&[("route", ROUTES), ("status", STATUSES)]),
     metric(
         "nutfilter_http_request_seconds",
-        Histogram(&REQUEST_BUCKETS),
-        Unit::Seconds,
-        &[],
         "Time from the request to the last byte of the response",
+        Histogram(&REQUEST_BUCKETS),
     ),
-    metric(
+    counter(
         "nutfilter_http_response_bytes_total",
-        Counter,
-        Unit::Bytes,
-        &[],
         "Response body bytes sent",
     ),
-    metric(
-        "nutfilter_http_connections",
-        Gauge,
-        Unit::Count,
-        &[],
-        "Open connections",
-    ),
-    metric(
+    gauge("nutfilter_http_connections", "Open connections"),
+    counter(
         "nutfilter_http_connections_refused_total",
-        Counter,
-        Unit::Count,
-        &[],
         "Connections refused because `max_connections` was reached",
     ),
-    metric(
+    counter(
         "nutfilter_http_connections_cut_total",
-        Counter,
-        Unit::Count,
-        &[("reason", REASONS)],
         "Connections closed because of a slow or idle client",
-    ),
-    metric(
+    )
+    .by(&[("reason", REASONS)]),
+    counter(
         "nutfilter_http_accept_failures_total",
-        Counter,
-        Unit::Count,
-        &[],
         "Connections not accepted for lack of descriptors or memory",
     ),
 ];
@@ -338,7 +265,7 @@ impl Metrics {
     pub(super) fn install() -> Result<Self, CliError> {
         let mut builder = PrometheusBuilder::new();
         for metric in METRICS {
-            if let Histogram(buckets) = metric.sort {
+            if let Histogram(buckets) = metric.of_type {
                 builder = builder
                     .set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
                     .map_err(CliError::failed)?;
@@ -386,23 +313,17 @@ fn in_order(text: &str) -> String {
 /// Describes all metrics, and sets every counter to 0 for every combination of its labels, because `increase()`
 /// does not see the first event of a counter that appears with it.
 fn register() {
-    for Metric {
-        name,
-        sort,
-        unit,
-        labels,
-        help,
-    } in METRICS
-    {
-        match sort {
+    for metric in METRICS {
+        let (name, help, unit) = (metric.name, metric.help, metric.unit());
+        match metric.of_type {
             Counter => {
-                describe_counter!(*name, *unit, *help);
-                for labels in combinations(labels) {
-                    counter!(*name, labels).increment(0);
+                describe_counter!(name, unit, help);
+                for labels in combinations(metric.labels) {
+                    counter!(name, labels).increment(0);
                 }
             }
-            Gauge => describe_gauge!(*name, *unit, *help),
-            Histogram(_) => describe_histogram!(*name, *unit, *help),
+            Gauge => describe_gauge!(name, unit, help),
+            Histogram(_) => describe_histogram!(name, unit, help),
         }
     }
 }
@@ -466,7 +387,7 @@ fn of_keysets(service: &FilterService) -> String {
         let Metric { name, help, .. } = metric;
         let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n");
         for (keyset, kind, filter) in &filters {
-            let value = match metric.unit {
+            let value = match metric.unit() {
                 Unit::Seconds => filter.timestamp(),
                 Unit::Bytes => filter.filter_bytes() as u64,
                 _ => u64::from(filter.n()),
@@ -521,16 +442,14 @@ mod tests {
     #[test]
     fn every_counter_starts_at_0() {
         let text = at_start();
-        for Metric {
-            name, sort, labels, ..
-        } in METRICS
-        {
+        for metric in METRICS {
+            let Metric { name, labels, .. } = metric;
             let series = text.lines().filter(|line| {
                 let rest = line.strip_prefix(name);
                 rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
             });
             let series: Vec<&str> = series.collect();
-            let expected: usize = match sort {
+            let expected: usize = match metric.of_type {
                 Counter => labels.iter().map(|(_, values)| values.len()).product(),
                 _ => 0,
             };
