@@ -143,11 +143,9 @@ fn invalid_line_is_named_by_file_and_number() {
             let error = place.run(args).error();
             assert!(error.starts_with(&format!("error: {wanted}")), "{error}");
         }
-        let error = place.run_with("build -", text.as_bytes()).error();
-        assert!(
-            error.contains(&wanted.replace("spent.hex", "standard input")),
-            "{error}"
-        );
+        place
+            .run_with("build -", text.as_bytes())
+            .error_with(wanted.replace("spent.hex", "standard input"));
     }
 }
 
@@ -202,8 +200,7 @@ fn other_invalid_inputs_are_errors() {
         ),
         ("build items --output .", "."),
     ] {
-        let error = place.run(args).error();
-        assert!(error.contains(wanted), "{args:?}: {error}");
+        place.run(args).error_with(wanted);
     }
     assert_eq!(place.names(), ["items", "records"]);
 }
@@ -343,7 +340,7 @@ fn output_to_names_of_standard_output_goes_there() {
     place.run(format!("{args} -o /dev/null")).ok();
     assert_eq!(place.names(), ["items", "log"]);
     let both = place.run(format!("{args} -o - --json"));
-    assert!(both.error().contains("--json"));
+    both.error_with("--json");
 }
 
 /// A limit on the size of files kills the process anywhere in the middle of its output.
@@ -438,13 +435,12 @@ fn empty_input_is_rejected_and_the_old_file_stays() {
         "--record-bytes 33",
     ] {
         let args = "build - -o pub.json";
-        let error = place.run(format!("{args} {more}")).error();
-        assert!(error.contains("no items"), "{more:?}: {error}");
+        let error = place.run(format!("{args} {more}")).error_with("no items");
         assert!(error.contains("--allow-empty"), "{more:?}: {error}");
         assert_eq!(place.read("pub.json"), b"old", "{more:?}");
     }
     let blank = place.run_with("build -", b"\n\r\n");
-    assert!(blank.error().contains("no items"));
+    blank.error_with("no items");
     assert_eq!(place.names(), ["pub.json"]);
 }
 
@@ -492,7 +488,7 @@ fn best_p_is_derived_from_m_or_rate() {
     );
     assert_eq!(summary("--m 1000 --p 19 --quiet").2, "");
     let both = place.run("build items --m 10 --rate 0.1");
-    assert!(both.error().contains("cannot be used with"));
+    both.error_with("cannot be used with");
 }
 
 #[test]
@@ -547,7 +543,7 @@ fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
     assert!(error.contains("no keyset -2yN-iRYfk_T"), "{error}");
     assert!(build("missing.sqlite", "00ffffffffffffff").contains("database not found below ."));
     let incomplete = place.run("build --mint-database mint.sqlite --kind spent");
-    assert!(incomplete.error().contains("--keyset"));
+    incomplete.error_with("--keyset");
 }
 
 #[test]
@@ -558,8 +554,7 @@ fn usage_names_only_the_two_forms_of_build() {
     let help = place.run("build --help").text();
     assert!(help.contains(both), "{help}");
     for args in ["build", "build --kind spent", "build items --keyset 00"] {
-        let error = place.run(args).error();
-        assert!(error.contains(both), "{args:?}: {error}");
+        place.run(args).error_with(both);
     }
 }
 

@@ -162,8 +162,7 @@ fn wrong_input_format_is_an_error_with_a_hint() {
         ("id\temail\n1\ta\n", "--input csv", "--delimiter '\\t'"),
     ] {
         let ran = place.run_with(format!("build - -o out {args}"), input.as_bytes());
-        let error = ran.error();
-        assert!(error.contains(wanted), "{input:?} {args:?}: {error}");
+        let error = ran.error_with(wanted);
         assert!(error.starts_with("error: "), "{error}");
     }
     // A typing error among valid lines does not change the format.
@@ -200,19 +199,16 @@ fn input_that_is_not_text_is_never_hashed_as_lines() {
         place.write(name, bytes);
         for format in ["text", "csv"] {
             let args = format!("build {name} --input {format} -o out");
-            let error = place.run(args).error();
-            assert!(error.contains(wanted), "{name} {format}: {error}");
+            place.run(args).error_with(wanted);
         }
     }
     assert!(!place.names().contains(&"out".to_owned()));
     place.write("f.json.gz", b"\x1f\x8b\x08\0...");
-    assert!(place.run("inspect f.json.gz").error().contains("`zcat`"));
+    place.run("inspect f.json.gz").error_with("`zcat`");
     place.write("words", "one\ntwo\n");
-    let error = place.run("inspect words").error();
-    assert!(
-        error.contains("expected a response in JSON, a .gcs file"),
-        "{error}"
-    );
+    place
+        .run("inspect words")
+        .error_with("expected a response in JSON, a .gcs file");
 }
 
 #[test]
@@ -223,16 +219,15 @@ fn swapped_filter_and_items_are_reported() {
     place.run("build items -o f.gcs").ok();
     for filter in ["f.json", "f.gcs"] {
         for more in ["", "--input text"] {
-            let error = place.run(format!("check items {filter} {more}")).error();
-            assert!(
-                error.contains(&format!("{filter} is a filter: swap the two")),
-                "{error}"
-            );
+            place
+                .run(format!("check items {filter} {more}"))
+                .error_with(format!("{filter} is a filter: swap the two"));
         }
     }
     let stdin = place.read("f.json");
-    let error = place.run_with("check items -", &stdin).error();
-    assert!(error.contains("looks like a filter"), "{error}");
+    place
+        .run_with("check items -", &stdin)
+        .error_with("looks like a filter");
 }
 
 #[test]
@@ -257,18 +252,10 @@ fn siphash_profile_requires_its_key() {
         build("key.hex", output).ok();
         assert!(place.read(output) == bytes);
     }
-    let error = build("short", "out").error();
-    assert!(
-        error.contains("short: invalid key: expected 16 bytes or 32 hex digits"),
-        "{error}"
-    );
-    assert!(
-        build("missing", "out")
-            .error()
-            .contains("missing: No such file")
-    );
+    build("short", "out").error_with("short: invalid key: expected 16 bytes or 32 hex digits");
+    build("missing", "out").error_with("missing: No such file");
     let none = place.run("build items --input text --profile siphash");
-    assert!(none.error().contains("--key-file"));
+    none.error_with("--key-file");
 
     let counts = |args: &str| place.run(format!("check {args} {text} --count"));
     let all = "maybe\t3\nabsent\t0\n";
@@ -278,21 +265,16 @@ fn siphash_profile_requires_its_key() {
     );
     // The header names the hash, and tells whether the key is right.
     assert_eq!(counts("f.gcs items --key-file key.hex").text(), all);
-    let error = counts("f.gcs items --key-file other").error();
-    assert!(error.contains("built with a different key"), "{error}");
-    assert!(counts("f.gcs items").error().contains("needs --key-file"));
-    let error = counts("f.gcs items --profile nut25").error();
-    assert!(
-        error.contains("built with --profile siphash, not nut25"),
-        "{error}"
-    );
+    counts("f.gcs items --key-file other").error_with("built with a different key");
+    counts("f.gcs items").error_with("needs --key-file");
+    counts("f.gcs items --profile nut25").error_with("built with --profile siphash, not nut25");
 
     let shown = place.run("inspect f.gcs").text();
     assert!(shown.contains("profile        siphash\n"), "{shown}");
     let member = format!("inspect f.gcs --json --input text --member {}", EMAILS[0]);
     let json = place.run(format!("{member} --key-file key")).json();
     assert_eq!(json["matched"]["siphash"], 1, "{json}");
-    assert!(place.run(member).error().contains("--key-file"));
+    place.run(member).error_with("--key-file");
 }
 
 #[test]
@@ -392,8 +374,9 @@ fn malformed_gcs_header_is_one_clear_error() {
             assert_eq!(error.lines().count(), 1, "{error}");
         }
     }
-    let error = place.run("check f.gcs items --raw --n 100").error();
-    assert!(error.contains("leave out --raw"), "{error}");
+    place
+        .run("check f.gcs items --raw --n 100")
+        .error_with("leave out --raw");
 }
 
 /// CRC-32 as in zlib, computed bit by bit.
@@ -410,7 +393,8 @@ fn records_and_line_formats_are_exclusive() {
     place.write("records", item(1));
     for more in ["--input text", "--null"] {
         let args = "build records --record-bytes 33";
-        let error = place.run(format!("{args} {more}")).error();
-        assert!(error.contains("cannot be used with"), "{error}");
+        place
+            .run(format!("{args} {more}"))
+            .error_with("cannot be used with");
     }
 }

@@ -110,8 +110,7 @@ fn invalid_memory_limits_are_errors_and_leave_nothing() {
             "are not a multiple of the record size",
         ),
     ] {
-        let error = place.run(args).error();
-        assert!(error.contains(wanted), "{args:?}: {error}");
+        place.run(args).error_with(wanted);
     }
     assert_eq!(place.names(), ["bad", "items"]);
 }

@@ -103,12 +103,7 @@ fn only_one_input_may_be_standard_input() {
     let filter = place.read("spent.json");
     let counts = place.run_with("check - mine.hex --count", &filter).text();
     assert_eq!(counts, "maybe\t5\nabsent\t5\n");
-    assert!(
-        place
-            .run_with("check - -", &filter)
-            .error()
-            .contains("both")
-    );
+    place.run_with("check - -", &filter).error_with("both");
 }
 
 #[test]
@@ -128,8 +123,7 @@ fn profile_matches_only_its_own_filters() {
         for (asked, args) in filters {
             let counts = place.run(format!("check {filter} mine.hex --count {args}"));
             if filter != asked && filter != "bip158" {
-                let error = counts.error();
-                assert!(error.contains(filter), "asked as {asked}: {error}");
+                counts.error_with(filter);
                 continue;
             }
             let wanted = if filter == asked {
@@ -156,19 +150,11 @@ fn raw_filters_require_their_parameters() {
     let check = |args: &str| place.run(format!("check raw mine.hex --count {args}"));
     let good = check("--raw --n 1000 --p 10 --m 1500").text();
     assert!(good.starts_with("maybe\t5\n"), "{good}");
-    assert!(check("--raw").error().contains("--n"));
-    assert!(
-        check("--raw --n 1000")
-            .error()
-            .contains("raw: filter declares 1000 items")
-    );
-    assert!(
-        check("--raw --n 999 --p 10 --m 1500")
-            .error()
-            .contains("raw: ")
-    );
-    assert!(check("--n 1000").error().contains("--raw"));
-    assert!(check("").error().contains("raw: not a filter response"));
+    check("--raw").error_with("--n");
+    check("--raw --n 1000").error_with("raw: filter declares 1000 items");
+    check("--raw --n 999 --p 10 --m 1500").error_with("raw: ");
+    check("--n 1000").error_with("--raw");
+    check("").error_with("raw: not a filter response");
     let block = "--profile bip158 --key 00112233445566778899aabbccddeeff";
     place
         .run(format!("build spent.hex --format raw -o raw {block}"))
@@ -177,11 +163,7 @@ fn raw_filters_require_their_parameters() {
         check(&format!("{block} --raw")).text(),
         "maybe\t5\nabsent\t5\n"
     );
-    assert!(
-        check(&format!("{block} --raw --n 1000"))
-            .error()
-            .contains("--n")
-    );
+    check(&format!("{block} --raw --n 1000")).error_with("--n");
 }
 
 #[test]
@@ -211,8 +193,7 @@ fn errors_give_exit_code_2_and_their_place() {
         ("check spent.json mine.hex --min-m 1", "--mint"),
         ("check spent.json mine.hex --keyset 00", "--mint"),
     ] {
-        let error = place.run(args).error();
-        assert!(error.contains(wanted), "{args:?}: {error}");
+        let error = place.run(args).error_with(wanted);
         assert!(error.len() < 3_000, "{} bytes", error.len());
     }
 }

@@ -117,10 +117,8 @@ fn items_that_must_stay_private_are_not_sent() {
         ("--min-m 784932", "rate of 1 in 784931; at most 1 in 784932"),
         ("--kind issued", "nutfilter restore"),
     ] {
-        let error = mint
-            .run("check", &items, &format!("--confirm {args}"))
-            .error();
-        assert!(error.contains(wanted), "{args:?}: {error}");
+        mint.run("check", &items, &format!("--confirm {args}"))
+            .error_with(wanted);
     }
     assert_eq!(mint.posts().len(), 0);
     assert_eq!(
@@ -153,8 +151,9 @@ fn lie_of_the_mint_is_exit_code_2_without_output() {
         Value::Null => ("200 OK", filter()),
         _ => ("404 Not Found", String::new()),
     });
-    let error = missing.run("check", &points(0..3), "--confirm").error();
-    assert!(error.contains("HTTP status 404"), "{error}");
+    missing
+        .run("check", &points(0..3), "--confirm")
+        .error_with("HTTP status 404");
 }
 
 #[test]
@@ -205,8 +204,7 @@ fn lying_filter_is_exit_code_2_and_no_note_is_sent() {
     ] {
         let mint = Mint::answering(move |_| (status, body.clone()));
         let args = "--confirm --last-seen 1000000";
-        let error = mint.run("check", &points(0..70), args).error();
-        assert!(error.contains(wanted), "{status}: {error}, not {wanted}");
+        let error = mint.run("check", &points(0..70), args).error_with(wanted);
         assert!((0..70).all(|number| !error.contains(&hex(&point(number))[2..])));
         let seen = mint.seen();
         assert_eq!(seen.len(), 1, "{wanted}");

@@ -58,8 +58,7 @@ fn filter_of_another_dialect_is_rejected() {
         ),
     ] {
         for ran in ask_each_way(&filter, &lines(0..2_000), args) {
-            let error = ran.error();
-            assert!(error.contains(wanted), "{error}");
+            let error = ran.error_with(wanted);
             assert!(error.contains("of 2000 items match only"), "{error}");
         }
     }

@@ -99,11 +99,8 @@ fn proxy_option_precedes_the_environment() {
             "{error}"
         );
     }
-    let error = run("", &[("all_proxy", "socks4://127.0.0.1:9")]).error();
-    assert!(
-        error.contains("proxy URL \"socks4://127.0.0.1:9\": must begin"),
-        "{error}"
-    );
+    run("", &[("all_proxy", "socks4://127.0.0.1:9")])
+        .error_with("proxy URL \"socks4://127.0.0.1:9\": must begin");
     assert!(mint.asked.lock().expect("a log").is_empty());
     for (args, variables) in [
         ("--proxy none", &[("ALL_PROXY", closed)][..]),
@@ -123,32 +120,20 @@ fn mint_profile_may_be_nut23_and_never_bip158() {
     let counts = check(&mint, "--profile nut23 --count").text();
     assert_eq!(counts, "maybe\t5\nabsent\t5\n");
     let block = "--profile bip158 --key 00112233445566778899aabbccddeeff";
-    assert!(
-        check(&mint, block)
-            .error()
-            .contains("mints do not use this hash")
-    );
+    check(&mint, block).error_with("mints do not use this hash");
 }
 
 #[test]
 fn default_limits_are_those_of_the_policy() {
     let weak = Params::new(6, 64).expect("good parameters");
     let mint = Mint::serving("200 OK", response(weak).to_json());
-    assert!(check(&mint, "").error().contains("rate of 1 in 64;"));
+    check(&mint, "").error_with("rate of 1 in 64;");
     let counts = check(&mint, "--min-m 64 --count").text();
     assert!(counts.starts_with("maybe\t"), "{counts}");
 
     let mint = Mint::honest();
-    assert!(
-        check(&mint, "--max-bytes 100")
-            .error()
-            .contains("at most 100 are accepted")
-    );
-    assert!(
-        check(&mint, "--timeout 0")
-            .error()
-            .contains("must be greater than 0")
-    );
+    check(&mint, "--max-bytes 100").error_with("at most 100 are accepted");
+    check(&mint, "--timeout 0").error_with("must be greater than 0");
     assert!(check(&mint, "--timeout -1").code == Some(2));
     let rolled_back = check(&mint, "--last-seen 1000001").error();
     assert!(
@@ -173,7 +158,7 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
     assert!(error.contains("12001"), "{error}");
 
     let page = Mint::serving("200 OK", "<html>".to_owned());
-    assert!(check(&page, "").error().contains("not a filter response"));
+    check(&page, "").error_with("not a filter response");
 
     let place = Place::new();
     place.write("mine.hex", lines(0..1));
@@ -208,8 +193,9 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
             "--raw",
         ),
     ] {
-        let error = place.run(format!("check mine.hex {args}")).error();
-        assert!(error.contains(wanted), "{args:?}: {error}");
+        place
+            .run(format!("check mine.hex {args}"))
+            .error_with(wanted);
     }
 }
 

@@ -141,8 +141,9 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         .lock()
         .expect("files")
         .insert(path, changed.into_bytes());
-    let error = place.run(kept).error();
-    assert!(error.contains("sealed segment 0-40 has changed"), "{error}");
+    place
+        .run(kept)
+        .error_with("sealed segment 0-40 has changed");
 
     // Nothing is printed of a look that fails at its last segment. `error` checks that.
     publish(
@@ -155,8 +156,7 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         SequencePath::Segment(Event::ProofState, 60, 80).to_string(),
         b"other".to_vec(),
     );
-    let error = place.run(args).error();
-    assert!(error.contains("segment from 60"), "{error}");
+    place.run(args).error_with("segment from 60");
 }
 
 #[test]
@@ -257,8 +257,9 @@ fn invalid_uses_of_follow_are_errors() {
         ("--kind proof_state --batch 3 ys", "require --confirm"),
         ("--kind proof_state --since -1 ys", "below zero"),
     ] {
-        let error = place.run(format!("follow --mint {url} {args}")).error();
-        assert!(error.contains(wanted), "{args:?}: {error}");
+        place
+            .run(format!("follow --mint {url} {args}"))
+            .error_with(wanted);
     }
 }
 
@@ -301,8 +302,7 @@ fn follow_confirms_matches_before_the_bookmark_moves() {
         .lock()
         .expect("files")
         .insert("broken".to_owned(), vec![]);
-    let error = place.run(args("proof_state")).error();
-    assert!(error.contains("503"), "{error}");
+    place.run(args("proof_state")).error_with("503");
     files.lock().expect("files").remove("broken");
     let lines: String = ["pending", "unspent", "spent"]
         .iter()
@@ -350,6 +350,6 @@ fn restore_looks_up_which_restored_proofs_are_spent() {
     assert_eq!(ends, expected, "{text}");
     let json = mint.run("restore", &items, &format!("{args} --json"));
     assert_eq!(json.json()["answers"][0]["state"], "spent");
-    let error = mint.run("restore", &points(10..12), &args).error();
-    assert!(error.contains("4 points for 2 items"), "{error}");
+    mint.run("restore", &points(10..12), &args)
+        .error_with("4 points for 2 items");
 }

@@ -148,8 +148,9 @@ fn non_member_identifies_no_profile() {
         .run(format!("inspect spent.json --member {non_member} --json"))
         .json();
     assert_eq!(json["verdict"], "none");
-    let error = place.run("inspect spent.json --member 0g").error();
-    assert!(error.contains("'g' in column 2"), "{error}");
+    place
+        .run("inspect spent.json --member 0g")
+        .error_with("'g' in column 2");
 }
 
 #[test]
@@ -167,10 +168,5 @@ fn block_filter_is_read_with_its_leading_count() {
     let asked = format!("--member {member} --json");
     let json = place.run(format!("{args} --key {key} {asked}")).json();
     assert_eq!(json["verdict"], "bip158");
-    assert!(
-        place
-            .run(format!("{args} {asked}"))
-            .error()
-            .contains("--key")
-    );
+    place.run(format!("{args} {asked}")).error_with("--key");
 }

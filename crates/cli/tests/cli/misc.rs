@@ -85,8 +85,7 @@ fn invalid_plans_are_errors() {
         ("--items 1 --m -7", "'--m <M>': is below zero"),
         ("--items 1 --lookups -7", "'--lookups <X>': is below zero"),
     ] {
-        let error = place.run(format!("plan {args}")).error();
-        assert!(error.contains(wanted), "{args:?}: {error}");
+        place.run(format!("plan {args}")).error_with(wanted);
     }
 }
 
@@ -108,7 +107,7 @@ fn completion_script_of_each_shell_has_all_subcommands() {
             assert!(script.contains(command), "{shell} does not know {command}");
         }
     }
-    assert!(place.run("completions tcsh").error().contains("tcsh"));
+    place.run("completions tcsh").error_with("tcsh");
 }
 
 #[test]
@@ -121,8 +120,9 @@ fn man_prints_or_writes_a_page_per_subcommand() {
         build.contains(".TH nutfilter-build 1") && build.contains("field"),
         "{build}"
     );
-    let error = place.run("man biuld").error();
-    assert!(error.contains("unknown subcommand 'biuld'; there are build, check"));
+    place
+        .run("man biuld")
+        .error_with("unknown subcommand 'biuld'; there are build, check");
     std::fs::create_dir(place.path("man1")).expect("a directory");
     place.run("man --output-dir man1").ok();
     let page = place.read("man1/nutfilter-check.1");

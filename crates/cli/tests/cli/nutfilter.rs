@@ -45,6 +45,8 @@ impl<const N: usize> Arguments for [&str; N] {
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
+    /// What was run, for messages of failed tests.
+    args: String,
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
@@ -97,7 +99,7 @@ impl Place {
     /// Runs the command with this standard input.
     pub(crate) fn run_with(&self, args: impl Arguments, stdin: &[u8]) -> Ran {
         let mut child = self
-            .command(args)
+            .command(&args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -112,13 +114,18 @@ impl Place {
             });
             child.wait_with_output().expect("an end")
         });
-        Ran::from(output)
+        let args = args.list().join(" ");
+        Ran {
+            args,
+            ..Ran::from(output)
+        }
     }
 }
 
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         Self {
+            args: String::new(),
             code: output.status.code(),
             stdout: output.stdout,
             stderr: String::from_utf8(output.stderr).expect("messages in UTF-8"),
@@ -144,6 +151,7 @@ impl Ran {
     }
 
     /// The message of a command that must fail and print nothing else.
+    #[track_caller]
     pub(crate) fn error(self) -> String {
         assert_eq!(self.code, Some(2), "{self:?}");
         assert_eq!(
@@ -154,6 +162,18 @@ impl Ran {
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
         assert!(!self.stderr.is_empty(), "an error without a word");
         self.stderr
+    }
+
+    /// As [`Ran::error`], for a message that must contain `part`.
+    #[track_caller]
+    pub(crate) fn error_with(self, part: impl AsRef<str>) -> String {
+        let (args, part) = (self.args.clone(), part.as_ref().to_owned());
+        let error = self.error();
+        assert!(
+            error.contains(&part),
+            "{args}: {error}does not contain {part:?}"
+        );
+        error
     }
 }
 

@@ -53,8 +53,7 @@ fn assert_judged(row: &Row, way: &str, ran: Ran) {
         return;
     };
     assert!(row.class.is_err(), "{what}");
-    let error = ran.error();
-    assert!(error.contains(&words), "{what}: {error}, not {words}");
+    ran.error_with(&words);
 }
 
 #[test]
