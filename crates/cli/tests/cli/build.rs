@@ -200,7 +200,7 @@ fn other_invalid_inputs_are_errors() {
         ),
         ("build items --output .", "."),
     ] {
-        place.run(args).error_with(wanted);
+        place.fails(args, wanted);
     }
     assert_eq!(place.names(), ["items", "records"]);
 }
@@ -435,7 +435,7 @@ fn empty_input_is_rejected_and_the_old_file_stays() {
         "--record-bytes 33",
     ] {
         let args = "build - -o pub.json";
-        let error = place.run(format!("{args} {more}")).error_with("no items");
+        let error = place.fails(format!("{args} {more}"), "no items");
         assert!(error.contains("--allow-empty"), "{more:?}: {error}");
         assert_eq!(place.read("pub.json"), b"old", "{more:?}");
     }
@@ -554,7 +554,7 @@ fn usage_names_only_the_two_forms_of_build() {
     let help = place.run("build --help").text();
     assert!(help.contains(both), "{help}");
     for args in ["build", "build --kind spent", "build items --keyset 00"] {
-        place.run(args).error_with(both);
+        place.fails(args, both);
     }
 }
 

@@ -199,16 +199,14 @@ fn input_that_is_not_text_is_never_hashed_as_lines() {
         place.write(name, bytes);
         for format in ["text", "csv"] {
             let args = format!("build {name} --input {format} -o out");
-            place.run(args).error_with(wanted);
+            place.fails(args, wanted);
         }
     }
     assert!(!place.names().contains(&"out".to_owned()));
     place.write("f.json.gz", b"\x1f\x8b\x08\0...");
-    place.run("inspect f.json.gz").error_with("`zcat`");
+    place.fails("inspect f.json.gz", "`zcat`");
     place.write("words", "one\ntwo\n");
-    place
-        .run("inspect words")
-        .error_with("expected a response in JSON, a .gcs file");
+    place.fails("inspect words", "expected a response in JSON, a .gcs file");
 }
 
 #[test]
@@ -219,9 +217,10 @@ fn swapped_filter_and_items_are_reported() {
     place.run("build items -o f.gcs").ok();
     for filter in ["f.json", "f.gcs"] {
         for more in ["", "--input text"] {
-            place
-                .run(format!("check items {filter} {more}"))
-                .error_with(format!("{filter} is a filter: swap the two"));
+            place.fails(
+                format!("check items {filter} {more}"),
+                format!("{filter} is a filter: swap the two"),
+            );
         }
     }
     let stdin = place.read("f.json");
@@ -274,7 +273,7 @@ fn siphash_profile_requires_its_key() {
     let member = format!("inspect f.gcs --json --input text --member {}", EMAILS[0]);
     let json = place.run(format!("{member} --key-file key")).json();
     assert_eq!(json["matched"]["siphash"], 1, "{json}");
-    place.run(member).error_with("--key-file");
+    place.fails(member, "--key-file");
 }
 
 #[test]
@@ -374,9 +373,7 @@ fn malformed_gcs_header_is_one_clear_error() {
             assert_eq!(error.lines().count(), 1, "{error}");
         }
     }
-    place
-        .run("check f.gcs items --raw --n 100")
-        .error_with("leave out --raw");
+    place.fails("check f.gcs items --raw --n 100", "leave out --raw");
 }
 
 /// CRC-32 as in zlib, computed bit by bit.
@@ -393,8 +390,6 @@ fn records_and_line_formats_are_exclusive() {
     place.write("records", item(1));
     for more in ["--input text", "--null"] {
         let args = "build records --record-bytes 33";
-        place
-            .run(format!("{args} {more}"))
-            .error_with("cannot be used with");
+        place.fails(format!("{args} {more}"), "cannot be used with");
     }
 }

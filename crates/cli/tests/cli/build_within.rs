@@ -110,7 +110,7 @@ fn invalid_memory_limits_are_errors_and_leave_nothing() {
             "are not a multiple of the record size",
         ),
     ] {
-        place.run(args).error_with(wanted);
+        place.fails(args, wanted);
     }
     assert_eq!(place.names(), ["bad", "items"]);
 }

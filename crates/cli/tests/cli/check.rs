@@ -193,7 +193,7 @@ fn errors_give_exit_code_2_and_their_place() {
         ("check spent.json mine.hex --min-m 1", "--mint"),
         ("check spent.json mine.hex --keyset 00", "--mint"),
     ] {
-        let error = place.run(args).error_with(wanted);
+        let error = place.fails(args, wanted);
         assert!(error.len() < 3_000, "{} bytes", error.len());
     }
 }

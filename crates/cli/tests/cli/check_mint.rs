@@ -193,9 +193,7 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
             "--raw",
         ),
     ] {
-        place
-            .run(format!("check mine.hex {args}"))
-            .error_with(wanted);
+        place.fails(format!("check mine.hex {args}"), wanted);
     }
 }
 

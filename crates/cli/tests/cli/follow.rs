@@ -141,9 +141,7 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         .lock()
         .expect("files")
         .insert(path, changed.into_bytes());
-    place
-        .run(kept)
-        .error_with("sealed segment 0-40 has changed");
+    place.fails(kept, "sealed segment 0-40 has changed");
 
     // Nothing is printed of a look that fails at its last segment. `error` checks that.
     publish(
@@ -156,7 +154,7 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         SequencePath::Segment(Event::ProofState, 60, 80).to_string(),
         b"other".to_vec(),
     );
-    place.run(args).error_with("segment from 60");
+    place.fails(args, "segment from 60");
 }
 
 #[test]
@@ -257,9 +255,7 @@ fn invalid_uses_of_follow_are_errors() {
         ("--kind proof_state --batch 3 ys", "require --confirm"),
         ("--kind proof_state --since -1 ys", "below zero"),
     ] {
-        place
-            .run(format!("follow --mint {url} {args}"))
-            .error_with(wanted);
+        place.fails(format!("follow --mint {url} {args}"), wanted);
     }
 }
 
@@ -302,7 +298,7 @@ fn follow_confirms_matches_before_the_bookmark_moves() {
         .lock()
         .expect("files")
         .insert("broken".to_owned(), vec![]);
-    place.run(args("proof_state")).error_with("503");
+    place.fails(args("proof_state"), "503");
     files.lock().expect("files").remove("broken");
     let lines: String = ["pending", "unspent", "spent"]
         .iter()

@@ -148,9 +148,7 @@ fn non_member_identifies_no_profile() {
         .run(format!("inspect spent.json --member {non_member} --json"))
         .json();
     assert_eq!(json["verdict"], "none");
-    place
-        .run("inspect spent.json --member 0g")
-        .error_with("'g' in column 2");
+    place.fails("inspect spent.json --member 0g", "'g' in column 2");
 }
 
 #[test]
@@ -168,5 +166,5 @@ fn block_filter_is_read_with_its_leading_count() {
     let asked = format!("--member {member} --json");
     let json = place.run(format!("{args} --key {key} {asked}")).json();
     assert_eq!(json["verdict"], "bip158");
-    place.run(format!("{args} {asked}")).error_with("--key");
+    place.fails(format!("{args} {asked}"), "--key");
 }

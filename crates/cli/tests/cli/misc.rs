@@ -85,7 +85,7 @@ fn invalid_plans_are_errors() {
         ("--items 1 --m -7", "'--m <M>': is below zero"),
         ("--items 1 --lookups -7", "'--lookups <X>': is below zero"),
     ] {
-        place.run(format!("plan {args}")).error_with(wanted);
+        place.fails(format!("plan {args}"), wanted);
     }
 }
 
@@ -107,7 +107,7 @@ fn completion_script_of_each_shell_has_all_subcommands() {
             assert!(script.contains(command), "{shell} does not know {command}");
         }
     }
-    place.run("completions tcsh").error_with("tcsh");
+    place.fails("completions tcsh", "tcsh");
 }
 
 #[test]
@@ -120,9 +120,10 @@ fn man_prints_or_writes_a_page_per_subcommand() {
         build.contains(".TH nutfilter-build 1") && build.contains("field"),
         "{build}"
     );
-    place
-        .run("man biuld")
-        .error_with("unknown subcommand 'biuld'; there are build, check");
+    place.fails(
+        "man biuld",
+        "unknown subcommand 'biuld'; there are build, check",
+    );
     std::fs::create_dir(place.path("man1")).expect("a directory");
     place.run("man --output-dir man1").ok();
     let page = place.read("man1/nutfilter-check.1");

@@ -96,6 +96,12 @@ impl Place {
         self.run_with(args, b"")
     }
 
+    /// Runs a command that must fail, with a message that contains `part`, which is returned.
+    #[track_caller]
+    pub(crate) fn fails(&self, args: impl Arguments, part: impl AsRef<str>) -> String {
+        self.run(args).error_with(part)
+    }
+
     /// Runs the command with this standard input.
     pub(crate) fn run_with(&self, args: impl Arguments, stdin: &[u8]) -> Ran {
         let mut child = self

@@ -48,9 +48,7 @@ fn invalid_events_are_errors_without_output() {
         ("other points", "proof_state"),
         ("proof_stat points", "proof_state"),
     ] {
-        let error = place
-            .run(format!("element --kind {args}"))
-            .error_with(wanted);
+        let error = place.fails(format!("element --kind {args}"), wanted);
         assert!(!error.contains("tip:"), "{args:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
     }
@@ -180,7 +178,7 @@ fn invalid_input_of_blocks_and_segments_leaves_no_file() {
         ("block fold --width 5 odd -o new", "33 bytes"),
         ("block check odd in", "33 bytes"),
     ] {
-        let error = place.run(args).error_with(wanted);
+        let error = place.fails(args, wanted);
         let one_line = error.lines().count() == 1 || error.contains("Usage:");
         assert!(one_line, "{args:?}: {error}");
         assert_eq!(place.names(), before, "{args:?}");
