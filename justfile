@@ -448,8 +448,8 @@ fuzz-all seconds='600' inputs='seeds corpora' jobs='1':
         fi'
 
 # input: run one input again. minimise: write the minimal corpus to fuzz/corpora. coverage: of the library by seeds and corpus.
-# seeds: write the seeds of all targets, after a change of their cases.
-# `input TARGET FILE`, `minimise TARGET`, `coverage TARGET` or `seeds`
+# seed: add an input to the seeds, named as the file.
+# `input TARGET FILE`, `seed TARGET FILE`, `minimise TARGET` or `coverage TARGET`
 [group('fuzzing')]
 fuzz-tool what target='' file='':
     #!/usr/bin/env bash
@@ -457,6 +457,10 @@ fuzz-tool what target='' file='':
     pack="cargo run --locked --quiet -p nutfilter-harness --example pack --"
     case {{what}} in
     input) {{fuzz}} run --no-trace-compares {{target}} {{file}};;
+    seed)
+        {{just_executable()}} fuzz-inputs {{target}} seeds
+        cp {{file}} {{work}}/corpus/{{target}}/
+        $pack {{work}}/corpus/{{target}} fuzz/seeds/{{target}}.zip;;
     minimise)
         {{just_executable()}} fuzz-inputs {{target}}
         {{fuzz}} cmin --no-trace-compares {{target}} fuzz/corpus/{{target}}
@@ -466,10 +470,6 @@ fuzz-tool what target='' file='':
         {{fuzz}} coverage --llvm-path "$(llvm-config-22 --bindir)" {{target}}
         llvm-cov-22 report --instr-profile=fuzz/coverage/{{target}}/coverage.profdata --ignore-filename-regex 'registry|rustc|crates/' \
             "$(find target fuzz/target -path '*/coverage/*/release/{{target}}' -type f 2>/dev/null | head -n 1)";;
-    seeds)
-        rm -rf {{work}}/seeds && mkdir -p {{work}}/seeds
-        cargo run --locked --quiet -p nutfilter-harness --example seeds -- {{work}}/seeds
-        for folder in {{work}}/seeds/*; do $pack "$folder" "fuzz/seeds/$(basename "$folder").zip"; done;;
     esac
 
 # Seeds alone go to a folder of their own, without what earlier runs found.
