@@ -5,7 +5,7 @@ use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 use serde_json::Value;
 
-use crate::nutfilter::{Place, hex, item, lines, vectors};
+use crate::nutfilter::{Place, assert_contains, hex, item, lines, vectors};
 
 fn str_of<'a>(case: &'a Value, name: &str) -> &'a str {
     case[name]
@@ -212,11 +212,7 @@ fn output_file_is_complete_and_replaces_the_old_one() {
     place.write("spent.json", "x".repeat(100_000));
     let args = "build items --output spent.json --timestamp 5";
     let ran = place.run(args);
-    assert!(
-        ran.stderr.contains("100 items; P 19, M 784931: "),
-        "{}",
-        ran.stderr
-    );
+    assert_contains(&ran.stderr, "100 items; P 19, M 784931: ");
     assert_eq!(ran.ok(), b"");
     let response: Value = serde_json::from_slice(&place.read("spent.json")).expect("JSON");
     assert_eq!(
@@ -536,11 +532,11 @@ fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
         place.run(from).error()
     };
     let error = build("mint.sqlite", "00ffffffffffffff");
-    assert!(error.contains("no keyset 00ffffffffffffff"), "{error}");
-    assert!(error.contains(sample.keyset.as_str()), "{error}");
+    assert_contains(&error, "no keyset 00ffffffffffffff");
+    assert_contains(&error, sample.keyset.as_str());
     assert!(build("mint.sqlite", "../x").contains("--keyset: "));
     let error = build("mint.sqlite", "-2yN-iRYfk_T");
-    assert!(error.contains("no keyset -2yN-iRYfk_T"), "{error}");
+    assert_contains(&error, "no keyset -2yN-iRYfk_T");
     assert!(build("missing.sqlite", "00ffffffffffffff").contains("database not found below ."));
     let incomplete = place.run("build --mint-database mint.sqlite --kind spent");
     incomplete.error_with("--keyset");
@@ -552,7 +548,7 @@ fn usage_names_only_the_two_forms_of_build() {
     let both = "Usage: nutfilter build [OPTIONS] <ITEMS>\n       \
                 nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>\n";
     let help = place.run("build --help").text();
-    assert!(help.contains(both), "{help}");
+    assert_contains(&help, both);
     for args in ["build", "build --kind spent", "build items --keyset 00"] {
         place.fails(args, both);
     }
@@ -563,9 +559,6 @@ fn help_explains_the_timestamp_of_a_dump() {
     let help = Place::new().run("build --help").text();
     let words: Vec<&str> = help.split_whitespace().collect();
     let help = words.join(" ");
-    assert!(
-        help.contains("not later than the moment at which the dump began"),
-        "{help}"
-    );
-    assert!(help.contains("began=$(date +%s)"), "{help}");
+    assert_contains(&help, "not later than the moment at which the dump began");
+    assert_contains(&help, "began=$(date +%s)");
 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::nutfilter::{Place, hex, item, lines};
+use crate::nutfilter::{Place, assert_contains, hex, item, lines};
 
 const EMAILS: [&str; 3] = [
     "alice@example.org",
@@ -269,7 +269,7 @@ fn siphash_profile_requires_its_key() {
     counts("f.gcs items --profile nut25").error_with("built with --profile siphash, not nut25");
 
     let shown = place.run("inspect f.gcs").text();
-    assert!(shown.contains("profile        siphash\n"), "{shown}");
+    assert_contains(&shown, "profile        siphash\n");
     let member = format!("inspect f.gcs --json --input text --member {}", EMAILS[0]);
     let json = place.run(format!("{member} --key-file key")).json();
     assert_eq!(json["matched"]["siphash"], 1, "{json}");
@@ -299,11 +299,7 @@ fn gcs_file_holds_all_that_a_reader_needs() {
         assert_eq!(file[36..file.len() - 4], *coded);
 
         let counts = place.run(format!("check f.gcs items --count {keyed}"));
-        assert!(
-            counts.stderr.contains("as of 1767225600"),
-            "{}",
-            counts.stderr
-        );
+        assert_contains(&counts.stderr, "as of 1767225600");
         assert_eq!(counts.text(), "maybe\t1000\nabsent\t0\n");
         let shown = place.run("inspect f.gcs --json").json();
         assert_eq!(

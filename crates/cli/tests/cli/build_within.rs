@@ -3,7 +3,7 @@
 use nutfilter_sample::Sample;
 use serde_json::Value;
 
-use crate::nutfilter::{Place, hex, item, lines};
+use crate::nutfilter::{Place, assert_contains, hex, item, lines};
 
 /// The minimum limit; about 28,000 items make two runs.
 const LEAST: &str = "256K";
@@ -24,11 +24,7 @@ fn memory_limit_changes_no_byte_of_any_format() {
             for input in ["build lines", "build records --record-bytes 33"] {
                 let limited = format!("{input} --memory {LEAST} --scratch . {with}");
                 let ran = place.run(&limited);
-                assert!(
-                    ran.stderr.contains("40100 items, 100 of them duplicates; "),
-                    "{}",
-                    ran.stderr
-                );
+                assert_contains(&ran.stderr, "40100 items, 100 of them duplicates; ");
                 assert!(ran.ok() == wanted, "{limited:?}: other bytes");
                 let to_file = format!("{limited} --output out");
                 assert_eq!(place.run(&to_file).ok(), b"");

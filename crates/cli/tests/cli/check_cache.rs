@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::asking_mint::*;
-use crate::nutfilter::Place;
+use crate::nutfilter::{Place, assert_contains};
 
 /// Returns 304 for any conditional request.
 fn mint() -> Mint {
@@ -46,11 +46,7 @@ fn second_request_sends_only_the_hash_of_the_filter() {
         fs::write(file.expect("a file").path(), "damaged").expect("a file");
     }
     let ran = check("");
-    assert!(
-        ran.stderr.contains("cached filter discarded"),
-        "{}",
-        ran.stderr
-    );
+    assert_contains(&ran.stderr, "cached filter discarded");
     assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
     assert_eq!(mint.seen().pop().expect("a request").if_none_match, None);
 }
@@ -64,7 +60,7 @@ fn filter_older_than_the_cached_one_is_an_error() {
             let now = served.fetch_sub(5_000, std::sync::atomic::Ordering::SeqCst);
             let timestamp = format!("\"timestamp\":{now}");
             let body = filter().replace("\"timestamp\":1000000", &timestamp);
-            assert!(body.contains(&timestamp), "{body}");
+            assert_contains(&body, &timestamp);
             ("200 OK", body)
         })
     };
@@ -91,11 +87,7 @@ fn held_cache_lock_is_a_warning_after_the_timeout() {
     lock.lock().expect("the lock");
     let args = "--count --cache c --timeout 0.2";
     let ran = mint.run_in(&place, "check", &points(95..105), args);
-    assert!(
-        ran.stderr.contains("locked by another process"),
-        "{}",
-        ran.stderr
-    );
+    assert_contains(&ran.stderr, "locked by another process");
     assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
 }
 
@@ -110,6 +102,6 @@ fn pipe_in_place_of_the_cache_lock_is_a_warning() {
     assert!(made.expect("mkfifo").success());
     let args = "--count --cache c";
     let ran = mint.run_in(&place, "check", &points(95..105), args);
-    assert!(ran.stderr.contains("not a regular file"), "{}", ran.stderr);
+    assert_contains(&ran.stderr, "not a regular file");
     assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
 }

@@ -4,7 +4,7 @@ use nutfilter::{ItemHash, Nut23, Nut25, Params, SortedHashes};
 use nutfilter_cashu::{FilterResponse, Nut25EmptyTail};
 
 use crate::asking_mint::{Mint, TIMESTAMP};
-use crate::nutfilter::{Place, Ran, item, lines};
+use crate::nutfilter::{Place, Ran, assert_contains, item, lines};
 
 /// With this many items, another second half of the hash loses 95 % of the members.
 const SPENT: u32 = 100_000;
@@ -59,7 +59,7 @@ fn filter_of_another_dialect_is_rejected() {
     ] {
         for ran in ask_each_way(&filter, &lines(0..2_000), args) {
             let error = ran.error_with(wanted);
-            assert!(error.contains("of 2000 items match only"), "{error}");
+            assert_contains(&error, "of 2000 items match only");
         }
     }
 }
@@ -71,7 +71,7 @@ fn far_fewer_matches_than_expected_are_a_warning() {
     // 100 of the 1,100 items are spent.
     let ran = mint.run("check", &lines(900..2_000), "--count --expected 1000");
     let wanted = "only 100 of 1100 items match, expected 1000";
-    assert!(ran.stderr.contains(wanted), "{}", ran.stderr);
+    assert_contains(&ran.stderr, wanted);
     assert_eq!(ran.text(), "maybe\t100\nabsent\t1000\n");
     let ran = mint.run("check", &lines(900..2_000), "--count --expected 150");
     assert!(!ran.stderr.contains("expected"), "{}", ran.stderr);
@@ -82,7 +82,7 @@ fn absent_is_unknown_while_the_hash_is_in_doubt() {
     // 3 of 1,000 items match by the other hash only: too many for chance, too few to be certain.
     let other = filter::<Nut23>(3);
     for ran in &ask_each_way(&other, &lines(0..1_000), "--count")[..2] {
-        assert!(ran.stderr.contains("nut23"), "{}", ran.stderr);
+        assert_contains(&ran.stderr, "nut23");
         let counts = String::from_utf8_lossy(&ran.stdout);
         assert_eq!(counts, "maybe\t0\nabsent\t0\nunknown\t1000\n");
     }

@@ -8,7 +8,7 @@ use std::thread;
 use nutfilter::{Nut23, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 
-use crate::nutfilter::{Place, Ran, item, lines};
+use crate::nutfilter::{Place, Ran, assert_contains, item, lines};
 
 /// A mint that sends the same body to every client and records the requests. Its thread ends with the test
 /// process.
@@ -136,13 +136,13 @@ fn default_limits_are_those_of_the_policy() {
     check(&mint, "--timeout 0").error_with("must be greater than 0");
     assert!(check(&mint, "--timeout -1").code == Some(2));
     let rolled_back = check(&mint, "--last-seen 1000001").error();
-    assert!(
-        rolled_back.contains("dated 1000000, older than the last one seen (1000001"),
-        "{rolled_back}"
+    assert_contains(
+        &rolled_back,
+        "dated 1000000, older than the last one seen (1000001",
     );
     assert_eq!(check(&mint, "--last-seen 1000000").code, Some(0));
     let too_many = check(&mint, "--expected 0").error();
-    assert!(too_many.contains("5 of 10 items match"), "{too_many}");
+    assert_contains(&too_many, "5 of 10 items match");
     assert_eq!(check(&mint, "--expected 5").code, Some(0));
 }
 
@@ -155,7 +155,7 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
         error.contains(&unknown.url) && error.contains("keyset is not known"),
         "{error}"
     );
-    assert!(error.contains("12001"), "{error}");
+    assert_contains(&error, "12001");
 
     let page = Mint::serving("200 OK", "<html>".to_owned());
     check(&page, "").error_with("not a filter response");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use super::support::{Server, failure, nutfilter, sample, serve};
+use crate::nutfilter::assert_contains;
 
 fn output(command: &mut Command) -> (Option<i32>, String, String) {
     let Output {
@@ -89,9 +90,9 @@ fn check_config_shows_sources_and_changes_nothing() {
         "# tls_key is not set",
         "# configuration OK",
     ] {
-        assert!(shown.contains(line), "{shown}");
+        assert_contains(&shown, line);
     }
-    assert!(shown.contains("nutfilter.toml, line 3"), "{shown}");
+    assert_contains(&shown, "nutfilter.toml, line 3");
     assert_eq!(
         names(directory.path()),
         ["cdk-mintd.sqlite", "data", "nutfilter.toml"]
@@ -180,7 +181,7 @@ fn check_config_reports_all_problems_without_secrets() {
         "line 7: unknown key `no_such_key`",
         "invalid configuration (8 problems)",
     ] {
-        assert!(said.contains(problem), "{said}");
+        assert_contains(&said, problem);
     }
     assert!(!said.contains("hunter2"), "{said}");
 }
@@ -209,7 +210,7 @@ fn invalid_configuration_is_named_with_its_place() {
     ] {
         let (code, shown, said) = check(directory.path(), text);
         assert_eq!(code, Some(2), "{text}");
-        assert!(said.contains(expected), "{said}");
+        assert_contains(&said, expected);
         assert!(
             !format!("{shown}{said}").contains("hunter2"),
             "{shown}{said}"
@@ -221,10 +222,7 @@ fn invalid_configuration_is_named_with_its_place() {
             .env("MINT_DATABASE", "x")
             .env("NUTFILTER_LISTEN", "nowhere"),
     );
-    assert!(
-        said.contains("(from the environment variable NUTFILTER_LISTEN)"),
-        "{said}"
-    );
+    assert_contains(&said, "(from the environment variable NUTFILTER_LISTEN)");
 }
 
 #[test]
@@ -266,10 +264,8 @@ fn check_config_warns_of_a_port_in_use() {
             .args(["--mint-database".as_ref(), directory.path()]),
     );
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains(&format!(
-            "listen: {address} is in use; unless by this service"
-        )),
-        "{said}"
+    assert_contains(
+        &said,
+        &format!("listen: {address} is in use; unless by this service"),
     );
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::nutfilter::assert_contains;
+
 fn demo(temporary: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
     command
@@ -56,7 +58,7 @@ fn once_prints_the_figures_and_a_command_that_works() {
         "2,500 of 2,500 spent notes found, 0 false positives; downloaded {megabytes:.2} MB; \
          the mint learned 0 notes.\n"
     );
-    assert!(text.contains(&conclusion), "{text}");
+    assert_contains(&text, &conclusion);
 
     let steps = String::from_utf8(output.stderr).unwrap();
     for (number, line) in (1..=3).zip(steps.lines()) {
@@ -79,7 +81,7 @@ fn once_prints_the_figures_and_a_command_that_works() {
     assert!(left.is_empty());
     assert_eq!(names(&directory), ["spent.json", "wallet.hex"]);
     let stays = format!("stay in {}", directory.display());
-    assert!(text.contains(&stays), "{text}");
+    assert_contains(&text, &stays);
 }
 
 /// The names in a directory, sorted.

@@ -12,7 +12,7 @@ use nutfilter_cashu::state_filters::{
 };
 
 use crate::asking_mint::*;
-use crate::nutfilter::{Place, hex};
+use crate::nutfilter::{Place, assert_contains, hex};
 
 type Files = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
@@ -84,16 +84,8 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
     place.write("ys", points(45..47) + &points(70..71));
     let args = format!("follow --mint {} --kind proof_state --once ys", mint.url);
     let ran = place.run(&args);
-    assert!(
-        ran.stderr.contains("2 segments from the beginning on"),
-        "{}",
-        ran.stderr
-    );
-    assert!(
-        ran.stderr.contains("false matches expected"),
-        "{}",
-        ran.stderr
-    );
+    assert_contains(&ran.stderr, "2 segments from the beginning on");
+    assert_contains(&ran.stderr, "false matches expected");
     let lines = |numbers: &[usize], interval: &str| -> String {
         let line = |number: &usize| format!("SPENT\t{}\t{interval}\n", hex(&point(*number)));
         numbers.iter().map(line).collect()
@@ -120,11 +112,7 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
     assert_eq!(place.run(&kept).text(), lines(&[70], "60-80"));
     place.write("ys", points(45..48));
     let ran = place.run(&kept);
-    assert!(
-        ran.stderr.contains("the candidates have changed"),
-        "{}",
-        ran.stderr
-    );
+    assert_contains(&ran.stderr, "the candidates have changed");
 
     // A changed segment is an error, and the bookmark stays.
     publish(
@@ -224,13 +212,13 @@ fn follow_reads_the_blocks_of_the_draft() {
     place.write("quotes", "quote 2\nquote 3\nquote 5\n");
     let args = format!("follow --mint {} --kind melt_quote --once quotes", mint.url);
     let ran = place.run(&args);
-    assert!(ran.stderr.contains("2 blocks from"), "{}", ran.stderr);
+    assert_contains(&ran.stderr, "2 blocks from");
     assert_eq!(
         ran.text(),
         "PAID\tquote 2\t0-3600\nPAID\tquote 3\t3600-open\n"
     );
     let segments = place.run(format!("{args} --format segments")).error();
-    assert!(segments.contains("40002"), "{segments}");
+    assert_contains(&segments, "40002");
 }
 
 #[test]

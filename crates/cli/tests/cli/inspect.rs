@@ -1,7 +1,7 @@
 use nutfilter::{ItemHash, Nut23, Nut25, Params, SortedHashes};
 use nutfilter_cashu::{FilterResponse, Nut25EmptyTail};
 
-use crate::nutfilter::{Place, hex, item, lines};
+use crate::nutfilter::{Place, assert_contains, hex, item, lines};
 
 /// Above 5,472 items the two halves of the hash differ in effect.
 const ITEMS: u32 = 20_000;
@@ -59,10 +59,8 @@ fn damaged_filter_is_exit_code_2_in_json_too() {
     ] {
         place.write("bad.json", bad);
         let error = place.run("inspect bad.json").error();
-        assert!(
-            error.contains("bad.json: ") && error.contains(wanted),
-            "{error}"
-        );
+        assert_contains(&error, "bad.json: ");
+        assert_contains(&error, wanted);
         let ran = place.run("inspect bad.json --json");
         assert_eq!(ran.code, Some(2));
         let json: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
@@ -120,7 +118,7 @@ fn members_tell_which_hash_made_a_filter() {
         );
     }
     let warning = inspect("nut25-empty-tail", "").text();
-    assert!(warning.contains("see spent notes as unspent"), "{warning}");
+    assert_contains(&warning, "see spent notes as unspent");
 }
 
 #[test]

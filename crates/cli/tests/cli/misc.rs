@@ -1,7 +1,7 @@
 use std::io;
 use std::process::Command;
 
-use crate::nutfilter::{Place, lines};
+use crate::nutfilter::{Place, assert_contains, lines};
 
 #[test]
 fn plan_follows_the_formulas_of_the_format() {
@@ -23,10 +23,8 @@ fn plan_follows_the_formulas_of_the_format() {
     assert_eq!((&json["m"], &json["p"]), (&1_048_576.into(), &19.into()));
     assert_eq!(json["lookups"], 1);
     let text = place.run("plan --items 1000000").text();
-    assert!(
-        text.contains("M              784931\n") && text.contains("0.127 %"),
-        "{text}"
-    );
+    assert_contains(&text, "M              784931\n");
+    assert_contains(&text, "0.127 %");
 }
 
 #[test]
@@ -55,11 +53,8 @@ fn counts_accept_exponents_and_units() {
     let place = Place::new();
     for items in ["1000000", "1e6", "1M"] {
         let text = place.run(format!("plan --items {items}")).text();
-        assert!(text.contains("items          1000000\n"), "{text}");
-        assert!(
-            text.contains("bytes          2,631,549 (2.5 MiB)\n"),
-            "{text}"
-        );
+        assert_contains(&text, "items          1000000\n");
+        assert_contains(&text, "bytes          2,631,549 (2.5 MiB)\n");
     }
 }
 
@@ -114,12 +109,10 @@ fn completion_script_of_each_shell_has_all_subcommands() {
 fn man_prints_or_writes_a_page_per_subcommand() {
     let place = Place::new();
     let main = place.run("man").text();
-    assert!(main.contains(".TH nutfilter 1"), "{main}");
+    assert_contains(&main, ".TH nutfilter 1");
     let build = place.run("man build").text();
-    assert!(
-        build.contains(".TH nutfilter-build 1") && build.contains("field"),
-        "{build}"
-    );
+    assert_contains(&build, ".TH nutfilter-build 1");
+    assert_contains(&build, "field");
     place.fails(
         "man biuld",
         "unknown subcommand 'biuld'; there are build, check",
@@ -150,10 +143,8 @@ fn help_and_version_succeed_and_unknown_options_fail() {
         "completions",
     ] {
         let help = place.run(format!("{command} --help")).text();
-        assert!(
-            help.contains("Usage: nutfilter") && help.contains("--quiet"),
-            "{help}"
-        );
+        assert_contains(&help, "Usage: nutfilter");
+        assert_contains(&help, "--quiet");
     }
     place.run("").error();
     place.run("biuld").error();

@@ -13,6 +13,7 @@ use rcgen::{CertifiedKey, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
 
 use super::support::{PATIENCE, Server, kill, nutfilter, sample, serve_from};
+use crate::nutfilter::assert_contains;
 
 /// Writes a new certificate for localhost, as a renewal does.
 fn renew(directory: &Path) -> CertificateDer<'static> {
@@ -101,10 +102,7 @@ fn sighup_renews_a_certificate_and_a_bad_one_is_ignored() {
     let output = command.arg("--check-config").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("tls_certificate: invalid certificate or key"),
-        "{said}"
-    );
+    assert_contains(&said, "tls_certificate: invalid certificate or key");
 }
 
 #[cfg(unix)]

@@ -207,3 +207,8 @@ pub(crate) fn vectors(name: &str) -> Value {
     let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_slice(&text).expect("JSON")
 }
+
+#[track_caller]
+pub(crate) fn assert_contains(text: &str, part: &str) {
+    assert!(text.contains(part), "{part:?} is not in: {text}");
+}

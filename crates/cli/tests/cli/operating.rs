@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::support::{Server, kill, nutfilter, sample, serve, serve_from};
+use crate::nutfilter::assert_contains;
 
 #[test]
 fn missing_database_is_reported_and_waited_for() {
@@ -13,10 +14,10 @@ fn missing_database_is_reported_and_waited_for() {
     let mut server = Server::start_unready(serve_from(&place, ""));
     server.wait_for("--wait-for-database=off exits instead");
     let said = server.wait_for("nothing to serve yet");
-    assert!(said.contains("database not found"), "{said}");
+    assert_contains(&said, "database not found");
     let (status, health) = server.get("/health");
     assert_eq!(status, "HTTP/1.1 200 OK");
-    assert!(health.contains("failing"), "{health}");
+    assert_contains(&health, "failing");
     assert_eq!(
         server.get("/v1/keysets").0,
         "HTTP/1.1 503 Service Unavailable"
@@ -259,6 +260,6 @@ fn database_password_is_not_printed_if_it_is_unreachable() {
     server.wait_for("stopped");
     server.rest();
     let all = format!("{said}{}", server.all);
-    assert!(all.contains("127.0.0.1:1/mint"), "{all}");
+    assert_contains(&all, "127.0.0.1:1/mint");
     assert!(!all.contains("hunter2"), "{all}");
 }

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use super::support::{failure, nutfilter, sample};
+use crate::nutfilter::assert_contains;
 
 /// The user id of `nobody` on most systems.
 const NOBODY: u32 = 65_534;
@@ -51,7 +52,7 @@ fn the_file_that_may_not_be_read_is_named() {
     set_mode(&mint, 0o000);
     for given in [&mint, &database] {
         let said = refusal(root, given);
-        assert!(said.contains("Permission denied"), "{said}");
+        assert_contains(&said, "Permission denied");
         assert!(!said.contains("databases of known names"), "{said}");
     }
     set_mode(&mint, 0o555);
@@ -76,9 +77,6 @@ fn the_file_that_may_not_be_read_is_named() {
     fs::remove_file(&shm).unwrap();
     set_mode(&mint, 0o555);
     let said = refusal(root, &mint);
-    assert!(
-        said.contains(&format!("{} is missing", shm.display())),
-        "{said}"
-    );
+    assert_contains(&said, &format!("{} is missing", shm.display()));
     set_mode(&mint, 0o755);
 }

@@ -7,6 +7,7 @@ use nutfilter_sample::Sample;
 
 use super::file_server::{request, serve_files};
 use super::support::{Server, failure, nutfilter, sample, serve_from};
+use crate::nutfilter::assert_contains;
 
 /// The number of notes in the filter that `check` fetches from `url`; checks that a note of the sample is in it.
 fn checked(url: &str, sample: &Sample, kind: NoteKind) -> u64 {
@@ -52,15 +53,13 @@ fn check_reads_what_publish_wrote() {
     let sample = sample(directory.path());
     let root = directory.path().join("public");
     let (_, log) = succeed(publish(directory.path(), &root).arg("--once"));
-    assert!(
-        log.contains("published") && log.contains("objects=3"),
-        "{log}"
-    );
+    assert_contains(&log, "published");
+    assert_contains(&log, "objects=3");
     let url = serve_files(root.clone());
     assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
     assert_eq!(checked(&url, &sample, NoteKind::Issued), 200);
     let keysets = std::fs::read_to_string(root.join("v1/keysets")).unwrap();
-    assert!(keysets.contains(sample.keyset.as_str()), "{keysets}");
+    assert_contains(&keysets, sample.keyset.as_str());
 }
 
 #[cfg(unix)]
@@ -166,16 +165,16 @@ fn publish_refuses_what_it_cannot_reach() {
     sample(directory.path());
     let mut to_ftp = publish(directory.path(), Path::new("ftp://host/x"));
     let error = failure(to_ftp.arg("--once"));
-    assert!(error.contains("unsupported destination ftp://"), "{error}");
+    assert_contains(&error, "unsupported destination ftp://");
     let mut without_data = publish(directory.path(), &directory.path().join("x"));
     let error = failure(without_data.args(["--once", "--state-filters=proof_state"]));
-    assert!(error.contains("state_filters: needs data_dir"), "{error}");
+    assert_contains(&error, "state_filters: needs data_dir");
     let mut without_database = nutfilter();
     without_database
         .arg("publish")
         .arg(directory.path().join("x"));
     let error = failure(without_database.arg("--once"));
-    assert!(error.contains("mint_database is missing"), "{error}");
+    assert_contains(&error, "mint_database is missing");
 }
 
 #[test]
@@ -210,13 +209,13 @@ fn damage_in_state_filters_is_listed_and_does_not_stop_the_service() {
     assert_eq!(damage.lines().count(), 1);
 
     let error = failure(&mut publish_());
-    assert!(error.contains("the others are published"), "{error}");
+    assert_contains(&error, "the others are published");
     let server = Server::start(serve_from(
         directory.path(),
         &format!("--state-filters=proof_state --data-dir {}", data.display()),
     ));
     let said = "not publishing state filters of this kind";
-    assert!(server.all.contains(said), "{}", server.all);
+    assert_contains(&server.all, said);
     let filter = server.get(&format!("/v1/filter/spent/{}", sample.keyset));
     assert!(filter.0.starts_with("HTTP/1.1 200"), "{}", filter.0);
     let output = nutfilter().arg("verify").arg(&data).output().unwrap();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::asking_mint::*;
-use crate::nutfilter::{Place, hex};
+use crate::nutfilter::{Place, assert_contains, hex};
 
 #[test]
 fn each_item_gets_a_line_with_its_signature_if_any() {
@@ -83,7 +83,7 @@ fn counts_json_and_exit_code_say_how_many_are_signed() {
     let none = mint.run("restore", &points(1..2), "--count");
     assert_eq!(none.code, Some(1), "{}", none.stderr);
     let two = mint.run("restore", &points(0..2), "").error();
-    assert!(two.contains("2 of 2 matches are not in its set"), "{two}");
+    assert_contains(&two, "2 of 2 matches are not in its set");
     assert_eq!(mint.run("restore", &points(KNOWN..102), "").code, Some(1));
 }
 
