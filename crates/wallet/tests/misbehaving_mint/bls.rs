@@ -242,8 +242,5 @@ fn points_of_two_curves_are_never_in_one_request() {
     // 70 points of 33 bytes, and 40 of 48.
     assert_eq!(lengths, [66, 66, 96]);
     let refused = client.restore(&keyset, &matches);
-    assert!(
-        matches!(refused, Err(QueryError::OtherCurve { bytes: 33, .. })),
-        "{refused:?}"
-    );
+    assert_failed!(refused, QueryError::OtherCurve { bytes: 33, .. });
 }

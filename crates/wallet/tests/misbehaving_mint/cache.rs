@@ -149,18 +149,12 @@ fn unrequested_304_is_an_error() {
     // With a condition, the 304 is accepted.
     assert!(fetch_through(&mint, &cache).expect("a filter").from_cache);
     // A policy that would reject the filter from the mint also rejects it from the disk.
-    let strict = Policy {
-        min_m: 784_932,
-        ..Policy::default()
-    };
+    let strict = policy!(min_m: 784_932);
     assert_refused!(
         fetch_through_by(&mint, &cache, strict),
         RejectReason::Status { status: 304 }
     );
-    let small_only = Policy {
-        max_bytes: 10,
-        ..Policy::default()
-    };
+    let small_only = policy!(max_bytes: 10);
     assert_refused!(
         fetch_through_by(&mint, &cache, small_only),
         RejectReason::Status { status: 304 }

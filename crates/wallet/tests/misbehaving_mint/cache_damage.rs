@@ -194,10 +194,7 @@ fn cached_file_above_the_size_limit_is_not_read() {
     let mint = honest_cache(body.clone());
     fetch_through(&mint, &cache).expect("a filter");
     let max = body.len() as u64 - 1;
-    let policy = Policy {
-        max_bytes: max,
-        ..Policy::default()
-    };
+    let policy = policy!(max_bytes: max);
     let kept = fs::read(path(&mint, &cache)).expect("a file");
     let client = MintClient::new(&mint.url(), policy).expect("a good URL");
     let refused = client.fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Spent, None);
@@ -220,10 +217,7 @@ fn cached_filter_from_the_future_is_replaced_with_a_warning() {
         stream.write_all(&json(small(served.load(Ordering::SeqCst), 3)))
     });
     // A wallet without a limit on timestamps stored it, as after a clock error.
-    let believing = Policy {
-        max_future: Duration::from_secs(u64::MAX),
-        ..Policy::default()
-    };
+    let believing = policy!(max_future: Duration::from_secs(u64::MAX));
     fetch_through_by(&mint, &cache, believing).expect("a filter");
     let today = now();
     timestamp.store(today, Ordering::SeqCst);

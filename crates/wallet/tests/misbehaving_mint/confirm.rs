@@ -8,10 +8,7 @@ use crate::*;
 use nutfilter_wallet::{Confirmation, Confirmed, QueryError};
 
 fn batches_of(batch: usize) -> Policy {
-    Policy {
-        batch: NonZeroUsize::new(batch).expect("not 0"),
-        ..Policy::default()
-    }
+    policy!(batch: NonZeroUsize::new(batch).expect("not 0"))
 }
 
 fn honest_mint() -> Loopback {
@@ -159,10 +156,7 @@ fn nothing_is_sent_without_a_match() {
 fn last_request_is_short_without_decoys() {
     let mint = honest_mint();
     let items = notes(0..65);
-    let policy = Policy {
-        decoys: false,
-        ..Policy::default()
-    };
+    let policy = policy!(decoys: false);
     let (client, matches) = matches_of(&mint, NoteKind::Spent, policy, &items);
     client.confirm(&matches).expect("answers");
     let mut sizes: Vec<_> = posts(&mint)
@@ -183,10 +177,7 @@ fn limits_are_checked_before_anything_is_sent() {
         assert_eq!(posts(&mint), [] as [&str; 0], "{error}");
         error
     };
-    let nine = Policy {
-        max_revealed: 9,
-        ..Policy::default()
-    };
+    let nine = policy!(max_revealed: 9);
     let error = refused(nine.clone(), &items, NoteKind::Spent);
     assert!(
         matches!(
@@ -229,10 +220,7 @@ fn matches_that_are_not_points_are_not_sent() {
         let hashes = SortedHashes::from_items([&item]);
         let filter = hashes.encode(Params::CASHU).expect("a filter");
         let body = FilterResponse::new(&filter, now()).to_json();
-        let policy = Policy {
-            decoys,
-            ..Policy::default()
-        };
+        let policy = policy!(decoys);
         let moment = nutfilter_wallet::FetchContext::now(None);
         let filter: MintFilter = policy
             .accept(200, body.into_bytes(), moment)
@@ -240,10 +228,7 @@ fn matches_that_are_not_points_are_not_sent() {
         let items = [item];
         let matches = filter.matches(&items, None).expect("a match");
         let confirmation = Confirmation::new(&matches, &policy);
-        assert!(matches!(
-            confirmation,
-            Err(QueryError::NotAPoint { place: 0 })
-        ));
+        assert_failed!(confirmation, QueryError::NotAPoint { place: 0 });
     }
 }
 
@@ -265,10 +250,7 @@ fn request_is_the_same_until_it_is_answered() {
     assert_ne!(first, second);
     // Finish too early, then pass the answer to another request.
     let unfinished = confirmation.finish();
-    assert!(matches!(
-        unfinished,
-        Err(QueryError::Unfinished { requests: 1 })
-    ));
+    assert_failed!(unfinished, QueryError::Unfinished { requests: 1 });
     let mut confirmation = Confirmation::new(&matches, client.policy()).expect("matches");
     assert!(confirmation.answer(200, answer.as_bytes()).is_err());
     assert_eq!(confirmation.request(), None);
@@ -284,13 +266,13 @@ fn too_many_matches_for_the_records_are_never_sent() {
     let filter = client.fetch(&keyset(), NoteKind::Spent).expect("a filter");
     // 300 matches where 10 are expected: there is no `Matches`, so there is nothing to send.
     let refused = filter.matches(&items, Some(10));
-    assert!(matches!(
+    assert_failed!(
         refused.map(|matches| matches.items().len()),
-        Err(CheckError::TooManyMatches {
+        CheckError::TooManyMatches {
             matches: 300,
             expected: 10,
             ..
-        })
-    ));
+        }
+    );
     assert_eq!(posts(&mint), [] as [&str; 0]);
 }

@@ -100,10 +100,7 @@ fn answer_beyond_the_limit_is_rejected() {
         answer.extend(value!({ "states": all }).to_string().into_bytes());
         answer
     };
-    let small = Policy {
-        max_answer_bytes: 64 << 10,
-        ..Policy::default()
-    };
+    let small = policy!(max_answer_bytes: 64 << 10);
     let error = confirm_by(&mint(padded), small).expect_err("too large");
     assert!(
         matches!(
@@ -125,10 +122,7 @@ fn answer_beyond_the_limit_is_rejected() {
 
 #[test]
 fn silence_slow_answers_and_truncation_are_errors() {
-    let short = Policy {
-        deadline: Duration::from_secs(1),
-        ..Policy::default()
-    };
+    let short = policy!(deadline: Duration::from_secs(1));
     let filter = json(spent_filter(now()).to_json());
     let drip = Loopback::start(move |request, stream| {
         if request.starts_with("GET ") {
@@ -207,10 +201,7 @@ fn lie_in_a_later_answer_ends_the_conversation() {
         }
         states(all)
     });
-    let policy = Policy {
-        batch: NonZeroUsize::new(11).expect("not 0"),
-        ..Policy::default()
-    };
+    let policy = policy!(batch: NonZeroUsize::new(11).expect("not 0"));
     let error = confirm_by(&mint, policy).expect_err("a lie");
     assert!(matches!(
         error,

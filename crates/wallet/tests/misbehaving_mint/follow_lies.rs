@@ -13,15 +13,6 @@ use crate::cases::*;
 use crate::follow::*;
 use crate::*;
 
-macro_rules! assert_follow_error {
-    ($followed:expr, $error:pat $(if $guard:expr)?) => {
-        match $followed {
-            Err($error) $(if $guard)? => {}
-            other => panic!("expected {}, got {other:?}", stringify!($error $(if $guard)?)),
-        }
-    };
-}
-
 /// The sequence is rejected, with an error that contains `text`.
 #[track_caller]
 fn assert_invalid<T: std::fmt::Debug>(followed: Result<T, FollowError>, text: &str) {
@@ -332,11 +323,11 @@ fn errors_are_judged_by_status_before_length() {
             nutfilter_wallet::follow::Follower::new(client, Event::ProofState, &["SPENT"], &ids);
         follow(&follower.expect("a point"), Progress::default())
     };
-    assert_follow_error!(
+    assert_failed!(
         status("404 Not Found", &[], body.clone()),
         FollowError::Gone { start: 0, end: 100 }
     );
-    assert_follow_error!(
+    assert_failed!(
         status(
             "503 Service Unavailable",
             &[("Content-Encoding", "gzip")],
@@ -477,7 +468,7 @@ fn sealed_block_must_have_the_bits_of_the_open_one() {
     // An old copy, wider or narrower than the open one was.
     for old in [block(10, 40..44), block(8, 40..42), block(11, 0..0)] {
         publisher.put(&block_path(2), old);
-        assert_follow_error!(again(), FollowError::Stale { height: 2 });
+        assert_failed!(again(), FollowError::Stale { height: 2 });
     }
     // The width may change when it is sealed, and that of the open block at any time.
     for sealed in [block(10, 40..46), block(9, 40..50), block(11, 40..45)] {
@@ -528,7 +519,7 @@ fn invalid_blocks_are_errors() {
         follow(&candidate(&publisher), Progress::default())
     };
     assert_invalid(with(0, vec![0; 100]), "block 0: ");
-    assert_follow_error!(
+    assert_failed!(
         with(0, vec![0; (8 << 20) + 1]),
         FollowError::Fetch(FetchError::Refused(RejectReason::TooLarge { .. }))
     );
@@ -562,11 +553,11 @@ fn bookmarks_that_cannot_be_used_are_errors() {
     let bookmark = progress.bookmark.as_ref();
     let format = Some(SequenceFormat::Blocks);
     let other = candidate(&publisher).plan(format, None, bookmark);
-    assert_follow_error!(other, FollowError::Bookmark(why) if why.contains("the bookmark is of format "));
+    assert_failed!(other, FollowError::Bookmark(why) if why.contains("the bookmark is of format "));
     let elsewhere = Publisher::new();
     elsewhere.publish(&sequence);
     let other = candidate(&elsewhere).plan(None, None, bookmark);
-    assert_follow_error!(other, FollowError::Bookmark(why) if why.contains("the bookmark is of mint "));
+    assert_failed!(other, FollowError::Bookmark(why) if why.contains("the bookmark is of mint "));
 
     let directory = tempfile::tempdir().expect("a directory");
     let load = || Bookmark::load(directory.path(), Event::ProofState);
@@ -583,6 +574,6 @@ fn bookmarks_that_cannot_be_used_are_errors() {
         &good.replace("\"version\":1", "\"version\":2"),
     ] {
         std::fs::write(&file, damaged).expect("written");
-        assert_follow_error!(load(), FollowError::Bookmark(why) if why.contains("delete it"));
+        assert_failed!(load(), FollowError::Bookmark(why) if why.contains("delete it"));
     }
 }

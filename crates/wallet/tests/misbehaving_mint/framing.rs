@@ -3,10 +3,7 @@
 use crate::*;
 
 fn fetch_within(answer: Vec<u8>, deadline: Duration) -> Fetched {
-    let policy = Policy {
-        deadline,
-        ..Policy::default()
-    };
+    let policy = policy!(deadline);
     fetch_by(&Loopback::saying(answer), policy)
 }
 
@@ -87,10 +84,7 @@ fn trailers_are_ignored_and_cannot_prevent_the_end() {
             stream.write_all(b"X-More: and more\r\n")?;
         }
     });
-    let policy = Policy {
-        max_bytes: 1 << 20,
-        ..Policy::default()
-    };
+    let policy = policy!(max_bytes: 1 << 20);
     // The body is complete, so the filter may be accepted. What matters is that the fetch ends.
     match fetch_by(&mint, policy) {
         Ok(filter) => assert_eq!(filter.n(), ITEMS),
@@ -133,12 +127,9 @@ fn worst_value_of_a_duplicate_header_counts() {
         let mut answer = head("200 OK", &lengths.map(|length| ("Content-Length", length)));
         answer.extend_from_slice(body.as_bytes());
         let fetched = fetch_answer(answer);
-        assert!(
-            matches!(
-                fetched,
-                Err(FetchError::Transport(_) | FetchError::Refused(RejectReason::TooLarge { .. }))
-            ),
-            "{fetched:?}"
+        assert_failed!(
+            fetched,
+            FetchError::Transport(_) | FetchError::Refused(RejectReason::TooLarge { .. })
         );
     }
     for lengths in [[&shorter, &len], [&len, &shorter]] {

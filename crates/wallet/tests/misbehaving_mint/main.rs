@@ -18,6 +18,13 @@ macro_rules! assert_failed {
     };
 }
 
+/// The default policy, except for these fields.
+macro_rules! policy {
+    ($($field:ident $(: $value:expr)?),*) => {
+        Policy { $($field $(: $value)?,)* ..Policy::default() }
+    };
+}
+
 mod answers;
 mod bls;
 mod cache;

@@ -205,10 +205,7 @@ fn silent_proxy_is_ended_by_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
     for scheme in ["socks5h", "http"] {
-        let policy = Policy {
-            deadline: Duration::from_millis(200),
-            ..Policy::default()
-        };
+        let policy = policy!(deadline: Duration::from_millis(200));
         let url = format!("{scheme}://{address}");
         let fetched = fetch_via(UNRESOLVABLE, &url, policy);
         assert_failed!(fetched, FetchError::Deadline { .. });

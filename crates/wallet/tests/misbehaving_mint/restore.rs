@@ -129,16 +129,13 @@ fn chance_matches_are_unsigned_and_too_many_are_an_error() {
     );
 
     let (error, requests) = without(200);
-    assert!(
-        matches!(
-            error,
-            Err(QueryError::Contradicted {
-                not_in_set: 50,
-                asked: 50,
-                ..
-            })
-        ),
-        "{error:?}"
+    assert_failed!(
+        error,
+        QueryError::Contradicted {
+            not_in_set: 50,
+            asked: 50,
+            ..
+        }
     );
     assert_eq!(requests, 1);
 }
@@ -189,11 +186,7 @@ fn other_statuses_are_errors_and_never_unsigned() {
 #[test]
 fn limits_are_those_of_a_confirmation() {
     let mint = mint(|asked| pairs(honest_pairs(&asked)));
-    let few = Policy {
-        max_revealed: 9,
-        batch: NonZeroUsize::MIN,
-        ..Policy::default()
-    };
+    let few = policy!(max_revealed: 9, batch: NonZeroUsize::MIN);
     let error = restore_by(&mint, few, &notes(0..10)).expect_err("too many");
     assert!(matches!(
         error,
@@ -217,10 +210,7 @@ fn limits_are_those_of_a_confirmation() {
     assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
     assert_eq!(posts(&mint), [] as [&str; 0]);
     // A batch may hold a single output.
-    let one = Policy {
-        batch: NonZeroUsize::MIN,
-        ..Policy::default()
-    };
+    let one = policy!(batch: NonZeroUsize::MIN);
     restore_by(&mint, one, &items).expect("signatures");
     assert_eq!(posts(&mint).len(), 10);
 }

@@ -30,10 +30,7 @@ fn an_endless_body_is_cut_just_past_the_cap() {
                 counter.fetch_add(chunk.len() as u64, Ordering::SeqCst);
             }
         });
-        let policy = Policy {
-            max_bytes: CAP,
-            ..Policy::default()
-        };
+        let policy = policy!(max_bytes: CAP);
         assert_refused!(
             fetch_by(&mint, policy),
             RejectReason::TooLarge {
@@ -57,10 +54,7 @@ fn body_size_limit_is_inclusive() {
     let mut answer = head("200 OK", &[]);
     answer.extend_from_slice(body.as_bytes());
     let mint = Loopback::saying(answer);
-    let policy = |max_bytes| Policy {
-        max_bytes,
-        ..Policy::default()
-    };
+    let policy = |max_bytes| policy!(max_bytes);
     assert!(fetch_by(&mint, policy(length)).is_ok());
     assert_refused!(
         fetch_by(&mint, policy(length - 1)),

@@ -50,10 +50,7 @@ fn slow_body_that_keeps_its_rate_is_not_cut() {
 
 /// Long enough to connect, even on a busy machine.
 fn short() -> Policy {
-    Policy {
-        deadline: Duration::from_millis(500),
-        ..Policy::default()
-    }
+    policy!(deadline: Duration::from_millis(500))
 }
 
 #[test]
