@@ -11,13 +11,13 @@ use nutfilter_wallet::{
 };
 use serde_json::{Value, json};
 
-use crate::error::{CliError, EXIT_NONE_MATCHED};
+use crate::error::CliError;
 use crate::fetch::{self, AskArgs, FetchArgs};
 use crate::filter_file::{Key, RawArgs};
 use crate::globals::Globals;
 use crate::items::{Input, InputArgs, ItemList, are_swapped, is_stdin};
 use crate::output::{self, utc};
-use crate::profile::{Profile, ProfileArgs};
+use crate::profile::{self, AnyHash, ProfileArgs};
 use crate::progress::Progress;
 use crate::shards;
 use crate::value_parsers;
@@ -219,16 +219,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
         say_as_of(checked.n, checked.as_of, globals);
     }
     let matched = checked.verdicts.iter().any(|verdict| verdict.is_match());
-    match print(args, &checked, &items) {
-        // The result is known even if nobody reads the whole output.
-        Ok(()) | Err(CliError::OutputClosed) => {}
-        Err(error) => return Err(error),
-    }
-    Ok(if matched {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(EXIT_NONE_MATCHED)
-    })
+    output::exit_code(print(args, &checked, &items), matched)
 }
 
 /// The paths of the filter (`None` with --mint) and of the items.
@@ -300,14 +291,10 @@ fn check_mint(
     items: &ItemList,
     globals: &Globals,
 ) -> Result<Checked, CliError> {
-    // Rejects a --key, if there is one.
-    args.profile.hasher()?;
-    match args.profile.profile() {
-        Profile::Nut25 => ask_mint::<Nut25>(args, url, items, globals),
-        Profile::Nut23 => ask_mint::<Nut23>(args, url, items, globals),
-        Profile::Bip158 | Profile::Siphash => Err(CliError::usage(
-            "mints do not use this hash; use --profile nut25 or nut23",
-        )),
+    match args.profile.hasher()? {
+        AnyHash::Nut25(_) => ask_mint::<Nut25>(args, url, items, globals),
+        AnyHash::Nut23(_) => ask_mint::<Nut23>(args, url, items, globals),
+        _ => Err(profile::not_of_mints()),
     }
 }
 

@@ -9,9 +9,6 @@ use nutfilter_store::{StoreError, StoreErrorKind};
 /// screen.
 const MAX_MESSAGE: usize = 2_000;
 
-/// Exit code if no item matched. (The exit code of an error is 2.)
-pub(crate) const EXIT_NONE_MATCHED: u8 = 1;
-
 /// An error that determines the message on stderr and the exit code.
 #[derive(Debug)]
 pub(crate) enum CliError {

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use nutfilter_files::Output;
 
@@ -48,9 +49,20 @@ pub(crate) fn utc(unix_seconds: u64) -> String {
     }
 }
 
-/// Whether binary output would go to a terminal.
-pub(crate) fn stdout_is_terminal() -> bool {
-    io::stdout().is_terminal()
+/// Exit code if no item matched. (The exit code of an error is 2.)
+const EXIT_NONE_MATCHED: u8 = 1;
+
+/// The exit code of a command whose results say whether anything matched. It is known even if nobody reads the
+/// whole output.
+pub(crate) fn exit_code(
+    printed: Result<(), CliError>,
+    matched: bool,
+) -> Result<ExitCode, CliError> {
+    match printed {
+        Ok(()) | Err(CliError::OutputClosed) if matched => Ok(ExitCode::SUCCESS),
+        Ok(()) | Err(CliError::OutputClosed) => Ok(ExitCode::from(EXIT_NONE_MATCHED)),
+        Err(error) => Err(error),
+    }
 }
 
 /// The destination of a result.
@@ -70,6 +82,16 @@ impl<'a> Destination<'a> {
                 Destination::File(path)
             }
             _ => Destination::Stdout,
+        }
+    }
+
+    /// Rejects a terminal, for binary output.
+    pub(crate) fn no_terminal(self) -> Result<(), CliError> {
+        match self == Destination::Stdout && io::stdout().is_terminal() {
+            true => Err(CliError::usage(
+                "this format is binary and would garble the terminal: use --output FILE or a pipe",
+            )),
+            false => Ok(()),
         }
     }
 

@@ -18,12 +18,9 @@ use crate::fetch::{self, AskArgs, FetchArgs};
 use crate::globals::Globals;
 use crate::items::{Input, ItemList};
 use crate::output::{self, utc};
-use crate::profile::{Profile, ProfileArgs};
+use crate::profile::{self, AnyHash, ProfileArgs};
 use crate::progress::Progress;
 use crate::state_filters::announce;
-
-/// Exit code if no item has a signature. (The exit code of an error is 2.)
-const EXIT_NONE_SIGNED: u8 = 1;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -112,18 +109,13 @@ struct Answers {
 }
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
-    // Rejects a --key, if there is one.
-    args.profile.hasher()?;
+    let hasher = args.profile.hasher()?;
     let items = ItemList::read(Input::open(&args.items)?, globals)?;
-    let answers = match args.profile.profile() {
+    let answers = match hasher {
         _ if args.state_filters => restore_by_state_filters(args, &items, globals)?,
-        Profile::Nut25 => restore::<Nut25>(args, &items, globals)?,
-        Profile::Nut23 => restore::<Nut23>(args, &items, globals)?,
-        Profile::Bip158 | Profile::Siphash => {
-            return Err(CliError::usage(
-                "mints do not use this hash; use --profile nut25 or nut23",
-            ));
-        }
+        AnyHash::Nut25(_) => restore::<Nut25>(args, &items, globals)?,
+        AnyHash::Nut23(_) => restore::<Nut23>(args, &items, globals)?,
+        _ => return Err(profile::not_of_mints()),
     };
     if !args.json {
         match answers.n {
@@ -133,16 +125,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     }
     let is_signed = |one: &Restored| matches!(one, Restored::Signed(_));
     let any = answers.restored.iter().any(is_signed);
-    match print(args, &answers, &items) {
-        // The result is known even if nobody reads the whole output.
-        Ok(()) | Err(CliError::OutputClosed) => {}
-        Err(error) => return Err(error),
-    }
-    Ok(if any {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(EXIT_NONE_SIGNED)
-    })
+    output::exit_code(print(args, &answers, &items), any)
 }
 
 fn restore<H: ItemHash + Default>(

@@ -182,17 +182,13 @@ pub(crate) struct Summary {
 
 pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     let destination = Destination::of(args.output.as_deref());
-    if destination == Destination::Stdout {
-        if args.json {
-            return Err(CliError::usage(
-                "--json prints the summary on standard output, so the filter needs --output FILE",
-            ));
-        }
-        if args.format() != Format::Json && output::stdout_is_terminal() {
-            return Err(CliError::usage(
-                "this format is binary and would garble the terminal: use --output FILE or a pipe",
-            ));
-        }
+    if destination == Destination::Stdout && args.json {
+        return Err(CliError::usage(
+            "--json prints the summary on standard output, so the filter needs --output FILE",
+        ));
+    }
+    if args.format() != Format::Json {
+        destination.no_terminal()?;
     }
     let params = params(args, globals)?;
     // Take the time before reading the items: a note spent during the read may be missing from the filter.

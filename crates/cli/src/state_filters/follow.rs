@@ -19,11 +19,11 @@ use nutfilter_wallet::{
 
 use super::{announce, element};
 use crate::check::Verdict;
-use crate::error::{CliError, EXIT_NONE_MATCHED};
+use crate::error::CliError;
 use crate::fetch::{self, AskArgs, ConnectionArgs};
 use crate::globals::Globals;
 use crate::items::{Input, InputArgs};
-use crate::output::utc;
+use crate::output::{self, utc};
 use crate::restore;
 use crate::value_parsers;
 
@@ -202,10 +202,7 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
             Err(Failure::Output(error)) => return Err(error),
         };
         if args.once {
-            return Ok(match any {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::from(EXIT_NONE_MATCHED),
-            });
+            return output::exit_code(Ok(()), any);
         }
         let wait = Duration::from_secs(wait.clamp(1, MAX_INTERVAL));
         thread::sleep(args.interval.unwrap_or(wait));

@@ -13,7 +13,7 @@ use clap::Args;
 use nutfilter_cashu::state_filters::Element;
 use nutfilter_wallet::follow::{Plan, SequenceFormat};
 
-use crate::error::{CliError, EXIT_NONE_MATCHED};
+use crate::error::CliError;
 use crate::globals::Globals;
 use crate::items::{Input, InputArgs, is_stdin};
 use crate::output::{self, Destination, utc};
@@ -29,11 +29,7 @@ pub(crate) struct OutputArgs {
 impl OutputArgs {
     fn write(&self, bytes: &[u8]) -> Result<(), CliError> {
         let destination = Destination::of(self.output.as_deref());
-        if destination == Destination::Stdout && output::stdout_is_terminal() {
-            return Err(CliError::usage(
-                "this format is binary and would garble the terminal: use --output FILE or a pipe",
-            ));
-        }
+        destination.no_terminal()?;
         destination.write(|out| {
             let written = out.write_all(bytes);
             written.map_err(|error| destination.failed(&error))
@@ -90,15 +86,8 @@ fn print_answers(texts: &[String], found: &[bool]) -> Result<ExitCode, CliError>
         let answer = if found { "maybe" } else { "absent" };
         writeln!(out, "{answer}\t{text}")
     });
-    match printed.and_then(|()| out.flush()).map_err(CliError::from) {
-        // The result is known even if nobody reads the whole output.
-        Ok(()) | Err(CliError::OutputClosed) => {}
-        Err(error) => return Err(error),
-    }
-    Ok(match found.contains(&true) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(EXIT_NONE_MATCHED),
-    })
+    let printed = printed.and_then(|()| out.flush());
+    output::exit_code(printed.map_err(CliError::from), found.contains(&true))
 }
 
 fn to_hex(bytes: &[u8]) -> String {
