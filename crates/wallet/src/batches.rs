@@ -11,12 +11,12 @@ use crate::points::{point_kind, random_y, shuffle};
 use crate::policy::{Policy, error_object};
 use crate::query_error::{AnswerFault, QueryError};
 
-/// The requests of one conversation, and its progress.
+/// The requests of one conversation, its progress, and a `T` for each match that was answered.
 ///
 /// A request does not change until it is answered. A retry after a broken connection has the same decoys in the
 /// same order. With new decoys, the mint could find the matches as the intersection of both requests.
 #[derive(Debug)]
-pub(crate) struct Batches {
+pub(crate) struct Batches<T> {
     batches: Vec<Vec<Asked>>,
     answered: usize,
     failed: bool,
@@ -25,6 +25,10 @@ pub(crate) struct Batches {
     not_in_set: u64,
     chance_limit: u64,
     max_answer_bytes: u64,
+    /// The match of each item that was looked up.
+    places: Vec<Option<usize>>,
+    as_of: u64,
+    answers: Vec<Option<T>>,
 }
 
 /// A point that the mint is asked about.
@@ -35,7 +39,7 @@ pub(crate) struct Asked {
     pub(crate) place: Option<usize>,
 }
 
-impl Batches {
+impl<T: Clone> Batches<T> {
     /// Without a keyset, points may be of any, but each request has points of one curve.
     pub(crate) fn new(
         matches: &Matches<'_>,
@@ -100,6 +104,9 @@ impl Batches {
             not_in_set: 0,
             chance_limit: matches.chance_limit(),
             max_answer_bytes: policy.max_answer_bytes,
+            places: matches.places().to_vec(),
+            as_of: matches.as_of(),
+            answers: vec![None; found.len()],
         })
     }
 
@@ -113,12 +120,12 @@ impl Batches {
 
     /// Takes the answer to the current request. `read` returns a value for each match in it, and whether the match
     /// is in the set. After an error there is no further request.
-    pub(crate) fn answer<T>(
+    pub(crate) fn answer(
         &mut self,
         status: u16,
         body: &[u8],
         read: impl FnOnce(&Question<'_>, &[u8]) -> Result<Vec<(usize, T, bool)>, AnswerFault>,
-    ) -> Result<Vec<(usize, T)>, QueryError> {
+    ) -> Result<(), QueryError> {
         let Some(current) = self.current() else {
             return Err(QueryError::Unfinished {
                 requests: self.open(),
@@ -141,17 +148,28 @@ impl Batches {
         }
         self.failed = false;
         self.answered += 1;
-        Ok(found
-            .into_iter()
-            .map(|(place, found, _)| (place, found))
-            .collect())
+        for (place, found, _) in found {
+            if let Some(slot) = self.answers.get_mut(place) {
+                *slot = Some(found);
+            }
+        }
+        Ok(())
     }
 
-    /// Checks that every request has a valid answer.
-    pub(crate) fn finish(&self) -> Result<(), QueryError> {
-        match self.open() {
-            0 => Ok(()),
-            requests => Err(QueryError::Unfinished { requests }),
+    /// The value of each item that was looked up, in order, once every request has a valid answer. `absent` is the
+    /// value of those that the filter of this time does not have.
+    pub(crate) fn finish(self, absent: impl Fn(u64) -> T) -> Result<Vec<T>, QueryError> {
+        let requests = self.open();
+        let each = |place: &Option<usize>| match *place {
+            None => Ok(absent(self.as_of)),
+            Some(place) => match self.answers.get(place) {
+                Some(Some(answer)) => Ok(answer.clone()),
+                _ => Err(QueryError::Unfinished { requests }),
+            },
+        };
+        match requests {
+            0 => self.places.iter().map(each).collect(),
+            _ => Err(QueryError::Unfinished { requests }),
         }
     }
 

@@ -45,11 +45,7 @@ pub enum Confirmed {
 /// ```
 #[derive(Debug)]
 pub struct Confirmation {
-    batches: Batches,
-    places: Vec<Option<usize>>,
-    as_of: u64,
-    /// The state of each match; complete once no request is left.
-    states: Vec<Option<State>>,
+    batches: Batches<Confirmed>,
 }
 
 impl Confirmation {
@@ -63,15 +59,9 @@ impl Confirmation {
     /// [`QueryError::TooMany`], [`QueryError::NotAPoint`], [`QueryError::OtherCurve`], [`QueryError::OtherSource`],
     /// [`QueryError::Randomness`].
     pub fn new(matches: &Matches<'_>, policy: &Policy) -> Result<Self, QueryError> {
-        Ok(Self {
-            batches: {
-                let keyset = matches.source().map(|source| &source.keyset);
-                Batches::new(matches, NoteKind::Spent, true, keyset, policy)?
-            },
-            places: matches.places().to_vec(),
-            as_of: matches.as_of(),
-            states: vec![None; matches.items().len()],
-        })
+        let keyset = matches.source().map(|source| &source.keyset);
+        let batches = Batches::new(matches, NoteKind::Spent, true, keyset, policy)?;
+        Ok(Self { batches })
     }
 
     /// The next body to POST, as JSON. `None` when all requests are answered, and after a rejected answer. Returns
@@ -99,12 +89,7 @@ impl Confirmation {
     /// [`QueryError::Fetch`], [`QueryError::Answer`], [`QueryError::Contradicted`]. There are no further requests
     /// after an error.
     pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), QueryError> {
-        for (place, state) in self.batches.answer(status, body, read)? {
-            if let Some(slot) = self.states.get_mut(place) {
-                *slot = Some(state);
-            }
-        }
-        Ok(())
+        self.batches.answer(status, body, read)
     }
 
     /// Returns the state of each item that was looked up, in order.
@@ -113,25 +98,8 @@ impl Confirmation {
     ///
     /// [`QueryError::Unfinished`].
     pub fn finish(self) -> Result<Vec<Confirmed>, QueryError> {
-        self.batches.finish()?;
-        let each = |place: &Option<usize>| match place {
-            None => Ok(Confirmed::Absent { as_of: self.as_of }),
-            Some(place) => match self.states.get(*place) {
-                Some(Some(State::Unspent)) => Ok(Confirmed::Unspent),
-                Some(Some(State::Pending)) => Ok(Confirmed::Pending),
-                Some(Some(State::Spent)) => Ok(Confirmed::Spent),
-                _ => Err(QueryError::Unfinished { requests: 0 }),
-            },
-        };
-        self.places.iter().map(each).collect()
+        self.batches.finish(|as_of| Confirmed::Absent { as_of })
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    Unspent,
-    Pending,
-    Spent,
 }
 
 /// The fields of an answer that are used. The witness may be long and is ignored.
@@ -149,7 +117,10 @@ struct StateOf {
 
 /// The state of each match in the request. NUT-07 requires the order of the request. Any order is accepted,
 /// because the answer names every point.
-fn read(question: &Question<'_>, body: &[u8]) -> Result<Vec<(usize, State, bool)>, AnswerFault> {
+fn read(
+    question: &Question<'_>,
+    body: &[u8],
+) -> Result<Vec<(usize, Confirmed, bool)>, AnswerFault> {
     let States { states } = from_json(body)?;
     let mut seen = vec![false; question.len()];
     let mut found = Vec::new();
@@ -159,13 +130,13 @@ fn read(question: &Question<'_>, body: &[u8]) -> Result<Vec<(usize, State, bool)
             .map_err(|_| AnswerFault::Hex { field: "Y" })?;
         let at = question.once(&point, &mut seen)?;
         let state = match state.as_str() {
-            "UNSPENT" => State::Unspent,
-            "PENDING" => State::Pending,
-            "SPENT" => State::Spent,
+            "UNSPENT" => Confirmed::Unspent,
+            "PENDING" => Confirmed::Pending,
+            "SPENT" => Confirmed::Spent,
             _ => return Err(AnswerFault::UnknownState),
         };
         // A mint may publish pending notes as spent. An unspent note does not belong in the filter.
-        let in_set = !matches!(state, State::Unspent);
+        let in_set = !matches!(state, Confirmed::Unspent);
         match question.asked()[at].place {
             Some(place) => found.push((place, state, in_set)),
             None if in_set => return Err(AnswerFault::KnownDecoy),

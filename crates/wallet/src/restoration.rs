@@ -53,12 +53,8 @@ pub struct Dleq {
 /// recognise decoys immediately.
 #[derive(Debug)]
 pub struct Restoration {
-    batches: Batches,
+    batches: Batches<Restored>,
     keyset: KeysetId,
-    places: Vec<Option<usize>>,
-    as_of: u64,
-    /// The answer for each match: `None` is not answered yet, `Some(None)` is not signed.
-    signatures: Vec<Option<Option<BlindSignature>>>,
 }
 
 impl Restoration {
@@ -82,9 +78,6 @@ impl Restoration {
         Ok(Self {
             batches: Batches::new(matches, NoteKind::Issued, false, Some(keyset), policy)?,
             keyset: keyset.clone(),
-            places: matches.places().to_vec(),
-            as_of: matches.as_of(),
-            signatures: vec![None; matches.items().len()],
         })
     }
 
@@ -123,12 +116,7 @@ impl Restoration {
     pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), QueryError> {
         let keyset = &self.keyset;
         let read = |question: &Question<'_>, body: &[u8]| read(question, keyset, body);
-        for (place, signature) in self.batches.answer(status, body, read)? {
-            if let Some(slot) = self.signatures.get_mut(place) {
-                *slot = Some(signature);
-            }
-        }
-        Ok(())
+        self.batches.answer(status, body, read)
     }
 
     /// Returns the result for each item that was looked up, in order.
@@ -137,16 +125,7 @@ impl Restoration {
     ///
     /// [`QueryError::Unfinished`].
     pub fn finish(self) -> Result<Vec<Restored>, QueryError> {
-        self.batches.finish()?;
-        let each = |place: &Option<usize>| match place {
-            None => Ok(Restored::Absent { as_of: self.as_of }),
-            Some(place) => match self.signatures.get(*place) {
-                Some(Some(Some(signature))) => Ok(Restored::Signed(signature.clone())),
-                Some(Some(None)) => Ok(Restored::Unsigned),
-                _ => Err(QueryError::Unfinished { requests: 0 }),
-            },
-        };
-        self.places.iter().map(each).collect()
+        self.batches.finish(|as_of| Restored::Absent { as_of })
     }
 }
 
@@ -184,7 +163,7 @@ fn read(
     question: &Question<'_>,
     keyset: &KeysetId,
     body: &[u8],
-) -> Result<Vec<(usize, Option<BlindSignature>, bool)>, AnswerFault> {
+) -> Result<Vec<(usize, Restored, bool)>, AnswerFault> {
     let answer: RestoreResponse = from_json(body)?;
     if answer.outputs.len() != answer.signatures.len() {
         return Err(AnswerFault::Unpaired {
@@ -199,7 +178,7 @@ fn read(
         let at = question.once(&point, &mut seen)?;
         let signature = signature.check(keyset)?;
         if let Some(place) = question.asked()[at].place {
-            found.push((place, Some(signature), true));
+            found.push((place, Restored::Signed(signature), true));
         }
     }
     let left_out = question
@@ -207,7 +186,7 @@ fn read(
         .iter()
         .zip(&seen)
         .filter(|(_, seen)| !**seen);
-    found.extend(left_out.filter_map(|(asked, _)| Some((asked.place?, None, false))));
+    found.extend(left_out.filter_map(|(asked, _)| Some((asked.place?, Restored::Unsigned, false))));
     Ok(found)
 }
 
