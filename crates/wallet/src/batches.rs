@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{FetchError, RejectReason};
 use crate::matches::Matches;
 use crate::points::{point_kind, random_y, shuffle};
-use crate::policy::{Policy, error_object};
+use crate::policy::{Policy, check_status, error_object};
 use crate::query_error::{AnswerFault, QueryError};
 
 /// The requests of one conversation, its progress, and a `T` for each match that was answered.
@@ -206,12 +206,7 @@ fn admit(status: u16, body: &[u8], max: u64) -> Result<(), QueryError> {
             max,
         });
     }
-    if status != 200 {
-        return refuse(
-            error_object(status, body).map_or(RejectReason::Status { status }, RejectReason::Mint),
-        );
-    }
-    Ok(())
+    check_status(status, body).or_else(refuse)
 }
 
 /// If the body is an error object, report it instead of a malformed answer.

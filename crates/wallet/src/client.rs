@@ -12,7 +12,7 @@ use crate::confirmation::{Confirmation, Confirmed};
 use crate::error::{FetchError, RejectReason};
 use crate::matches::{FilterSource, Matches};
 use crate::mint_filter::MintFilter;
-use crate::policy::{FetchContext, Policy, error_object};
+use crate::policy::{FetchContext, Policy, check_status};
 use crate::proxy::Proxy;
 use crate::query_error::QueryError;
 use crate::restoration::{Restoration, Restored};
@@ -251,7 +251,8 @@ impl MintClient {
     pub(crate) fn document(&self, path: SequencePath) -> Result<Reply, FetchError> {
         let url = self.base.join(&path.to_string())?;
         let answer = self.transport.get_gzip(url, &self.policy.for_answers())?;
-        accept_status(answer)
+        check_status(answer.status, &answer.body)?;
+        Ok(answer)
     }
 
     /// Gets an object of a sequence, of at most `max_bytes`.
@@ -261,7 +262,9 @@ impl MintClient {
             max_bytes,
             ..self.policy.clone()
         };
-        accept_status(self.transport.get_bytes(url, &policy)?)
+        let answer = self.transport.get_bytes(url, &policy)?;
+        check_status(answer.status, &answer.body)?;
+        Ok(answer)
     }
 
     fn is_of_this_mint(&self, matches: &Matches<'_>) -> Result<(), QueryError> {
@@ -277,14 +280,3 @@ impl MintClient {
 /// How much older the filter of another replica of the mint may be, in seconds. The cached one is then used: what it
 /// says remains true.
 const REPLICA_LAG: u64 = 3_600;
-
-/// Accepts only status 200.
-fn accept_status(answer: Reply) -> Result<Reply, FetchError> {
-    let status = answer.status;
-    if status == 200 {
-        return Ok(answer);
-    }
-    let reason = error_object(status, &answer.body);
-    let reason = reason.map_or(RejectReason::Status { status }, RejectReason::Mint);
-    Err(FetchError::Refused(reason))
-}

@@ -235,10 +235,8 @@ impl Policy {
         body: Vec<u8>,
         moment: FetchContext,
     ) -> Result<MintFilter<H>, RejectReason> {
+        check_status(status, &body)?;
         let mint_error = error_object(status, &body).map(RejectReason::Mint);
-        if status != 200 {
-            return Err(mint_error.unwrap_or(RejectReason::Status { status }));
-        }
         let received = body.len();
         self.admit_length(received)?;
         let response = FilterResponse::from_json(body).map_err(|error| {
@@ -334,6 +332,15 @@ fn justified(head: &[u8]) -> Option<u64> {
     let bits = u128::from(n) * u128::from(p + 1) + u128::from(params.range(n) >> p);
     let base64 = bits.div_ceil(24) * 4;
     Some(u64::try_from(base64).ok()?.saturating_add(MEMBERS))
+}
+
+/// Accepts only status 200.
+pub(crate) fn check_status(status: u16, body: &[u8]) -> Result<(), RejectReason> {
+    if status == 200 {
+        return Ok(());
+    }
+    let error = error_object(status, body);
+    Err(error.map_or(RejectReason::Status { status }, RejectReason::Mint))
 }
 
 /// Parses `{"detail": ..., "code": ...}`, or returns `None`. A `detail` that is not a string (some web frameworks
