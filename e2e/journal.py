@@ -239,12 +239,13 @@ class Verifier:
         self.journal, self.clock, self.build, self.find = journal, clock, build, find
         self.reference = reference
         self.queue = queue.Queue()
-        self.verified = self.notes = self.by_reference = 0
+        self.given = self.verified = self.notes = self.by_reference = 0
         self.sample_at = 1
         self.thread = threading.Thread(target=self.guard, daemon=True)
         self.thread.start()
 
     def put(self, version):
+        self.given += 1
         self.queue.put(version)
 
     def finish(self):

@@ -277,6 +277,8 @@ class Scenario:
         try:
             self.mint.stop_writing()
             self.caught_up()
+            # On a busy machine an event can end before the clients have downloaded anything.
+            wait_until(lambda: not self.clients or self.verifier.given, 30, "the first filter of a client")
         except Exception as error:
             self.find(f"at the end: {error}")
         if self.clients and not self.clients.stop():
