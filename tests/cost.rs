@@ -105,6 +105,29 @@ const SHAPES: [(u32, u64); 5] = [
     (25, 50_000_000),
 ];
 
+/// With so many items a loop decodes ahead in lanes, which hostile sets defeat.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "counts no bits")]
+fn loops_over_values_decode_a_bounded_number_of_bits() {
+    assert!(decoded_bits().is_some(), "nothing is counted in this build");
+    let params = Params::default();
+    for (name, values) in hostile_sets(80_000, params) {
+        let made = Filter::from_values(&values, params).unwrap();
+        let allowed = Budget::of(&made).allowed(0);
+        for level in SimdLevel::available() {
+            let filter = made.clone().with_level(level);
+            let looped = within(allowed, &(name, level), || {
+                let mut looped = Vec::new();
+                for value in filter.values() {
+                    looped.push(value);
+                }
+                looped
+            });
+            assert!(looped == values, "{name}, {level}");
+        }
+    }
+}
+
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "counts no bits")]
 fn lookups_decode_a_bounded_number_of_bits() {
