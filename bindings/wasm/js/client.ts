@@ -130,9 +130,7 @@ export class MintClient {
 
   private async post(path: string, body: string): Promise<Uint8Array> {
     const headers = { 'Content-Type': 'application/json' };
-    // Notes must not follow a redirect.
-    const init = { method: 'POST', headers, body, redirect: 'error' as const };
-    const answer = await this.request(path, init, this.policy.maxAnswerBytes);
+    const answer = await this.request(path, { method: 'POST', headers, body }, this.policy.maxAnswerBytes);
     checkStatus(answer.status, answer.body);
     return answer.body;
   }
@@ -189,14 +187,21 @@ export class MintClient {
         credentials: 'omit',
         referrerPolicy: 'no-referrer',
         cache: 'no-store',
+        redirect: 'manual',
         ...init,
         signal: abort.signal,
       });
-      const origin = (url: string): string | undefined => /^https?:\/\/[^/?#]+/i.exec(url)?.[0].toLowerCase();
-      if (response.url && origin(response.url) !== origin(this.url)) {
-        throw new WalletError('Redirect', 'the mint redirects to another scheme, host or port');
+      const { status, url } = response;
+      // A browser says only that there is a redirect. React Native has followed it.
+      const to =
+        response.type === 'opaqueredirect'
+          ? 'elsewhere'
+          : status > 300 && status < 400
+            ? response.headers.get('Location')
+            : origin(url) !== origin(this.url) && url;
+      if (to) {
+        throw new WalletError('Redirect', `the mint redirects to ${to.slice(0, 300)}`);
       }
-      const { status } = response;
       const limit = status === 200 ? maxBytes : MAX_ERROR_BYTES;
       const body = await readBody(response, limit, status === 200 ? explain : undefined, deadline, wait);
       return { status, body };
@@ -270,6 +275,11 @@ async function readBody(
 
 function each<T>({ places }: Matches, results: readonly T[]): (T | 'absent')[] {
   return places.map((place) => (place < 0 ? 'absent' : results[place]!));
+}
+
+/** Scheme, host and port. */
+function origin(url: string): string | undefined {
+  return /^https?:\/\/[^/?#]+/i.exec(url)?.[0].toLowerCase().replace(/^(https:.+):443$|^(http:.+):80$/, '$1$2');
 }
 
 /** The length of the points of a keyset. */

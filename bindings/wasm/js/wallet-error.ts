@@ -6,7 +6,7 @@ export type WalletErrorCode =
   | 'Deadline'
   /** `fetch` failed, or the connection broke. */
   | 'Transport'
-  /** A redirect, or one to another scheme, host or port. */
+  /** A redirect. None is followed. */
   | 'Redirect'
   /** The body is larger than accepted. */
   | 'TooLarge'

@@ -1,4 +1,4 @@
-//! The base URL of a mint, and the comparison of origins.
+//! The base URL of a mint.
 
 use ureq::http::Uri;
 
@@ -56,56 +56,6 @@ impl BaseUrl {
     }
 }
 
-/// The target of a `Location` header; `None` when it is invalid.
-///
-/// Dot segments are kept: however the server resolves them, the origin is the same.
-pub(crate) fn resolve_location(from: &Uri, location: &str) -> Option<Uri> {
-    let scheme = from.scheme_str()?;
-    let authority = from.authority()?.as_str();
-    let location = location.split('#').next().unwrap_or_default();
-    let text = if location.starts_with("//") {
-        format!("{scheme}:{location}")
-    } else if location.starts_with('/') {
-        format!("{scheme}://{authority}{location}")
-    } else if has_scheme(location) {
-        location.to_owned()
-    } else if location.is_empty() || location.starts_with('?') {
-        format!("{scheme}://{authority}{}{location}", from.path())
-    } else {
-        let directory = from
-            .path()
-            .rsplit_once('/')
-            .map_or("", |(directory, _)| directory);
-        format!("{scheme}://{authority}{directory}/{location}")
-    };
-    text.parse().ok()
-}
-
-/// `letter *( letter / digit / "+" / "-" / "." ) ":"`, RFC 3986 section 3.1.
-fn has_scheme(location: &str) -> bool {
-    location.split_once(':').is_some_and(|(scheme, _)| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-    })
-}
-
-/// Whether scheme, host and port are equal. A URL with a user name, which could disguise the host, never matches.
-pub(crate) fn same_origin(a: &Uri, b: &Uri) -> bool {
-    let plain = |uri: &Uri| {
-        uri.authority()
-            .is_some_and(|authority| !authority.as_str().contains('@'))
-    };
-    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
-    plain(a)
-        && plain(b)
-        && a.scheme_str() == b.scheme_str()
-        && host(a) == host(b)
-        && port(a).is_some()
-        && port(a) == port(b)
-}
-
 fn port(uri: &Uri) -> Option<u16> {
     uri.port_u16().or(match uri.scheme_str() {
         Some("http") => Some(80),
@@ -117,10 +67,6 @@ fn port(uri: &Uri) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn uri(text: &str) -> Uri {
-        text.parse().expect("a URL")
-    }
 
     #[test]
     fn base_url_keeps_its_path_and_loses_trailing_slashes() {
@@ -206,46 +152,6 @@ mod tests {
                 matches!(&error, FetchError::BadUrl { url, .. } if url == shown),
                 "{error}"
             );
-        }
-    }
-
-    #[test]
-    fn locations_are_resolved_against_the_request_url() {
-        let from = uri("https://mint.example:444/Bitcoin/v1/filter/spent/00");
-        for (location, wanted) in [
-            ("/x?y=1", "https://mint.example:444/x?y=1"),
-            ("01", "https://mint.example:444/Bitcoin/v1/filter/spent/01"),
-            ("//other.example/x", "https://other.example/x"),
-            ("http://other.example:8/x#part", "http://other.example:8/x"),
-            (
-                "?y",
-                "https://mint.example:444/Bitcoin/v1/filter/spent/00?y",
-            ),
-            ("", "https://mint.example:444/Bitcoin/v1/filter/spent/00"),
-        ] {
-            assert_eq!(
-                resolve_location(&from, location),
-                Some(uri(wanted)),
-                "{location}"
-            );
-        }
-        assert_eq!(resolve_location(&from, "http://a b/"), None);
-    }
-
-    #[test]
-    fn origin_is_scheme_host_and_port() {
-        let here = uri("https://mint.example/a");
-        for same in ["https://mint.example/b", "https://MINT.example:443/"] {
-            assert!(same_origin(&here, &uri(same)), "{same}");
-        }
-        for other in [
-            "http://mint.example/a",
-            "https://mint.example:444/a",
-            "https://mint.example.org/a",
-            "https://mint.example@other.example/a",
-            "https://user@mint.example/a",
-        ] {
-            assert!(!same_origin(&here, &uri(other)), "{other}");
         }
     }
 }

@@ -110,7 +110,7 @@ impl MintClient {
         last_seen: Option<u64>,
     ) -> Result<MintFilter<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
-        let answer = self.transport.get(url, None, &self.policy)?;
+        let answer = self.transport.get(&url, None, &self.policy)?;
         self.accept(answer.status, answer.body, keyset, kind, last_seen)
     }
 
@@ -146,7 +146,7 @@ impl MintClient {
             Some((cache.tag(kept)?, filter))
         });
         let tag = kept.as_ref().map(|(tag, _)| tag.as_str());
-        let answer = self.transport.get(url, tag, &self.policy)?;
+        let answer = self.transport.get(&url, tag, &self.policy)?;
         if answer.status == NOT_MODIFIED {
             let (_, filter) = kept.ok_or(RejectReason::Status {
                 status: NOT_MODIFIED,
@@ -206,7 +206,7 @@ impl MintClient {
     /// item that was looked up, in order. Reveals only the matches to the mint. The crate's documentation says
     /// what the mint can learn from them.
     ///
-    /// Each request has its own [`Policy::deadline`]. Requests are not retried and redirects are not followed.
+    /// Each request has its own [`Policy::deadline`]. Requests are not retried.
     ///
     /// # Errors
     ///
@@ -250,7 +250,7 @@ impl MintClient {
     /// Gets a JSON document about a sequence, compressed if possible. Its size limit is that of other answers.
     pub(crate) fn document(&self, path: SequencePath) -> Result<Reply, FetchError> {
         let url = self.base.join(&path.to_string())?;
-        let answer = self.transport.get_gzip(url, &self.policy.for_answers())?;
+        let answer = self.transport.get_gzip(&url, &self.policy.for_answers())?;
         check_status(answer.status, &answer.body)?;
         Ok(answer)
     }
@@ -262,7 +262,7 @@ impl MintClient {
             max_bytes,
             ..self.policy.clone()
         };
-        let answer = self.transport.get_bytes(url, &policy)?;
+        let answer = self.transport.get_bytes(&url, &policy)?;
         check_status(answer.status, &answer.body)?;
         Ok(answer)
     }

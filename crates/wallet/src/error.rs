@@ -61,23 +61,13 @@ pub enum FetchError {
         /// The limit, in bytes.
         max: usize,
     },
-    /// A redirect to another scheme, host or port.
-    #[error("redirect to {to:?} refused: different scheme, host or port")]
-    RedirectElsewhere {
-        /// The target, with unprintable characters replaced.
-        to: String,
-    },
-    /// More redirects than the policy allows.
-    #[error("more than {max} redirects")]
-    TooManyRedirects {
-        /// The maximum number of redirects.
-        max: u32,
-    },
-    /// A redirect without a valid `Location`.
-    #[error("redirect (HTTP {status}) without a usable location")]
-    BadRedirect {
+    /// The mint sends the wallet elsewhere. No redirect is followed.
+    #[error("redirect (HTTP {status}) to {to:?} not followed")]
+    Redirect {
         /// The HTTP status.
         status: u16,
+        /// The target, as the mint wrote it: at most 300 characters, without control characters.
+        to: String,
     },
     /// The filter cache cannot be read; nothing was sent.
     #[error("filter cache: {0}")]

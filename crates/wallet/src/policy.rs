@@ -24,9 +24,6 @@ const MEMBERS: u64 = 64 << 10;
 /// Longer than an honest mint, also one behind Tor, takes to begin.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A mint that has moved within its own host needs one or two.
-const MAX_REDIRECTS: u32 = 3;
-
 /// Three below the best `P` for the minimum `M`. Such a filter is 1.4 times the optimal size.
 const MIN_P: u32 = 16;
 
@@ -71,11 +68,9 @@ pub struct Policy {
     /// bodies are rejected. A body is also limited to what its own `n`, `p` and `m` can take, or to 64 MiB if they
     /// are not among its first 64 KiB. Default: 1 GiB.
     pub max_bytes: u64,
-    /// Deadline for everything before the body: name look-up, connection, redirects. The body may then take one second
+    /// Deadline for each step before the body: name look-up, connection, request, head. The body may then take one second
     /// more for each 16 KiB, with no pause of this length. Default: 30 s.
     pub deadline: Duration,
-    /// Maximum number of redirects, within the same scheme, host and port only. Default: 3.
-    pub max_redirects: u32,
     /// Minimum `M`: one look-up in `min_m` matches by chance. Default: 784,931. A mint that serves `m = 1` would
     /// learn every `Y` from the confirmations.
     pub min_m: u64,
@@ -105,7 +100,6 @@ impl Default for Policy {
         Self {
             max_bytes: MAX_BYTES,
             deadline: DEADLINE,
-            max_redirects: MAX_REDIRECTS,
             min_m: Params::CASHU.m(),
             min_p: MIN_P,
             max_p: MAX_P,

@@ -1,17 +1,17 @@
-//! Sends one request, follows its redirects, and enforces a deadline for its head and a rate for its body.
+//! Sends one request, and enforces a deadline for its head and a rate for its body.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
+use ureq::typestate::WithoutBody;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{
     self, Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout,
 };
 use ureq::{Agent, Body, RequestBuilder};
 
-use crate::base_url::{resolve_location, same_origin};
 use crate::error::{FetchError, printable};
 use crate::policy::Policy;
 use crate::proxy::Proxy;
@@ -55,7 +55,6 @@ impl Transport {
     pub(crate) fn new(proxy: Option<&Proxy>, policy: &Policy) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            // `get` follows redirects itself, to check their origin.
             .max_redirects(0)
             // Do not read the environment.
             .proxy(proxy.map(|proxy| proxy.inner().clone()))
@@ -73,93 +72,73 @@ impl Transport {
         Self { agent }
     }
 
-    /// Follows redirects within the policy's limits. `if_none_match` is the value of that header.
+    /// `if_none_match` is the value of that header.
     pub(crate) fn get(
         &self,
-        mut url: Uri,
+        url: &Uri,
         if_none_match: Option<&str>,
         policy: &Policy,
     ) -> Result<Reply, FetchError> {
-        self.get_accepting(&mut url, if_none_match, JSON, IDENTITY, policy)
+        let mut request = self.agent.get(url);
+        if let Some(tag) = if_none_match {
+            request = request.header(header::IF_NONE_MATCH, tag);
+        }
+        receive(request, IDENTITY, policy)
     }
 
     /// [`Transport::get`] for a document that may be compressed. The limit applies to what it was before.
-    pub(crate) fn get_gzip(&self, mut url: Uri, policy: &Policy) -> Result<Reply, FetchError> {
-        self.get_accepting(&mut url, None, JSON, GZIP, policy)
+    pub(crate) fn get_gzip(&self, url: &Uri, policy: &Policy) -> Result<Reply, FetchError> {
+        let request = self.agent.get(url);
+        receive(request.header(header::ACCEPT_ENCODING, GZIP), GZIP, policy)
     }
 
     /// [`Transport::get`] for bytes of any type.
-    pub(crate) fn get_bytes(&self, mut url: Uri, policy: &Policy) -> Result<Reply, FetchError> {
-        self.get_accepting(&mut url, None, "*/*", IDENTITY, policy)
+    pub(crate) fn get_bytes(&self, url: &Uri, policy: &Policy) -> Result<Reply, FetchError> {
+        let request = self.agent.get(url).header(header::ACCEPT, "*/*");
+        receive(request, IDENTITY, policy)
     }
 
-    fn get_accepting(
-        &self,
-        url: &mut Uri,
-        if_none_match: Option<&str>,
-        accept: &str,
-        encoding: &str,
-        policy: &Policy,
-    ) -> Result<Reply, FetchError> {
-        let clock = Clock::start(policy.deadline);
-        let mut redirects = 0;
-        loop {
-            let mut request = self.agent.get(&*url).header(header::ACCEPT, accept);
-            if encoding != IDENTITY {
-                request = request.header(header::ACCEPT_ENCODING, encoding);
-            }
-            if let Some(tag) = if_none_match {
-                request = request.header(header::IF_NONE_MATCH, tag);
-            }
-            let request = clock.limit(request)?;
-            let response = request.call().map_err(|error| clock.failed(error, 0))?;
-            let status = response.status().as_u16();
-            if !matches!(status, 301 | 302 | 303 | 307 | 308) {
-                return read(response, encoding, policy, &clock);
-            }
-            if redirects == policy.max_redirects {
-                return Err(FetchError::TooManyRedirects {
-                    max: policy.max_redirects,
-                });
-            }
-            redirects += 1;
-            *url = redirected(url, &response, status)?;
-        }
-    }
-
-    /// Sends a JSON body. Does not follow redirects: the body is meant for one recipient only.
+    /// Sends a JSON body.
     pub(crate) fn post(&self, url: &Uri, body: &str, policy: &Policy) -> Result<Reply, FetchError> {
-        let clock = Clock::start(policy.deadline);
-        let request = self.agent.post(url).content_type(JSON);
-        let request = clock.limit(request)?;
-        let response = request
-            .send(body.as_bytes())
-            .map_err(|error| clock.failed(error, 0))?;
-        read(response, IDENTITY, policy, &clock)
+        let request = limited(self.agent.post(url).content_type(JSON), policy)?;
+        read(request.send(body.as_bytes()), IDENTITY, policy)
     }
 }
 
-/// The target of a redirect, if it has the same origin.
-fn redirected(from: &Uri, response: &Response<Body>, status: u16) -> Result<Uri, FetchError> {
-    let location = response.headers().get(header::LOCATION);
-    let location = location
-        .and_then(|value| value.to_str().ok())
-        .ok_or(FetchError::BadRedirect { status })?;
-    let next = resolve_location(from, location).ok_or(FetchError::BadRedirect { status })?;
-    if !same_origin(from, &next) {
-        return Err(FetchError::RedirectElsewhere {
-            to: printable(location),
-        });
+fn receive(
+    request: RequestBuilder<WithoutBody>,
+    encoding: &str,
+    policy: &Policy,
+) -> Result<Reply, FetchError> {
+    read(limited(request, policy)?.call(), encoding, policy)
+}
+
+/// Limits each step of a request up to the end of the response's head.
+fn limited<B>(
+    request: RequestBuilder<B>,
+    policy: &Policy,
+) -> Result<RequestBuilder<B>, FetchError> {
+    let allowed = policy.deadline;
+    if allowed.is_zero() {
+        return Err(FetchError::Deadline { allowed });
     }
-    Ok(next)
+    Ok(request
+        .config()
+        .timeout_resolve(Some(allowed))
+        .timeout_connect(Some(allowed))
+        .timeout_send_request(Some(allowed))
+        .timeout_send_body(Some(allowed))
+        .timeout_recv_response(Some(allowed))
+        .build())
 }
 
 fn read(
-    response: Response<Body>,
+    response: Result<Response<Body>, ureq::Error>,
     encoding: &str,
     policy: &Policy,
-    clock: &Clock,
 ) -> Result<Reply, FetchError> {
+    let failed = |error, received| FetchError::from_transport(error, policy.deadline, received);
+    let response = response.map_err(|error| failed(error, 0))?;
     let status = response.status().as_u16();
     if status == NOT_MODIFIED {
         // A 304 has no body. Its headers may describe the length and encoding of the full response.
@@ -170,6 +149,12 @@ fn read(
             body,
             max_age,
         });
+    }
+    if response.status().is_redirection()
+        && let Some(to) = values(response.headers(), header::LOCATION).next()
+    {
+        let to = printable(to);
+        return Err(FetchError::Redirect { status, to });
     }
     let max_age = max_age(response.headers());
     let declared = content_length(response.headers());
@@ -192,43 +177,7 @@ fn read(
             max_age,
         }),
         // Unwraps the transport's own error if there is one.
-        Err(error) => Err(clock.failed(error.into(), counted.received)),
-    }
-}
-
-/// The deadline for all heads of a fetch.
-struct Clock {
-    started: Instant,
-    allowed: Duration,
-}
-
-impl Clock {
-    fn start(allowed: Duration) -> Self {
-        Self {
-            started: Instant::now(),
-            allowed,
-        }
-    }
-
-    /// Limits each step of a request up to the end of the response's head.
-    fn limit<B>(&self, request: RequestBuilder<B>) -> Result<RequestBuilder<B>, FetchError> {
-        let allowed = self.allowed;
-        let left = allowed
-            .checked_sub(self.started.elapsed())
-            .filter(|left| !left.is_zero())
-            .ok_or(FetchError::Deadline { allowed })?;
-        Ok(request
-            .config()
-            .timeout_resolve(Some(left))
-            .timeout_connect(Some(left))
-            .timeout_send_request(Some(left))
-            .timeout_send_body(Some(left))
-            .timeout_recv_response(Some(left))
-            .build())
-    }
-
-    fn failed(&self, error: ureq::Error, received: u64) -> FetchError {
-        FetchError::from_transport(error, self.allowed, received)
+        Err(error) => Err(failed(error.into(), counted.received)),
     }
 }
 

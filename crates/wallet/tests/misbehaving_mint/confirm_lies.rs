@@ -66,14 +66,14 @@ fn only_status_200_is_accepted_and_redirects_are_errors() {
                 };
                 response(status, &[("Location", &to)], body)
             });
-            assert!(
-                matches!(
-                    &error,
-                    QueryError::Fetch(FetchError::Refused(RejectReason::Status { status: s }))
-                        if status.starts_with(&s.to_string())
-                ),
-                "{status}: {error:?}"
-            );
+            let QueryError::Fetch(
+                FetchError::Refused(RejectReason::Status { status: s })
+                | FetchError::Redirect { status: s, .. },
+            ) = &error
+            else {
+                panic!("{status}: {error:?}");
+            };
+            assert!(status.starts_with(&s.to_string()), "{status}: {error:?}");
         }
     }
     assert_eq!(elsewhere.requests(), [] as [&str; 0]);

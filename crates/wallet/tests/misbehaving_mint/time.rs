@@ -54,17 +54,6 @@ fn short() -> Policy {
 }
 
 #[test]
-fn one_deadline_covers_all_redirects() {
-    // Each redirect alone is in time, and there is always another one.
-    let mint = Loopback::saying(response("302 Found", &[("Location", "/again")], ""));
-    let policy = Policy {
-        max_redirects: u32::MAX,
-        ..short()
-    };
-    assert_failed!(fetch_by(&mint, policy), FetchError::Deadline { .. });
-}
-
-#[test]
 fn silence_is_ended_by_the_deadline() {
     let mint = Loopback::start(|_, stream| stream.read_exact(&mut [0]));
     assert_failed!(fetch_by(&mint, short()), FetchError::Deadline { .. });
