@@ -90,18 +90,3 @@ fn held_cache_lock_is_a_warning_after_the_timeout() {
     assert_contains(&ran.stderr, "locked by another process");
     assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
 }
-
-#[cfg(unix)]
-#[test]
-fn pipe_in_place_of_the_cache_lock_is_a_warning() {
-    let (mint, place) = (mint(), Place::new());
-    fs::create_dir(place.path("c")).expect("a directory");
-    let made = std::process::Command::new("mkfifo")
-        .arg(place.path("c/.nutfilter-lock"))
-        .status();
-    assert!(made.expect("mkfifo").success());
-    let args = "--count --cache c";
-    let ran = mint.run_in(&place, "check", &points(95..105), args);
-    assert_contains(&ran.stderr, "not a regular file");
-    assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
-}

@@ -1,52 +1,24 @@
 //! `check --mint`: tests of the options. The wallet crate tests what a mint may do.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
-use std::thread;
-
 use nutfilter::{Nut23, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 
+use crate::asking_mint::{Mint, TIMESTAMP};
 use crate::nutfilter::{Place, Ran, assert_contains, item, lines};
 
-/// A mint that sends the same body to every client and records the requests. Its thread ends with the test
-/// process.
-struct Mint {
-    url: String,
-    asked: Arc<Mutex<Vec<String>>>,
+fn serving(status: &'static str, body: String) -> Mint {
+    Mint::answering(move |_| (status, body.clone()))
 }
 
-impl Mint {
-    fn serving(status: &'static str, body: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("its address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = asked.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let mut reader = BufReader::new(&stream);
-                let mut lines = (&mut reader).lines().map_while(Result::ok);
-                log.lock().expect("a log").extend(lines.next());
-                lines.find(String::is_empty);
-                // Ignore clients that hang up.
-                let _ = write!(
-                    &stream,
-                    "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-                    body.len()
-                );
-            }
-        });
-        Self { url, asked }
-    }
-
-    /// Items 0..1000, with timestamp 1,000,000.
-    fn honest() -> Self {
-        Self::serving("200 OK", response(Params::CASHU).to_json())
-    }
+/// Items 0..1000.
+fn honest() -> Mint {
+    serving("200 OK", response(Params::CASHU).to_json())
 }
 
-const TIMESTAMP: u64 = 1_000_000;
+/// The requests so far.
+fn asked(mint: &Mint) -> Vec<String> {
+    mint.seen().into_iter().map(|seen| seen.line).collect()
+}
 
 fn response(params: Params) -> FilterResponse {
     let hashes = SortedHashes::from_items((0..1000).map(item));
@@ -64,18 +36,17 @@ fn check(mint: &Mint, args: &str) -> Ran {
 
 #[test]
 fn mint_is_asked_only_for_the_filter() {
-    let mint = Mint::honest();
+    let mint = honest();
     assert_eq!(check(&mint, "--count").text(), "maybe\t5\nabsent\t5\n");
     assert!(check(&mint, "--kind issued --json").json()["as_of"] == TIMESTAMP);
-    let asked = mint.asked.lock().expect("a log").clone();
     let wanted =
         ["spent", "issued"].map(|kind| format!("GET /v1/filter/{kind}/009a1f293253e41e HTTP/1.1"));
-    assert_eq!(asked, wanted);
+    assert_eq!(asked(&mint), wanted);
 }
 
 #[test]
 fn proxy_option_precedes_the_environment() {
-    let mint = Mint::honest();
+    let mint = honest();
     let place = Place::new();
     place.write("mine.hex", lines(995..1005));
     let run = |args: &str, variables: &[(&str, &str)]| {
@@ -101,7 +72,7 @@ fn proxy_option_precedes_the_environment() {
     }
     run("", &[("all_proxy", "socks4://127.0.0.1:9")])
         .error_with("proxy URL \"socks4://127.0.0.1:9\": must begin");
-    assert!(mint.asked.lock().expect("a log").is_empty());
+    assert!(asked(&mint).is_empty());
     for (args, variables) in [
         ("--proxy none", &[("ALL_PROXY", closed)][..]),
         ("", &[("ALL_PROXY", closed), ("NO_PROXY", "127.0.0.1")]),
@@ -116,7 +87,7 @@ fn proxy_option_precedes_the_environment() {
 fn mint_profile_may_be_nut23_and_never_bip158() {
     let hashes = SortedHashes::builder(Nut23).hash_items((0..1000).map(item));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
-    let mint = Mint::serving("200 OK", FilterResponse::new(&filter, 0).to_json());
+    let mint = serving("200 OK", FilterResponse::new(&filter, 0).to_json());
     let counts = check(&mint, "--profile nut23 --count").text();
     assert_eq!(counts, "maybe\t5\nabsent\t5\n");
     let block = "--profile bip158 --key 00112233445566778899aabbccddeeff";
@@ -126,12 +97,12 @@ fn mint_profile_may_be_nut23_and_never_bip158() {
 #[test]
 fn default_limits_are_those_of_the_policy() {
     let weak = Params::new(6, 64).expect("good parameters");
-    let mint = Mint::serving("200 OK", response(weak).to_json());
+    let mint = serving("200 OK", response(weak).to_json());
     check(&mint, "").error_with("rate of 1 in 64;");
     let counts = check(&mint, "--min-m 64 --count").text();
     assert!(counts.starts_with("maybe\t"), "{counts}");
 
-    let mint = Mint::honest();
+    let mint = honest();
     check(&mint, "--max-bytes 100").error_with("at most 100 are accepted");
     check(&mint, "--timeout 0").error_with("must be greater than 0");
     assert!(check(&mint, "--timeout -1").code == Some(2));
@@ -149,7 +120,7 @@ fn default_limits_are_those_of_the_policy() {
 #[test]
 fn error_of_the_mint_is_exit_code_2_and_never_absent() {
     let body = r#"{"detail": "keyset is not known", "code": 12001}"#.to_owned();
-    let unknown = Mint::serving("400 Bad Request", body);
+    let unknown = serving("400 Bad Request", body);
     let error = check(&unknown, "").error();
     assert!(
         error.contains(&unknown.url) && error.contains("keyset is not known"),
@@ -157,44 +128,26 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
     );
     assert_contains(&error, "12001");
 
-    let page = Mint::serving("200 OK", "<html>".to_owned());
+    let page = serving("200 OK", "<html>".to_owned());
     check(&page, "").error_with("not a filter response");
 
     let place = Place::new();
     place.write("mine.hex", lines(0..1));
-    for (args, wanted) in [
-        (
-            "--mint http://127.0.0.1:9 --keyset 009a1f293253e41e",
-            "Connection refused",
-        ),
-        (
-            "--mint mint.example --keyset 009a1f293253e41e",
-            "http:// or https://",
-        ),
-        ("--mint http://127.0.0.1:9 --keyset ..", "--keyset"),
-        ("--mint http://127.0.0.1:9", "--keyset"),
-        (
-            "--mint http://127.0.0.1:9 --keyset=-2yN-iRYfk_T",
-            "Connection refused",
-        ),
-        (
-            "--mint http://127.0.0.1:9 --keyset -2yN-iRYfk_T",
-            "Connection refused",
-        ),
-        ("--last-seen -1", "'--last-seen <SECONDS>': is below zero"),
-        ("--timeout -1.5", "must be greater than 0"),
-        ("--raw --n -1", "'--n <N>': is below zero"),
-        (
-            "--mint http://127.0.0.1:9 --keyset 009a1f293253e41e mine.hex",
-            "only file",
-        ),
-        (
-            "--mint http://127.0.0.1:9 --keyset 009a1f293253e41e --raw",
-            "--raw",
-        ),
-    ] {
-        place.fails(format!("check mine.hex {args}"), wanted);
-    }
+    place.fail_each(
+        "check mine.hex",
+        "
+        --mint http://127.0.0.1:9 --keyset 009a1f293253e41e => Connection refused
+        --mint mint.example --keyset 009a1f293253e41e => http:// or https://
+        --mint http://127.0.0.1:9 --keyset .. => --keyset
+        --mint http://127.0.0.1:9 => --keyset
+        --mint http://127.0.0.1:9 --keyset=-2yN-iRYfk_T => Connection refused
+        --mint http://127.0.0.1:9 --keyset -2yN-iRYfk_T => Connection refused
+        --last-seen -1 => '--last-seen <SECONDS>': is below zero
+        --timeout -1.5 => must be greater than 0
+        --raw --n -1 => '--n <N>': is below zero
+        --mint http://127.0.0.1:9 --keyset 009a1f293253e41e mine.hex => only file
+        --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --raw => --raw",
+    );
 }
 
 #[test]

@@ -1,57 +1,25 @@
 //! The sources of a configuration, and its messages.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use super::support::{Server, failure, nutfilter, sample, serve};
-use crate::nutfilter::assert_contains;
-
-fn output(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
-}
+use super::support::{Server, mint, nutfilter, serve};
+use crate::nutfilter::{Place, Ran, assert_contains};
 
 /// `serve --check-config` with this file.
-fn check(directory: &Path, text: &str) -> (Option<i32>, String, String) {
-    let path = directory.join("nutfilter.toml");
-    fs::write(&path, text).unwrap();
-    output(
-        nutfilter()
-            .args(["serve", "--check-config", "--config"])
-            .arg(path),
-    )
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
+fn check(place: &Place, text: &str) -> Ran {
+    place.write("nutfilter.toml", text);
+    place.run("serve --check-config --config nutfilter.toml")
 }
 
 #[test]
 fn config_precedence_in_a_running_service() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let file = directory.path().join("n.toml");
-    fs::write(
-        &file,
-        format!(
-            "mint_database = '{}'\nlisten = '127.0.0.1:0'\nbase_path = '/file'\nlog_level = 'info'\nmetrics = false\n",
-            directory.path().display()
-        ),
-    )
-    .unwrap();
-    let mut command = nutfilter();
-    command.arg("serve").env("NUTFILTER_CONFIG", &file);
+    let (place, _) = mint();
+    place.write(
+        "n.toml",
+        "mint_database = '.'\nlisten = '127.0.0.1:0'\nbase_path = '/file'\nlog_level = 'info'\nmetrics = false\n",
+    );
+    let mut command = place.command("serve");
+    command.env("NUTFILTER_CONFIG", "n.toml");
     let metrics = |server: &Server| server.get("/metrics").0;
 
     let server = Server::start(&mut command);
@@ -72,17 +40,14 @@ fn config_precedence_in_a_running_service() {
 
 #[test]
 fn check_config_shows_sources_and_changes_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let data = directory.path().join("data");
-    fs::create_dir(&data).unwrap();
-    let file = format!(
-        "mint_database = '{}'\ndata_dir = '{}'\nlisten = '127.0.0.1:0'\nmint_api = 'https://mint.example'\n",
-        directory.path().display(),
-        data.display()
+    let (place, _) = mint();
+    std::fs::create_dir(place.path("data")).unwrap();
+    let ran = check(
+        &place,
+        "mint_database = '.'\ndata_dir = 'data'\nlisten = '127.0.0.1:0'\nmint_api = 'https://mint.example'\n",
     );
-    let (code, shown, said) = check(directory.path(), &file);
-    assert_eq!((code, said.as_str()), (Some(0), ""), "{shown}");
+    assert_eq!(ran.stderr, "");
+    let shown = ran.text();
     for line in [
         "# cdk database with 1 keysets",
         "mint_api = \"https://mint.example\"  # from ",
@@ -93,17 +58,14 @@ fn check_config_shows_sources_and_changes_nothing() {
         assert_contains(&shown, line);
     }
     assert_contains(&shown, "nutfilter.toml, line 3");
-    assert_eq!(
-        names(directory.path()),
-        ["cdk-mintd.sqlite", "data", "nutfilter.toml"]
-    );
-    assert!(names(&data).is_empty());
+    let files = ["cdk-mintd.sqlite", "data", "nutfilter.toml"];
+    assert_eq!(place.names(), files);
+    assert!(place.names_in("data").is_empty());
 }
 
 #[test]
 fn no_output_shows_the_password_of_a_wrong_location() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("secret");
+    let place = Place::new();
     let unreachable = "127.0.0.1:1/mint";
     let locations = [
         format!("\"postgres://mint:hunter2@{unreachable}\""),
@@ -129,27 +91,26 @@ fn no_output_shows_the_password_of_a_wrong_location() {
         "/nowhere/hunter2".to_owned(),
     ];
     for location in &locations {
-        fs::write(&file, location).unwrap();
-        let given: [&dyn Fn(&mut Command); 3] = [
-            &|command| _ = command.args(["--mint-database", location]),
-            &|command| _ = command.env("MINT_DATABASE", location),
-            &|command| _ = command.arg("--mint-database-file").arg(&file),
+        place.write("secret", location);
+        let assert_hidden = |command: &mut Command| {
+            let ran = Ran::from(command.output().unwrap());
+            assert_eq!(ran.code, Some(2), "{location}: {}", ran.stderr);
+            let out = String::from_utf8(ran.stdout).unwrap();
+            assert!(!(out + &ran.stderr).contains("hunter2"), "{location}");
+        };
+        let given: [&dyn Fn(&mut Command) -> &mut Command; 3] = [
+            &|command| command.args(["--mint-database", location]),
+            &|command| command.env("MINT_DATABASE", location),
+            &|command| command.args(["--mint-database-file", "secret"]),
         ];
         for give in given {
             for mode in ["--check-config", "--wait-for-database=off"] {
-                let mut command = nutfilter();
-                command.args(["serve", "--listen", "127.0.0.1:0", mode]);
-                give(&mut command);
-                let (code, out, said) = output(&mut command);
-                assert_eq!(code, Some(2), "{location}: {said}");
-                assert!(!(out + &said).contains("hunter2"), "{location}: {said}");
+                let serve = format!("serve --listen 127.0.0.1:0 {mode}");
+                assert_hidden(give(&mut place.command(serve)));
             }
         }
-        let build = ["build", "--keyset", "00deadbeefc0ffee", "--kind", "spent"];
-        let mut command = nutfilter();
-        let (code, out, said) = output(command.args(build).args(["--mint-database", location]));
-        assert_eq!(code, Some(2), "{location}: {said}");
-        assert!(!(out + &said).contains("hunter2"), "{location}: {said}");
+        let build = "build --keyset 00deadbeefc0ffee --kind spent";
+        assert_hidden(given[0](&mut place.command(build)));
     }
     // The same at each retry of a service that waits.
     let mut server = Server::start_unready(serve("").env("MINT_DATABASE", &locations[8]));
@@ -160,15 +121,14 @@ fn no_output_shows_the_password_of_a_wrong_location() {
 
 #[test]
 fn check_config_reports_all_problems_without_secrets() {
-    let directory = tempfile::tempdir().unwrap();
-    let (code, _, said) = check(
-        directory.path(),
+    let said = check(
+        &Place::new(),
         "mint_database = '/nowhere/mint.sqlite3'\ndata_dir = '/nowhere/data'\n\
          tls_certificate = '/nowhere/c.pem'\ntls_key = '/nowhere/k.pem'\n\
          mint_api = 'hunter2:x@mint'\nrefresh = 0\nno_such_key = 1\n\
          listen = ['unix:/nowhere/a.sock', '192.0.2.1:80', '127.0.0.1:0']\n",
-    );
-    assert_eq!(code, Some(2));
+    )
+    .stderr;
     for problem in [
         "mint_database: database not found below /;",
         "give a database that this user can read (from ",
@@ -188,59 +148,44 @@ fn check_config_reports_all_problems_without_secrets() {
 
 #[test]
 fn invalid_configuration_is_named_with_its_place() {
-    let directory = tempfile::tempdir().unwrap();
+    let place = Place::new();
     for (text, expected) in [
         (
-            "mint_database = 'x'\nrefesh = 5",
-            "nutfilter.toml, line 2: unknown key `refesh`",
-        ),
-        (
-            "refresh = 0",
-            "refresh: invalid value `0`: must be a whole number from 1 to 86400 seconds (from ",
-        ),
-        (
-            "mint_api = 'user:hunter2@mint'",
-            "mint_api: invalid value `***`: must begin with http:// or https://",
-        ),
-        (
-            "mint_database = 'mysql://a:hunter2@db/mint'",
+            "mint_database = 'mysql://a:b@db/m'",
             "unsupported database scheme 'mysql'",
         ),
         ("mint_api = hunter2", "line 1: invalid TOML"),
     ] {
-        let (code, shown, said) = check(directory.path(), text);
-        assert_eq!(code, Some(2), "{text}");
-        assert_contains(&said, expected);
-        assert!(
-            !format!("{shown}{said}").contains("hunter2"),
-            "{shown}{said}"
-        );
+        let ran = check(&place, text);
+        assert_eq!(ran.code, Some(2), "{text}");
+        assert_contains(&ran.stderr, expected);
+        assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
     }
-    let said = failure(
-        nutfilter()
-            .arg("serve")
-            .env("MINT_DATABASE", "x")
-            .env("NUTFILTER_LISTEN", "nowhere"),
-    );
-    assert_contains(&said, "(from the environment variable NUTFILTER_LISTEN)");
+    let mut command = nutfilter();
+    let serve = command.arg("serve").env("MINT_DATABASE", "x");
+    let ran = serve.env("NUTFILTER_LISTEN", "nowhere").output();
+    let wanted = "(from the environment variable NUTFILTER_LISTEN)";
+    Ran::from(ran.unwrap()).error_with(wanted);
 }
 
 #[test]
 fn template_is_a_configuration() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let (code, template, said) = output(nutfilter().args(["serve", "--print-config-template"]));
-    assert_eq!((code, said.as_str()), (Some(0), ""));
-    let database = format!("mint_database = '{}'", directory.path().display());
-    let chosen = template.replace("#mint_database = \"\"", &database);
+    let (place, _) = mint();
+    let ran = place.run("serve --print-config-template");
+    assert_eq!(ran.stderr, "");
+    let template = ran.text();
+    let chosen = template.replace("#mint_database = \"\"", "mint_database = '.'");
     assert_ne!(chosen, template);
-    let (code, _, said) = check(directory.path(), &chosen);
-    assert_eq!((code, said.as_str()), (Some(0), ""));
+    let ran = check(&place, &chosen);
+    assert_eq!(ran.stderr, "");
+    ran.ok();
 }
 
 #[test]
 fn help_fits_on_a_screen() {
-    let (_, help, _) = output(nutfilter().args(["serve", "--help"]).env("COLUMNS", "120"));
+    let place = Place::new();
+    let mut help = place.command("serve --help");
+    let help = Ran::from(help.env("COLUMNS", "120").output().unwrap()).text();
     assert!(help.lines().count() <= 60, "{help}");
     for part in [
         "--mint-database",
@@ -248,24 +193,19 @@ fn help_fits_on_a_screen() {
         "--log-format",
         "[default: 60]",
     ] {
-        assert!(help.contains(part), "{part} is not in\n{help}");
+        assert_contains(&help, part);
     }
 }
 
 #[test]
 fn check_config_warns_of_a_port_in_use() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
+    let (place, _) = mint();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let (code, _, said) = output(
-        nutfilter()
-            .args(["serve", "--check-config", "--listen", &address])
-            .args(["--mint-database".as_ref(), directory.path()]),
-    );
-    assert_eq!(code, Some(0), "{said}");
-    assert_contains(
-        &said,
-        &format!("listen: {address} is in use; unless by this service"),
-    );
+    let address = taken.local_addr().unwrap();
+    let ran = place.run(format!(
+        "serve --check-config --listen {address} --mint-database ."
+    ));
+    let wanted = format!("listen: {address} is in use; unless by this service");
+    assert_contains(&ran.stderr, &wanted);
+    ran.ok();
 }

@@ -1,26 +1,32 @@
 //! `nutfilter demo`: from an empty disk to figures.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
-use crate::nutfilter::assert_contains;
+use crate::nutfilter::{Place, Ran, assert_contains};
 
-fn demo(temporary: &Path, arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
+/// `demo`, with temporary files in this directory.
+fn demo(place: &Place, arguments: &str) -> Command {
+    let mut command = place.command(format!("demo {arguments}"));
     command
-        .arg("demo")
-        .args(arguments.split_whitespace())
-        .env("TMPDIR", temporary)
-        .stdin(Stdio::null());
+        .env("TMPDIR", place.root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     command
+}
+
+/// Runs it to its end.
+fn run(place: &Place, arguments: &str) -> Ran {
+    let output = demo(place, arguments).stdout(Stdio::piped()).output();
+    Ran::from(output.unwrap())
 }
 
 /// Sends a signal. Returns the exit code.
 #[cfg(unix)]
-fn stop(child: &mut std::process::Child, signal: &str) -> Option<i32> {
-    let id = child.id().to_string();
-    let status = Command::new("kill").args([signal, &id]).status();
-    assert!(status.unwrap().success());
+fn stop(child: &mut Child, signal: &str) -> Option<i32> {
+    crate::support::kill(child, signal);
     child.wait().unwrap().code()
 }
 
@@ -34,16 +40,10 @@ fn row<'a>(text: &'a str, name: &str) -> [&'a str; 2] {
 
 #[test]
 fn once_prints_the_figures_and_a_command_that_works() {
-    let temporary = tempfile::tempdir().unwrap();
-    let output = demo(temporary.path(), "--once --items 12k")
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let text = String::from_utf8(output.stdout).unwrap();
+    let place = Place::new();
+    let ran = run(&place, "--once --items 12k");
+    let steps = ran.stderr.clone();
+    let text = ran.text();
     assert_eq!(row(&text, "notes in the filter"), ["12,000"; 2]);
     assert_eq!(row(&text, "notes checked"), ["5,000"; 2]);
     assert_eq!(row(&text, "known to the mint"), ["2,500"; 2]);
@@ -60,7 +60,6 @@ fn once_prints_the_figures_and_a_command_that_works() {
     );
     assert_contains(&text, &conclusion);
 
-    let steps = String::from_utf8(output.stderr).unwrap();
     for (number, line) in (1..=3).zip(steps.lines()) {
         assert!(line.starts_with(&format!("{number}/3 ")), "{steps}");
     }
@@ -76,56 +75,38 @@ fn once_prints_the_figures_and_a_command_that_works() {
     assert_eq!(tried.status.code(), Some(0), "{command}");
     assert_eq!(tried.stdout, b"maybe\t2500\nabsent\t2500\n");
     // Only the files to try are left.
-    let mut left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().collect();
-    let directory = left.pop().unwrap().unwrap().path();
-    assert!(left.is_empty());
-    assert_eq!(names(&directory), ["spent.json", "wallet.hex"]);
-    let stays = format!("stay in {}", directory.display());
-    assert_contains(&text, &stays);
-}
-
-/// The names in a directory, sorted.
-fn names(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort_unstable();
-    names
+    let left = place.names();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(place.names_in(&left[0]), ["spent.json", "wallet.hex"]);
+    assert_contains(
+        &text,
+        &format!("stay in {}", place.path(&left[0]).display()),
+    );
 }
 
 #[test]
-fn mint_of_one_note_is_enough() {
-    let temporary = tempfile::tempdir().unwrap();
-    let output = demo(temporary.path(), "--once --items 1").output().unwrap();
-    assert!(output.status.success());
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(row(&text, "found"), ["1"; 2]);
+fn mint_of_one_note_is_enough_and_raises_no_warning() {
+    let ran = run(&Place::new(), "--once --items 1");
+    // The sample is known to be closed.
+    assert!(!ran.stderr.contains("WARN"), "{}", ran.stderr);
+    assert_eq!(row(&ran.text(), "found"), ["1"; 2]);
+    let help = run(&Place::new(), "--help").text();
+    assert_contains(&help, "55 MB");
 }
 
 #[test]
 fn sample_is_kept_on_request_and_never_overwritten() {
-    let directory = tempfile::tempdir().unwrap();
-    let keep = directory.path().join("sample");
-    let arguments = format!("--once --items 10 --keep {}", keep.display());
-    assert!(
-        demo(directory.path(), &arguments)
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
-    let database = std::fs::read(keep.join("cdk-mintd.sqlite")).unwrap();
-    let again = demo(directory.path(), &arguments).output().unwrap();
-    assert_eq!(again.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("not overwritten"));
-    assert!(std::fs::read(keep.join("cdk-mintd.sqlite")).unwrap() == database);
+    let place = Place::new();
+    let arguments = "--once --items 10 --keep sample";
+    run(&place, arguments).ok();
+    let database = place.read("sample/cdk-mintd.sqlite");
+    run(&place, arguments).error_with("not overwritten");
+    assert!(place.read("sample/cdk-mintd.sqlite") == database);
     let files = ["cdk-mintd.sqlite", "spent.json", "wallet.hex"];
-    assert_eq!(names(&keep), files, "no draft is left");
+    assert_eq!(place.names_in("sample"), files, "no draft is left");
     // A file of another program is not overwritten either.
-    std::fs::remove_file(keep.join("cdk-mintd.sqlite")).unwrap();
-    let again = demo(directory.path(), &arguments).output().unwrap();
-    assert!(String::from_utf8_lossy(&again.stderr).contains("spent.json: already exists"));
+    std::fs::remove_file(place.path("sample/cdk-mintd.sqlite")).unwrap();
+    run(&place, arguments).error_with("spent.json: already exists");
 }
 
 #[cfg(unix)]
@@ -133,103 +114,56 @@ fn sample_is_kept_on_request_and_never_overwritten() {
 fn demo_serves_until_interrupted_and_then_cleans_up() {
     use std::io::{BufRead, BufReader};
 
-    let temporary = tempfile::tempdir().unwrap();
-    let mut child = demo(temporary.path(), "--items 10")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-    let curl = log.find_map(|line| {
-        line.unwrap()
-            .strip_prefix("  curl -s http://")
-            .map(str::to_owned)
-    });
-    let curl = curl.expect("a line to try");
-    // A filter would flood the terminal.
-    let large = log.by_ref().take(3).map(Result::unwrap);
-    for line in large.filter(|line| line.contains("/v1/filter/")) {
-        assert!(
-            line.contains("curl -sI ") || line.contains(" -o "),
-            "{line}"
-        );
+    // The address is printed even with --quiet.
+    for (arguments, signal) in [("--items 10", "-INT"), ("--quiet --items 10", "-TERM")] {
+        let place = Place::new();
+        let mut child = demo(&place, arguments).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let curl = log.find_map(|line| {
+            let address = line.unwrap();
+            address.strip_prefix("  curl -s http://").map(str::to_owned)
+        });
+        let curl = curl.expect("a line to try");
+        // A filter would flood the terminal.
+        let large = log.by_ref().take(3).map(Result::unwrap);
+        for line in large.filter(|line| line.contains("/v1/filter/")) {
+            let is_short = line.contains("curl -sI ") || line.contains(" -o ");
+            assert!(is_short, "{line}");
+        }
+        let (address, _) = curl.split_once('/').unwrap();
+        assert!(std::net::TcpStream::connect(address).is_ok());
+        assert_eq!(place.names().len(), 1);
+        assert_eq!(stop(&mut child, signal), Some(0));
+        assert_eq!(place.names(), [""; 0]);
     }
-    let (address, _) = curl.split_once('/').unwrap();
-    assert!(std::net::TcpStream::connect(address).is_ok());
-    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 1);
-
-    assert_eq!(stop(&mut child, "-INT"), Some(0));
-    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
 #[cfg(unix)]
 #[test]
-fn interruption_during_the_work_cleans_up_too() {
-    let temporary = tempfile::tempdir().unwrap();
+fn interruption_during_the_work_leaves_no_file() {
     // More notes than can be written before the signal arrives.
-    let mut child = demo(temporary.path(), "--once --items 20000000")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    while std::fs::read_dir(temporary.path()).unwrap().count() == 0 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+    let arguments = "--once --items 20000000";
+    let place = Place::new();
+    let mut child = demo(&place, arguments).spawn().unwrap();
+    while place.names().is_empty() {
+        sleep(Duration::from_millis(5));
     }
     assert_eq!(stop(&mut child, "-INT"), Some(2));
-    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
-}
+    assert_eq!(place.names(), [""; 0]);
 
-#[cfg(unix)]
-#[test]
-fn interruption_leaves_no_partial_files_in_the_directory() {
-    let directory = tempfile::tempdir().unwrap();
-    let keep = directory.path().join("sample");
-    let arguments = format!("--items 20000000 --keep {}", keep.display());
-    let mut child = demo(directory.path(), &arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+    std::fs::create_dir(place.path("sample")).unwrap();
+    let mut child = demo(&place, &format!("{arguments} --keep sample"))
         .spawn()
         .unwrap();
     // Wait until some of it is on disk.
     let written = || {
-        let drafts = std::fs::read_dir(&keep).into_iter().flatten().flatten();
+        let drafts = std::fs::read_dir(place.path("sample")).unwrap().flatten();
         let mut files = drafts.flat_map(|draft| draft.path().join("cdk-mintd.sqlite").metadata());
-        files.any(|file| file.len() > 0) || keep.join("cdk-mintd.sqlite").exists()
+        files.any(|file| file.len() > 0) || place.path("sample/cdk-mintd.sqlite").exists()
     };
     while !written() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        sleep(Duration::from_millis(5));
     }
     assert_eq!(stop(&mut child, "-INT"), Some(2));
-    assert_eq!(std::fs::read_dir(&keep).unwrap().count(), 0);
-}
-
-#[cfg(unix)]
-#[test]
-fn address_is_printed_even_with_quiet() {
-    use std::io::{BufRead, BufReader};
-
-    let temporary = tempfile::tempdir().unwrap();
-    let mut child = demo(temporary.path(), "--quiet --items 10")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(log.any(|line| line.unwrap().contains("curl -s http://127.0.0.1:")));
-    assert_eq!(stop(&mut child, "-TERM"), Some(0));
-}
-
-#[test]
-fn demo_prints_no_warning_and_help_states_its_disk_use() {
-    let temporary = tempfile::tempdir().unwrap();
-    let output = demo(temporary.path(), "--once --items 10")
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        !said.contains("WARN"),
-        "the sample is known to be closed: {said}"
-    );
-    let help = demo(temporary.path(), "--help").output().unwrap();
-    assert!(String::from_utf8(help.stdout).unwrap().contains("55 MB"));
+    assert_eq!(place.names_in("sample"), [""; 0]);
 }

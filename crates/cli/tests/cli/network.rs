@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,11 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertifiedKey, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
 
-use super::support::{PATIENCE, Server, kill, nutfilter, sample, serve_from};
-use crate::nutfilter::assert_contains;
+use super::support::{PATIENCE, Server, kill, mint, sample, serve_from};
+use crate::nutfilter::{Place, Ran, assert_contains};
 
 /// Writes a new certificate for localhost, as a renewal does.
-fn renew(directory: &Path) -> CertificateDer<'static> {
+fn renew(place: &Place) -> CertificateDer<'static> {
     let CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let pem = |label: &str, der: &[u8]| {
@@ -25,12 +24,9 @@ fn renew(directory: &Path) -> CertificateDer<'static> {
             STANDARD.encode(der)
         )
     };
-    let write = |name: &str, text: String| fs::write(directory.join(name), text).unwrap();
-    write("cert.pem", pem("CERTIFICATE", cert.der()));
-    write(
-        "key.pem",
-        pem("PRIVATE KEY", &KeyPair::serialize_der(&signing_key)),
-    );
+    place.write("cert.pem", pem("CERTIFICATE", cert.der()));
+    let key = KeyPair::serialize_der(&signing_key);
+    place.write("key.pem", pem("PRIVATE KEY", &key));
     cert.der().clone()
 }
 
@@ -61,48 +57,36 @@ fn health_over_tls(
 #[cfg(unix)]
 #[test]
 fn sighup_renews_a_certificate_and_a_bad_one_is_ignored() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let first = renew(directory.path());
-    let path = |name: &str| directory.path().join(name);
-    let mut command = serve_from(directory.path(), "");
-    command
-        .arg("--tls-certificate")
-        .arg(path("cert.pem"))
-        .arg("--tls-key")
-        .arg(path("key.pem"));
+    let (place, _) = mint();
+    let first = renew(&place);
+    let mut command = serve_from(place.root(), "--tls-certificate cert.pem --tls-key key.pem");
+    command.current_dir(place.root());
     let mut server = Server::start(&mut command);
     let address = server.base.strip_prefix("https://").unwrap().to_owned();
-    assert_eq!(
-        health_over_tls(&address, &first).unwrap(),
-        "HTTP/1.1 200 OK"
-    );
+    let assert_ok = |trusted| {
+        let status = health_over_tls(&address, trusted).unwrap();
+        assert_eq!(status, "HTTP/1.1 200 OK");
+    };
+    assert_ok(&first);
 
-    let second = renew(directory.path());
+    let second = renew(&place);
     assert!(health_over_tls(&address, &second).is_err());
     kill(&server.child, "-HUP");
     server.wait_for("TLS certificate reloaded");
-    assert_eq!(
-        health_over_tls(&address, &second).unwrap(),
-        "HTTP/1.1 200 OK"
-    );
+    assert_ok(&second);
     assert!(health_over_tls(&address, &first).is_err());
 
-    let key = fs::read(path("key.pem")).unwrap();
-    renew(directory.path());
-    fs::write(path("key.pem"), key).unwrap();
+    let key = place.read("key.pem");
+    renew(&place);
+    place.write("key.pem", key);
     kill(&server.child, "-HUP");
     server.wait_for("TLS reload failed");
-    assert_eq!(
-        health_over_tls(&address, &second).unwrap(),
-        "HTTP/1.1 200 OK"
-    );
+    assert_ok(&second);
 
     // A mismatched pair is also found before a start.
-    let output = command.arg("--check-config").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_contains(&said, "tls_certificate: invalid certificate or key");
+    let ran = Ran::from(command.arg("--check-config").output().unwrap());
+    let wanted = "tls_certificate: invalid certificate or key";
+    assert_contains(&ran.stderr, wanted);
 }
 
 #[cfg(unix)]
@@ -111,22 +95,12 @@ fn several_addresses_work_and_sockets_are_removed() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let socket = directory.path().join("http.sock");
-    let file = directory.path().join("n.toml");
-    fs::write(
-        &file,
-        format!("listen = ['127.0.0.1:0', 'unix:{}']\n", socket.display()),
-    )
-    .unwrap();
-    let mut server = Server::start(
-        nutfilter()
-            .args(["serve", "--config"])
-            .arg(&file)
-            .arg("--mint-database")
-            .arg(directory.path()),
-    );
+    let (place, _) = mint();
+    let socket = place.path("http.sock");
+    let listen = format!("listen = ['127.0.0.1:0', 'unix:{}']\n", socket.display());
+    place.write("n.toml", listen);
+    let serve = "serve --config n.toml --mint-database .";
+    let mut server = Server::start(place.command(serve));
     assert_eq!(server.get("/health").0, "HTTP/1.1 200 OK");
     assert_eq!(
         fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
@@ -146,9 +120,8 @@ fn several_addresses_work_and_sockets_are_removed() {
 
 #[test]
 fn additional_resources_are_as_configured() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let serve = |options: &str| Server::start(serve_from(directory.path(), options));
+    let (place, _) = mint();
+    let serve = |options: &str| Server::of(&place, options);
     let status = |server: &Server, path: &str| server.get(path).0[9..12].to_owned();
     let server = serve("");
     for (path, expected) in [
@@ -189,13 +162,12 @@ fn additional_resources_are_as_configured() {
 
 #[test]
 fn state_is_served_after_a_restart_without_the_database() {
-    let directory = tempfile::tempdir().unwrap();
-    let mint = directory.path().join("mint");
+    let place = Place::new();
+    let (mint, data) = (place.path("mint"), place.path("data"));
     fs::create_dir(&mint).unwrap();
     let sample = sample(&mint);
     let path = format!("/v1/filter/spent/{}", sample.keyset);
-    let mut command = serve_from(&mint, "");
-    command.arg("--data-dir").arg(directory.path().join("data"));
+    let mut command = serve_from(&mint, &format!("--data-dir {}", data.display()));
     let server = Server::start(&mut command);
     let before = server.get(&path);
     assert_eq!(before.0, "HTTP/1.1 200 OK");

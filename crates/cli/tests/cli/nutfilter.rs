@@ -8,38 +8,11 @@ use std::thread;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::nutfilter;
+
 /// A directory of its own for each test, in which commands run.
 pub(crate) struct Place {
     directory: TempDir,
-}
-
-/// Arguments of the command: a line of words, or a list of which some have spaces.
-pub(crate) trait Arguments {
-    fn list(&self) -> Vec<&str>;
-}
-
-impl Arguments for str {
-    fn list(&self) -> Vec<&str> {
-        self.split_whitespace().collect()
-    }
-}
-
-impl Arguments for String {
-    fn list(&self) -> Vec<&str> {
-        self.split_whitespace().collect()
-    }
-}
-
-impl<T: Arguments + ?Sized> Arguments for &T {
-    fn list(&self) -> Vec<&str> {
-        (**self).list()
-    }
-}
-
-impl<const N: usize> Arguments for [&str; N] {
-    fn list(&self) -> Vec<&str> {
-        self.to_vec()
-    }
 }
 
 /// The result of a command.
@@ -59,8 +32,12 @@ impl Place {
         }
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.root().join(name)
     }
 
     pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
@@ -73,7 +50,11 @@ impl Place {
 
     /// The names in the directory, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.directory.path()).expect("a readable directory");
+        self.names_in(".")
+    }
+
+    pub(crate) fn names_in(&self, name: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(name)).expect("a readable directory");
         let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();
         let mut names: Vec<_> = entries
             .map(|entry| name(entry).into_string().expect("UTF-8"))
@@ -82,28 +63,36 @@ impl Place {
         names
     }
 
-    /// The command in this directory, without variables of the tester's environment.
-    pub(crate) fn command(&self, args: impl Arguments) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
+    /// The command in this directory. Its arguments are separated by spaces.
+    pub(crate) fn command(&self, args: impl AsRef<str>) -> Command {
+        let mut command = nutfilter();
         command
-            .args(args.list())
-            .current_dir(self.directory.path())
-            .env_clear();
+            .args(args.as_ref().split_whitespace())
+            .current_dir(self.root());
         command
     }
 
-    pub(crate) fn run(&self, args: impl Arguments) -> Ran {
+    pub(crate) fn run(&self, args: impl AsRef<str>) -> Ran {
         self.run_with(args, b"")
     }
 
     /// Runs a command that must fail, with a message that contains `part`, which is returned.
     #[track_caller]
-    pub(crate) fn fails(&self, args: impl Arguments, part: impl AsRef<str>) -> String {
+    pub(crate) fn fails(&self, args: impl AsRef<str>, part: impl AsRef<str>) -> String {
         self.run(args).error_with(part)
     }
 
+    /// Runs commands that must fail. A line of the table has their arguments, `=>`, and a part of the message.
+    #[track_caller]
+    pub(crate) fn fail_each(&self, command: &str, table: &str) {
+        for row in table.lines().filter(|row| !row.trim().is_empty()) {
+            let (args, part) = row.split_once("=>").expect(row);
+            self.fails(format!("{command} {args}"), part.trim());
+        }
+    }
+
     /// Runs the command with this standard input.
-    pub(crate) fn run_with(&self, args: impl Arguments, stdin: &[u8]) -> Ran {
+    pub(crate) fn run_with(&self, args: impl AsRef<str>, stdin: &[u8]) -> Ran {
         let mut child = self
             .command(&args)
             .stdin(Stdio::piped())
@@ -120,9 +109,8 @@ impl Place {
             });
             child.wait_with_output().expect("an end")
         });
-        let args = args.list().join(" ");
         Ran {
-            args,
+            args: args.as_ref().to_owned(),
             ..Ran::from(output)
         }
     }

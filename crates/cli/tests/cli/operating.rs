@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::support::{Server, kill, nutfilter, sample, serve, serve_from};
-use crate::nutfilter::assert_contains;
+use super::support::{Server, kill, mint, replace, sample, serve, serve_from};
+use crate::nutfilter::{Place, assert_contains, hex};
 
 #[test]
 fn missing_database_is_reported_and_waited_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("mint");
-    let mut server = Server::start_unready(serve_from(&place, ""));
+    let place = Place::new();
+    let mint = place.path("mint");
+    let mut server = Server::start_unready(serve_from(&mint, ""));
     server.wait_for("--wait-for-database=off exits instead");
     let said = server.wait_for("nothing to serve yet");
     assert_contains(&said, "database not found");
@@ -23,8 +23,8 @@ fn missing_database_is_reported_and_waited_for() {
         "HTTP/1.1 503 Service Unavailable"
     );
 
-    std::fs::create_dir(&place).unwrap();
-    let sample = sample(&place);
+    std::fs::create_dir(&mint).unwrap();
+    let sample = sample(&mint);
     server.wait_for("opened the mint's database");
     server.wait_for("ready");
     let path = format!("/v1/filter/spent/{}", sample.keyset);
@@ -34,15 +34,9 @@ fn missing_database_is_reported_and_waited_for() {
 #[cfg(unix)]
 #[test]
 fn sighup_refreshes_immediately() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let mut server = Server::start(serve_from(directory.path(), "--refresh 3600"));
-    // Replace the database with that of another mint.
-    std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
-    let larger = nutfilter_sample::Sample::new(301, 201);
-    larger
-        .write(&directory.path().join("cdk-mintd.sqlite"), &mut |_| ())
-        .unwrap();
+    let (place, _) = mint();
+    let mut server = Server::of(&place, "--refresh 3600");
+    replace(&place);
     let spent = |server: &Server| {
         let health: serde_json::Value = serde_json::from_str(&server.get("/health").1).unwrap();
         health["spent"].as_u64()
@@ -57,15 +51,9 @@ fn sighup_refreshes_immediately() {
 #[cfg(unix)]
 #[test]
 fn refresh_without_changes_is_logged_at_debug() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let mut server = Server::start(serve_from(
-        directory.path(),
-        "--refresh 3600 --log-level debug",
-    ));
-    if !server.all.contains("refreshed") {
-        server.wait_for("refreshed");
-    }
+    let (place, _) = mint();
+    let mut server = Server::of(&place, "--refresh 3600 --log-level debug");
+    server.has_said("refreshed");
     let level = |log: &str| {
         let line = log.lines().find(|line| line.contains("refreshed"));
         let words = line.unwrap().split_whitespace();
@@ -80,16 +68,13 @@ fn refresh_without_changes_is_logged_at_debug() {
 #[cfg(target_os = "linux")]
 #[test]
 fn replaced_bodies_are_released() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let data = directory.path().join("data");
-    let mut server = Server::start(serve_from(
-        directory.path(),
+    let (place, _) = mint();
+    let data = place.path("data");
+    let mut server = Server::of(
+        &place,
         &format!("--refresh 3600 --data-dir {}", data.display()),
-    ));
-    if !server.all.contains("refreshed") {
-        server.wait_for("refreshed");
-    }
+    );
+    server.has_said("refreshed");
     // Bodies are mapped files without a name there, each with its own number.
     let bodies = |server: &Server| -> BTreeSet<String> {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.child.id())).unwrap();
@@ -102,11 +87,7 @@ fn replaced_bodies_are_released() {
     let first = bodies(&server);
     assert!(first.len() >= 4, "{first:?}");
 
-    std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
-    let larger = nutfilter_sample::Sample::new(301, 201);
-    larger
-        .write(&directory.path().join("cdk-mintd.sqlite"), &mut |_| ())
-        .unwrap();
+    replace(&place);
     kill(&server.child, "-HUP");
     server.wait_for("refreshed");
     let second = bodies(&server);
@@ -117,12 +98,8 @@ fn replaced_bodies_are_released() {
 #[cfg(unix)]
 #[test]
 fn json_log_is_json_from_the_first_to_the_last_line() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let mut server = Server::start(serve_from(
-        directory.path(),
-        "--log-format json --log-level debug",
-    ));
+    let (place, _) = mint();
+    let mut server = Server::of(&place, "--log-format json --log-level debug");
     server.get("/health");
     kill(&server.child, "-HUP");
     server.wait_for("refreshed");
@@ -145,14 +122,13 @@ fn json_log_is_json_from_the_first_to_the_last_line() {
 #[test]
 fn error_after_the_start_is_json_in_a_json_log() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let said = super::support::failure(
-        nutfilter()
-            .args(["serve", "--log-format", "json", "--listen"])
-            .arg(taken.local_addr().unwrap().to_string())
-            .args(["--mint-database".as_ref(), directory.path()]),
-    );
+    let (place, _) = mint();
+    let address = taken.local_addr().unwrap();
+    let said = place
+        .run(format!(
+            "serve --log-format json --listen {address} --mint-database ."
+        ))
+        .error();
     let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert_eq!(
         (&last["level"], &last["fields"]["message"]),
@@ -166,8 +142,8 @@ fn error_after_the_start_is_json_in_a_json_log() {
 fn service_manager_gets_readiness_watchdog_and_stop() {
     use std::os::unix::net::UnixDatagram;
 
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("notify");
+    let place = Place::new();
+    let (mint, socket) = (place.path("mint"), place.path("notify"));
     let manager = UnixDatagram::bind(&socket).unwrap();
     manager
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -177,21 +153,18 @@ fn service_manager_gets_readiness_watchdog_and_stop() {
         let length = manager.recv(&mut heard).unwrap();
         String::from_utf8(heard[..length].to_vec()).unwrap()
     };
-    let place = directory.path().join("mint");
     let mut server = Server::start_unready(
-        serve("")
+        serve_from(&mint, "")
             .env("NOTIFY_SOCKET", &socket)
-            .env("WATCHDOG_USEC", "200000")
-            .arg("--mint-database")
-            .arg(&place),
+            .env("WATCHDOG_USEC", "200000"),
     );
     // Alive, but not ready while there is nothing to serve.
     server.wait_for("nothing to serve yet");
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1");
     }
-    std::fs::create_dir(&place).unwrap();
-    sample(&place);
+    std::fs::create_dir(&mint).unwrap();
+    sample(&mint);
     let hear_next = || loop {
         let heard = hear();
         if heard != "WATCHDOG=1" {
@@ -207,12 +180,8 @@ fn service_manager_gets_readiness_watchdog_and_stop() {
 #[cfg(unix)]
 #[test]
 fn no_output_contains_a_secret() {
-    let directory = tempfile::tempdir().unwrap();
-    let sample = sample(directory.path());
-    let mut server = Server::start(serve_from(
-        directory.path(),
-        "--log-level trace --mint-api http://127.0.0.1:1",
-    ));
+    let (place, sample) = mint();
+    let mut server = Server::of(&place, "--log-level trace --mint-api http://127.0.0.1:1");
     server.get(&format!("/v1/filter/spent/{}", sample.keyset));
     let said = [
         server.get("/health").1,
@@ -228,11 +197,7 @@ fn no_output_contains_a_secret() {
     assert!(!all.contains("hunter2"), "{all}");
     // Nor a note: the database has the notes as bytes, so search for their hex form.
     for kind in nutfilter_mint::NoteKind::ALL {
-        let hex: String = sample
-            .note(kind, 0)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hex = hex(&sample.note(kind, 0));
         assert!(!all.contains(&hex[2..20]), "{all}");
     }
 }
@@ -240,17 +205,13 @@ fn no_output_contains_a_secret() {
 #[cfg(unix)]
 #[test]
 fn database_password_is_not_printed_if_it_is_unreachable() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("database");
-    std::fs::write(
-        &place,
-        "postgres://mint:hunter2@127.0.0.1:1/mint?connect_timeout=1\n",
-    )
-    .unwrap();
+    let place = Place::new();
+    let location = "postgres://mint:hunter2@127.0.0.1:1/mint?connect_timeout=1\n";
+    place.write("database", location);
     let mut server = Server::start_unready(
         serve("")
             .args(["--log-level", "trace", "--log-format", "json"])
-            .env("MINT_DATABASE_FILE", &place),
+            .env("MINT_DATABASE_FILE", place.path("database")),
     );
     server.wait_for("nothing to serve yet");
     let said = ["/health", "/ready", "/metrics"]

@@ -1,64 +1,41 @@
 //! `nutfilter publish`, read back by `nutfilter check` through a server of static files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 
 use super::file_server::{request, serve_files};
-use super::support::{Server, failure, nutfilter, sample, serve_from};
-use crate::nutfilter::assert_contains;
+use super::support::{Server, mint, replace, serve_from};
+use crate::nutfilter::{Place, Ran, assert_contains, hex};
 
 /// The number of notes in the filter that `check` fetches from `url`; checks that a note of the sample is in it.
 fn checked(url: &str, sample: &Sample, kind: NoteKind) -> u64 {
-    let note = sample.note(kind, 7);
-    let directory = tempfile::tempdir().unwrap();
-    let items = directory.path().join("items");
-    let hex: String = note.iter().map(|byte| format!("{byte:02x}")).collect();
-    std::fs::write(&items, hex).unwrap();
-    let output = nutfilter()
-        .args(["check", "--json", "--mint", url, "--keyset"])
-        .arg(sample.keyset.as_str())
-        .args(["--kind", kind.as_str()])
-        .arg(&items)
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{errors}");
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let keyset = &sample.keyset;
+    let args = format!("check --json --mint {url} --keyset {keyset} --kind {kind} -");
+    let items = hex(&sample.note(kind, 7));
+    let json = Place::new().run_with(args, items.as_bytes()).json();
     json["n"].as_u64().unwrap()
 }
 
-/// Runs a command that must succeed, and returns what it wrote.
-fn succeed(command: &mut std::process::Command) -> (String, String) {
-    let output = command.output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{errors}");
-    (String::from_utf8(output.stdout).unwrap(), errors)
-}
+/// `publish` of the mint in this directory into its folder `public`.
+const PUBLISH: &str = "publish public --mint-database .";
 
-fn publish(database: &Path, destination: &Path) -> std::process::Command {
-    let mut command = nutfilter();
-    command
-        .arg("publish")
-        .arg(destination)
-        .arg("--mint-database");
-    command.arg(database);
-    command
+fn publish(place: &Place, options: &str) -> Ran {
+    place.run(format!("{PUBLISH} {options}"))
 }
 
 #[test]
 fn check_reads_what_publish_wrote() {
-    let directory = tempfile::tempdir().unwrap();
-    let sample = sample(directory.path());
-    let root = directory.path().join("public");
-    let (_, log) = succeed(publish(directory.path(), &root).arg("--once"));
-    assert_contains(&log, "published");
-    assert_contains(&log, "objects=3");
-    let url = serve_files(root.clone());
+    let (place, sample) = mint();
+    let ran = publish(&place, "--once");
+    assert_contains(&ran.stderr, "published");
+    assert_contains(&ran.stderr, "objects=3");
+    ran.ok();
+    let url = serve_files(place.path("public"));
     assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
     assert_eq!(checked(&url, &sample, NoteKind::Issued), 200);
-    let keysets = std::fs::read_to_string(root.join("v1/keysets")).unwrap();
+    let keysets = String::from_utf8(place.read("public/v1/keysets")).unwrap();
     assert_contains(&keysets, sample.keyset.as_str());
 }
 
@@ -66,20 +43,13 @@ fn check_reads_what_publish_wrote() {
 #[test]
 fn publisher_follows_the_database_until_stopped() {
     use super::support::kill;
-    let directory = tempfile::tempdir().unwrap();
-    let sample = sample(directory.path());
-    let root = directory.path().join("public");
-    let mut command = publish(directory.path(), &root);
-    command.args(["--refresh", "3600"]);
-    let mut publisher = Server::watch(&mut command);
+    let (place, sample) = mint();
+    let mut publisher = Server::watch(place.command(format!("{PUBLISH} --refresh 3600")));
     publisher.wait_for("published");
-    let url = serve_files(root);
+    let url = serve_files(place.path("public"));
     assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
 
-    std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
-    let larger = Sample::new(301, 201);
-    let database = directory.path().join("cdk-mintd.sqlite");
-    larger.write(&database, &mut |_| ()).unwrap();
+    let larger = replace(&place);
     kill(&publisher.child, "-HUP");
     publisher.wait_for("published");
     assert_eq!(checked(&url, &larger, NoteKind::Spent), 301);
@@ -104,23 +74,15 @@ fn paths(root: &Path, below: &str) -> Vec<String> {
 
 #[test]
 fn follow_reads_state_filters_that_are_published_as_served() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut sample = sample(directory.path());
-    let (root, data) = (
-        directory.path().join("public"),
-        directory.path().join("data"),
-    );
-    let options = [
-        "--state-filters=proof_state,blind_signature",
-        "--block-width=9",
-    ];
+    let (place, mut sample) = mint();
+    let options = "--state-filters=proof_state,blind_signature --block-width=9 --data-dir data";
     let run = || {
-        let mut command = publish(directory.path(), &root);
-        command.args(options).arg("--once");
-        succeed(command.arg("--data-dir").arg(&data)).1
+        let ran = publish(&place, &format!("{options} --once"));
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stderr
     };
     run();
-    let database = directory.path().join("cdk-mintd.sqlite");
+    let database = place.path("cdk-mintd.sqlite");
     for kind in NoteKind::ALL {
         sample.grow(&database, kind, 30).unwrap();
     }
@@ -129,27 +91,23 @@ fn follow_reads_state_filters_that_are_published_as_served() {
     let says_so = log.contains("nothing new to publish");
     assert!(says_so && !log.contains("published"), "{log}");
 
+    let root = place.path("public");
     let url = serve_files(root.clone());
-    let candidates: PathBuf = directory.path().join("candidates");
-    let note = |kind, index| -> String {
-        let note = sample.note(kind, index);
-        note.iter().map(|byte| format!("{byte:02x}")).collect()
-    };
     for (kind, name, format) in [
         (NoteKind::Spent, "proof_state", "segments"),
         (NoteKind::Issued, "blind_signature", "segments"),
         (NoteKind::Issued, "blind_signature", "blocks"),
     ] {
-        let [old, new, absent] = [7, sample.count(kind) - 1, 10_000].map(|index| note(kind, index));
-        std::fs::write(&candidates, [&*old, &new, &absent].join("\n")).unwrap();
-        let follow = format!("follow --once --mint {url} --kind {name} --format {format}");
-        let mut command = nutfilter();
-        let (found, _) = succeed(command.args(follow.split(' ')).arg(&candidates));
+        let indices = [7, sample.count(kind) - 1, 10_000];
+        let [old, new, absent] = indices.map(|index| hex(&sample.note(kind, index)));
+        let follow = format!("follow --once --mint {url} --kind {name} --format {format} -");
+        let candidates = [&*old, &new, &absent].join("\n");
+        let found = place.run_with(follow, candidates.as_bytes()).text();
         assert!(found.contains(&old) && found.contains(&new) && !found.contains(&absent));
     }
 
-    let mut serve = serve_from(&database, "");
-    let server = Server::start(serve.args(options).arg("--data-dir").arg(&data));
+    let mut serve = serve_from(&database, options);
+    let server = Server::start(serve.current_dir(place.root()));
     let paths = paths(&root, "v1/filters");
     assert!(paths.len() > 15, "{paths:?}");
     for path in paths {
@@ -161,120 +119,79 @@ fn follow_reads_state_filters_that_are_published_as_served() {
 
 #[test]
 fn publish_refuses_what_it_cannot_reach() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let mut to_ftp = publish(directory.path(), Path::new("ftp://host/x"));
-    let error = failure(to_ftp.arg("--once"));
-    assert_contains(&error, "unsupported destination ftp://");
-    let mut without_data = publish(directory.path(), &directory.path().join("x"));
-    let error = failure(without_data.args(["--once", "--state-filters=proof_state"]));
-    assert_contains(&error, "state_filters: needs data_dir");
-    let mut without_database = nutfilter();
-    without_database
-        .arg("publish")
-        .arg(directory.path().join("x"));
-    let error = failure(without_database.arg("--once"));
-    assert_contains(&error, "mint_database is missing");
-}
-
-#[test]
-fn damage_in_state_filters_is_listed_and_does_not_stop_the_service() {
-    let directory = tempfile::tempdir().unwrap();
-    let sample = sample(directory.path());
-    let data = directory.path().join("data");
-    let root = directory.path().join("public");
-    let publish_ = || {
-        let mut command = publish(directory.path(), &root);
-        command.args(["--once", "--state-filters=proof_state", "--data-dir"]);
-        command.arg(&data);
-        command
-    };
-    succeed(&mut publish_());
-    let verify = |code| {
-        let output = nutfilter().arg("verify").arg(&data).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    assert_eq!(verify(0), "");
-    let known = data.join("state-filters/proof_state/known");
-    let file = std::fs::read_dir(known)
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
-    std::fs::write(&file, "nutknow1").unwrap();
-    let damage = verify(1);
-    assert!(damage.starts_with(file.to_str().unwrap()), "{damage}");
-    assert_eq!(damage.lines().count(), 1);
-
-    let error = failure(&mut publish_());
-    assert_contains(&error, "the others are published");
-    let server = Server::start(serve_from(
-        directory.path(),
-        &format!("--state-filters=proof_state --data-dir {}", data.display()),
-    ));
-    let said = "not publishing state filters of this kind";
-    assert_contains(&server.all, said);
-    let filter = server.get(&format!("/v1/filter/spent/{}", sample.keyset));
-    assert!(filter.0.starts_with("HTTP/1.1 200"), "{}", filter.0);
-    let output = nutfilter().arg("verify").arg(&data).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "in use");
-    drop(server);
-    assert_eq!(
-        failure(nutfilter().arg("verify").arg(directory.path().join("none")))
-            .lines()
-            .count(),
-        1
+    mint().0.fail_each(
+        "publish --once",
+        "
+        ftp://host/x --mint-database . => unsupported destination ftp://
+        x --mint-database . --state-filters=proof_state => state_filters: needs data_dir
+        x => mint_database is missing",
     );
 }
 
 #[test]
+fn damage_in_state_filters_is_listed_and_does_not_stop_the_service() {
+    let (place, sample) = mint();
+    let options = "--state-filters=proof_state --data-dir data";
+    let once = format!("{options} --once");
+    publish(&place, &once).ok();
+    assert_eq!(place.run("verify data").text(), "");
+    let known = "data/state-filters/proof_state/known";
+    let file = format!("{known}/{}", place.names_in(known)[0]);
+    place.write(&file, "nutknow1");
+    let ran = place.run("verify data");
+    let damage = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.code, Some(1), "{damage}");
+    assert!(damage.starts_with(&file), "{damage}");
+    assert_eq!(damage.lines().count(), 1);
+
+    publish(&place, &once).error_with("the others are published");
+    let mut serve = serve_from(place.root(), options);
+    let server = Server::start(serve.current_dir(place.root()));
+    let said = "not publishing state filters of this kind";
+    assert_contains(&server.all, said);
+    let filter = server.get(&format!("/v1/filter/spent/{}", sample.keyset));
+    assert!(filter.0.starts_with("HTTP/1.1 200"), "{}", filter.0);
+    place.run("verify data").error_with("in use");
+    drop(server);
+    assert_eq!(place.run("verify none").error().lines().count(), 1);
+}
+
+/// A server of the files of another mint, whose info is this text.
+fn with_info(place: &Place, info: &str) -> String {
+    std::fs::create_dir_all(place.path("mint/v1")).unwrap();
+    place.write("mint/v1/info", info);
+    serve_files(place.path("mint"))
+}
+
+#[test]
 fn kind_that_lacks_notes_is_not_announced() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let mint = directory.path().join("mint");
-    std::fs::create_dir_all(mint.join("v1")).unwrap();
-    std::fs::write(mint.join("v1/info"), r#"{"nuts":{}}"#).unwrap();
-    let url = serve_files(mint);
-    let announced = |root: &Path| -> serde_json::Value {
-        let data = root.with_extension("data");
-        succeed(
-            publish(directory.path(), root)
-                .args(["--once", "--mint-api", &url, "--data-dir"])
-                .arg(data)
-                .args([
-                    "--state-filters=blind_signature",
-                    "--state-filters-info-key=S",
-                ]),
-        );
-        let info = std::fs::read(root.join("v1/info")).unwrap();
-        serde_json::from_slice(&info).unwrap()
+    let (place, _) = mint();
+    let url = with_info(&place, r#"{"nuts":{}}"#);
+    let announced = |root: &str| -> serde_json::Value {
+        let database = format!("--mint-database . --mint-api {url} --data-dir {root}.data");
+        let state = "--state-filters=blind_signature --state-filters-info-key=S";
+        let ran = place.run(format!("publish {root} --once {database} {state}"));
+        ran.ok();
+        serde_json::from_slice(&place.read(&format!("{root}/v1/info"))).unwrap()
     };
-    let complete = announced(&directory.path().join("complete"));
+    let complete = announced("complete");
     assert_eq!(complete["nuts"]["S"]["kinds"][0], "blind_signature");
-    let database = rusqlite::Connection::open(directory.path().join("cdk-mintd.sqlite")).unwrap();
+    let database = rusqlite::Connection::open(place.path("cdk-mintd.sqlite")).unwrap();
     // A point of a curve that is not known.
     let sql = "UPDATE blind_signature SET blinded_message = zeroblob(96) WHERE rowid = 1";
     assert_eq!(database.execute(sql, []).unwrap(), 1);
-    let lacking = announced(&directory.path().join("lacking"));
+    let lacking = announced("lacking");
     assert!(lacking["nuts"]["S"].is_null(), "{lacking}");
     assert!(lacking["nuts"]["25"].is_object(), "{lacking}");
 }
 
 #[test]
 fn entry_of_the_mint_with_our_key_gives_one_warning() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let root = directory.path().join("mint");
-    std::fs::create_dir_all(root.join("v1")).unwrap();
+    let (place, _) = mint();
     let info = r#"{"name":"m","nuts":{"25":{"methods":[]}}}"#;
-    std::fs::write(root.join("v1/info"), info).unwrap();
-    let url = serve_files(root);
-    let mut server = Server::start(serve_from(directory.path(), &format!("--mint-api {url}")));
-    if !server.all.contains("set another info_key") {
-        server.wait_for("set another info_key");
-    }
+    let url = with_info(&place, info);
+    let mut server = Server::of(&place, &format!("--mint-api {url}"));
+    server.has_said("set another info_key");
     // The answer is stored after the log line.
     let start = std::time::Instant::now();
     while server.get("/v1/info").1 != info {

@@ -2,20 +2,18 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 
-use super::support::{Server, failure, kill, nutfilter, sample, serve, serve_from};
-use crate::nutfilter::assert_contains;
+use super::support::{Server, failure, kill, mint, nutfilter, serve, serve_from};
+use crate::nutfilter::{Place, assert_contains};
 
 #[test]
 fn filters_of_a_mint_are_served_under_the_base_path() {
-    let directory = tempfile::tempdir().unwrap();
-    let sample = sample(directory.path());
-    let server = Server::start(serve_from(directory.path(), "--base-path /Bitcoin"));
+    let (place, sample) = mint();
+    let server = Server::of(&place, "--base-path /Bitcoin");
     assert!(server.base.ends_with("/Bitcoin"));
     for kind in NoteKind::ALL {
         let (status, body) = server.get(&format!("/v1/filter/{kind}/{}", sample.keyset));
@@ -42,12 +40,11 @@ fn filters_of_a_mint_are_served_under_the_base_path() {
 
 #[test]
 fn environment_alone_can_configure_a_service() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
+    let (place, _) = mint();
     let server = Server::start(
         nutfilter()
             .arg("serve")
-            .env("MINT_DATABASE", directory.path())
+            .env("MINT_DATABASE", place.root())
             .env("MINT_TYPE", "cdk")
             .env("MINT_API", "https://mint.example")
             .env("NUTFILTER_LISTEN", "localhost:0")
@@ -62,9 +59,8 @@ fn environment_alone_can_configure_a_service() {
 #[test]
 fn signal_ends_the_service_cleanly() {
     for signal in ["-TERM", "-INT"] {
-        let directory = tempfile::tempdir().unwrap();
-        sample(directory.path());
-        let mut server = Server::start(serve_from(directory.path(), ""));
+        let (place, _) = mint();
+        let mut server = Server::of(&place, "");
         // A client is connected and sends nothing.
         let address = server.base.strip_prefix("http://").unwrap();
         let _idle = TcpStream::connect(address).unwrap();
@@ -76,76 +72,24 @@ fn signal_ends_the_service_cleanly() {
 
 #[test]
 fn invalid_setup_is_reported_immediately() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let database = directory.path().to_str().unwrap();
-    let missing = directory.path().join("missing.sqlite3");
-    let missing = missing.to_str().unwrap();
-    let cases: [(&str, &str); 14] = [
-        (
-            "",
-            "mint_database is missing: set --mint-database, MINT_DATABASE",
-        ),
-        (
-            &format!("--mint-database {missing} --wait-for-database=off"),
-            "database not found below ",
-        ),
-        (
-            "--mint-database postgres://mint:secret@127.0.0.1:1/mint --wait-for-database=off",
-            "postgres://mint@127.0.0.1:1/mint: connecting",
-        ),
-        (
-            "--mint-database mysql://mint:secret@db/mint",
-            "unsupported database scheme 'mysql'",
-        ),
-        (
-            "--mint-database sqlite://mint:secret@db/mint",
-            "no user or password",
-        ),
-        (
-            &format!("--mint-database {database} --log-level foo"),
-            "[possible values: error, warn, info, debug, trace]",
-        ),
-        (
-            &format!("--mint-database {database} --log-level warn,axum=off"),
-            "--log-level",
-        ),
-        (
-            &format!("--mint-database {database} --log-level="),
-            "--log-level",
-        ),
-        (
-            &format!("--mint-database {database} --mint-type nutshell --wait-for-database=off"),
-            "`proofs_used`",
-        ),
-        (
-            &format!("--mint-database {database} --mint-type other"),
-            "possible values: cdk, nutshell",
-        ),
-        (
-            &format!("--mint-database {database} --base-path /{{id}}"),
-            "base_path: invalid value `/{id}`",
-        ),
-        (
-            &format!("--mint-database {database} --mint-api mint.example"),
-            "http:// or https://",
-        ),
-        (
-            &format!("--mint-database {database} --refresh 0"),
-            "--refresh",
-        ),
-        (
-            &format!("--mint-database {database} --config {missing}"),
-            "missing.sqlite3: No such file",
-        ),
-    ];
-    for (arguments, expected) in cases {
-        let message = failure(nutfilter().arg("serve").args(arguments.split_whitespace()));
-        assert!(message.contains(expected), "{arguments:?}: {message}");
-        assert!(!message.contains("secret"), "{message}");
-    }
-    let files = std::fs::read_dir(directory.path()).unwrap().count();
-    assert_eq!(files, 1, "nothing is made beside the database");
+    let (place, _) = mint();
+    place.fail_each(
+        "serve",
+        "
+        => mint_database is missing: set --mint-database, MINT_DATABASE
+        --mint-database none.sqlite3 --wait-for-database=off => database not found below
+        --mint-database postgres://mint:secret@127.0.0.1:1/mint --wait-for-database=off => \
+            postgres://mint@127.0.0.1:1/mint: connecting
+        --mint-database sqlite://mint:secret@db/mint => no user or password
+        --mint-database . --log-level foo => [possible values: error, warn, info, debug, trace]
+        --mint-database . --log-level warn,axum=off => --log-level
+        --mint-database . --log-level= => --log-level
+        --mint-database . --mint-type nutshell --wait-for-database=off => `proofs_used`
+        --mint-database . --mint-type other => possible values: cdk, nutshell
+        --mint-database . --refresh 0 => --refresh
+        --mint-database . --config none.toml => none.toml: No such file",
+    );
+    assert_eq!(place.names(), ["cdk-mintd.sqlite"]);
 }
 
 /// All variables of the template.
@@ -167,15 +111,14 @@ fn variables() -> Vec<String> {
 
 #[test]
 fn empty_variable_counts_as_unset() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
+    let (place, _) = mint();
     let mut command = nutfilter();
     command.envs(variables().into_iter().map(|name| (name, "")));
     let message = failure(command.arg("serve"));
     assert_contains(&message, "mint_database is missing");
     // All others have a default. Only the port is set here, because the default port may be taken.
     command
-        .env("MINT_DATABASE", directory.path())
+        .env("MINT_DATABASE", place.root())
         .args(["--listen", "127.0.0.1:0"]);
     let server = Server::start(&mut command);
     assert!(
@@ -188,12 +131,11 @@ fn empty_variable_counts_as_unset() {
 
 #[test]
 fn values_of_variables_may_have_any_case() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
+    let (place, _) = mint();
     for (mint_type, level) in [("CDK", "WARNING"), ("Cdk", "Warn"), ("cdk", "INFO")] {
         let mut server = Server::start_unready(
             serve("")
-                .env("MINT_DATABASE", directory.path())
+                .env("MINT_DATABASE", place.root())
                 .env("MINT_TYPE", mint_type)
                 .env("LOG_LEVEL", level),
         );
@@ -213,19 +155,13 @@ fn values_of_variables_may_have_any_case() {
 
 #[test]
 fn build_too_warns_of_a_copy_without_its_wal_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let sample = sample(directory.path());
+    let (place, sample) = mint();
+    let keyset = &sample.keyset;
     let build = |more: &str| {
-        let output = nutfilter()
-            .args(["build", "--kind", "spent", "--keyset"])
-            .arg(sample.keyset.as_str())
-            .args(["--mint-database".as_ref(), directory.path()])
-            .args(more.split_whitespace())
-            .output()
-            .unwrap();
-        assert!(output.status.success());
-        assert!(nutfilter_cashu::FilterResponse::from_json(output.stdout).is_ok());
-        String::from_utf8(output.stderr).unwrap()
+        let from = format!("build --kind spent --keyset {keyset} --mint-database .");
+        let ran = place.run(format!("{from} {more}"));
+        assert!(nutfilter_cashu::FilterResponse::from_json(ran.stdout).is_ok());
+        ran.stderr
     };
     let said = build("");
     assert_contains(&said, "WARN");
@@ -233,11 +169,10 @@ fn build_too_warns_of_a_copy_without_its_wal_file() {
     assert_eq!(build("--quiet"), "");
 }
 
-/// The sample with another text in place of the ID of its only keyset, throughout the file.
-fn sample_of_no_keyset(directory: &Path) -> Sample {
-    let sample = sample(directory);
-    let path = directory.join("cdk-mintd.sqlite");
-    let mut bytes = std::fs::read(&path).unwrap();
+/// A mint with another text in place of the ID of its only keyset, throughout the file.
+fn mint_of_no_keyset() -> (Place, Sample) {
+    let (place, sample) = mint();
+    let mut bytes = place.read("cdk-mintd.sqlite");
     let id = sample.keyset.as_str().as_bytes();
     let places: Vec<usize> = (0..bytes.len() - id.len())
         .filter(|&at| bytes[at..].starts_with(id))
@@ -245,32 +180,18 @@ fn sample_of_no_keyset(directory: &Path) -> Sample {
     for at in places {
         bytes[at..at + id.len()].copy_from_slice(b"not an id at all");
     }
-    std::fs::write(&path, bytes).unwrap();
-    sample
-}
-
-#[test]
-fn build_too_reports_invalid_keyset_ids() {
-    let directory = tempfile::tempdir().unwrap();
-    let sample = sample_of_no_keyset(directory.path());
-    let said = failure(
-        nutfilter()
-            .args(["build", "--kind", "spent", "--keyset"])
-            .arg(sample.keyset.as_str())
-            .args(["--mint-database".as_ref(), directory.path()]),
-    );
-    assert_contains(&said, "invalid keyset ids");
-    assert_contains(&said, "not an id at all");
+    place.write("cdk-mintd.sqlite", bytes);
+    (place, sample)
 }
 
 #[test]
 fn invalid_keyset_ids_are_reported_once() {
-    let directory = tempfile::tempdir().unwrap();
-    sample_of_no_keyset(directory.path());
-    let mut server = Server::start_unready(serve_from(
-        directory.path(),
-        "--refresh 1 --log-level debug",
-    ));
+    let (place, sample) = mint_of_no_keyset();
+    let from = "build --kind spent --mint-database . --keyset";
+    let said = place.fails(format!("{from} {}", sample.keyset), "invalid keyset ids");
+    assert_contains(&said, "not an id at all");
+    let mut server =
+        Server::start_unready(serve_from(place.root(), "--refresh 1 --log-level debug"));
     let said = server.wait_for("refreshed");
     assert_contains(&said, "invalid keyset ids");
     let later = server.wait_for("refreshed");
@@ -280,9 +201,8 @@ fn invalid_keyset_ids_are_reported_once() {
 #[cfg(unix)]
 #[test]
 fn second_signal_does_not_wait_for_open_requests() {
-    let directory = tempfile::tempdir().unwrap();
-    let sample = sample(directory.path());
-    let mut server = Server::start(serve_from(directory.path(), ""));
+    let (place, sample) = mint();
+    let mut server = Server::of(&place, "");
     // A client requests more than a connection can buffer, and does not read it.
     let address = server.base.strip_prefix("http://").unwrap();
     let mut stuck = TcpStream::connect(address).unwrap();

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use nutfilter_sample::Sample;
 
+use crate::nutfilter::Place;
+
 /// The command, without any configuring variables in its environment.
 pub(crate) fn nutfilter() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
@@ -32,6 +34,22 @@ pub(crate) fn serve_from(database: &Path, options: &str) -> Command {
     let mut command = serve(options);
     command.arg("--mint-database").arg(database);
     command
+}
+
+/// A directory with the database of [`sample`].
+pub(crate) fn mint() -> (Place, Sample) {
+    let place = Place::new();
+    let sample = sample(place.root());
+    (place, sample)
+}
+
+/// Replaces that database with the one of another mint, which has one note more of each kind.
+pub(crate) fn replace(place: &Place) -> Sample {
+    let database = place.path("cdk-mintd.sqlite");
+    std::fs::remove_file(&database).unwrap();
+    let larger = Sample::new(301, 201);
+    larger.write(&database, &mut |_| ()).unwrap();
+    larger
 }
 
 /// Writes a database with 300 spent and 200 issued notes, under its usual name.
@@ -59,6 +77,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Starts `serve` for the mint in this directory, and waits until the first filters are built.
+    pub(crate) fn of(mint: &Place, options: &str) -> Self {
+        Self::start(serve_from(mint.root(), options))
+    }
+
     /// Waits until the first filters are built.
     pub(crate) fn start(command: impl BorrowMut<Command>) -> Self {
         let mut server = Self::start_unready(command);
@@ -116,6 +139,13 @@ impl Server {
             if line.contains(what) {
                 return seen.trim_end().to_owned();
             }
+        }
+    }
+
+    /// Waits for a line that may have come already.
+    pub(crate) fn has_said(&mut self, what: &str) {
+        if !self.all.contains(what) {
+            self.wait_for(what);
         }
     }
 
