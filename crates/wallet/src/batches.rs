@@ -261,21 +261,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answer_of_the_maximum_size_is_accepted() {
-        let body = [b' '; 10];
-        assert!(admit(200, &body, 10).is_ok());
-        let refused = admit(200, &body, 9);
-        let Err(QueryError::Fetch(FetchError::Refused(RejectReason::TooLarge {
-            max: 9,
-            declared,
-        }))) = refused
-        else {
-            panic!("{refused:?}");
-        };
-        assert_eq!(declared, None);
-    }
-
-    #[test]
     fn deal_splits_evenly_and_keeps_room_for_a_decoy() {
         let dealt = |matches, batch, padded| {
             let all = (0..matches)

@@ -159,24 +159,3 @@ impl<'a> Matches<'a> {
         self.chance_limit
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_keep_their_order_and_matches_are_distinct() {
-        let absent = Answer::Absent { as_of: 7 };
-        let items = [[1], [2], [3], [1], [2]];
-        let answers = [
-            Answer::MaybePresent,
-            absent,
-            Answer::MaybePresent,
-            Answer::MaybePresent,
-            absent,
-        ];
-        let matches = Matches::new(&items, &answers, 7, 3, None);
-        assert_eq!(matches.answers().collect::<Vec<_>>(), answers);
-        assert_eq!(matches.items(), [[1], [3]]);
-    }
-}

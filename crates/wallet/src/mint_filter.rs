@@ -261,25 +261,3 @@ impl<H: ItemHash> MintFilter<H> {
         Ok(matches)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nutfilter::SortedHashes;
-
-    #[test]
-    fn a_filter_tells_what_it_is_of() {
-        let params = Params::new(10, 1 << 10).unwrap();
-        let items: Vec<[u8; 33]> = (0..5_u8).map(|i| [i; 33]).collect();
-        let filter = SortedHashes::from_items(&items).encode(params);
-        let made = MintFilter::new(filter.unwrap(), 7, 100, Some(9), 10);
-        assert_eq!((made.as_of(), made.n(), made.params()), (7, 5, params));
-        assert_eq!(made.bytes_received(), 100);
-        assert_eq!(made.clone().not_received().bytes_received(), 0);
-        let rollback = Rollback {
-            timestamp: 7,
-            last_seen: 9,
-        };
-        assert_eq!(made.rollback(), Some(rollback));
-    }
-}

@@ -238,52 +238,36 @@ fn invalid_info_documents_are_refused_with_their_numbers() {
 
 #[test]
 fn paths_are_those_of_the_draft_and_the_manifest() {
-    for (path, expected) in [
-        (
-            SequencePath::BlockInfo(Event::MintQuote),
-            "/v1/filters/info/mint_quote",
-        ),
-        (
-            SequencePath::Block(Event::MeltQuote, 3),
-            "/v1/filters/blocks/melt_quote/3",
-        ),
-        (
-            SequencePath::Manifest(Event::ProofState),
-            "/v1/filters/manifest/proof_state",
-        ),
-        (
-            SequencePath::OldManifest(Event::ProofState, 12),
-            "/v1/filters/manifests/proof_state/12",
-        ),
-        (
-            SequencePath::Segment(Event::BlindSignature, 0, 60),
-            "/v1/filters/segments/blind_signature/0-60",
-        ),
-    ] {
-        assert_eq!(path.to_string(), expected);
-    }
+    let paths = [
+        SequencePath::BlockInfo(Event::MintQuote),
+        SequencePath::Block(Event::MeltQuote, 3),
+        SequencePath::Manifest(Event::ProofState),
+        SequencePath::OldManifest(Event::ProofState, 12),
+        SequencePath::Segment(Event::BlindSignature, 0, 60),
+    ];
+    let expected = [
+        "/v1/filters/info/mint_quote",
+        "/v1/filters/blocks/melt_quote/3",
+        "/v1/filters/manifest/proof_state",
+        "/v1/filters/manifests/proof_state/12",
+        "/v1/filters/segments/blind_signature/0-60",
+    ];
+    assert_eq!(paths.map(|path| path.to_string()), expected);
 }
 
 #[test]
 fn errors_tell_what_is_newer_from_what_is_wrong() {
-    let kind = |change: fn(&mut Value)| {
+    type Change = fn(&mut Value);
+    let cases: [(Change, _); 4] = [
+        (|m| m["version"] = json!(2), SequenceErrorKind::Unknown),
+        (|m| m["kind"] = json!("proof"), SequenceErrorKind::Unknown),
+        (|m| m["version"] = json!("1"), SequenceErrorKind::Json),
+        (|m| m["segments"] = json!([]), SequenceErrorKind::Invalid),
+    ];
+    for (change, kind) in cases {
         let mut document = manifest_json();
         change(&mut document);
-        Manifest::from_json(document.to_string().as_bytes())
-            .unwrap_err()
-            .kind()
-    };
-    assert_eq!(
-        kind(|m| m["version"] = json!(2)),
-        SequenceErrorKind::Unknown
-    );
-    assert_eq!(
-        kind(|m| m["kind"] = json!("proof")),
-        SequenceErrorKind::Unknown
-    );
-    assert_eq!(kind(|m| m["version"] = json!("1")), SequenceErrorKind::Json);
-    assert_eq!(
-        kind(|m| m["segments"] = json!([])),
-        SequenceErrorKind::Invalid
-    );
+        let error = Manifest::from_json(document.to_string().as_bytes()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
 }

@@ -11,44 +11,33 @@ use serde_json::{Value, json};
 
 use crate::asking_mint::Mint;
 use crate::nutfilter::{Place, hex};
-use crate::support::{Server, nutfilter, serve_from};
+use crate::support::{Server, serve_from};
 
 /// Of each keyset, spent and issued.
 const NOTES: u64 = 10_000;
 
 #[test]
 fn notes_of_both_curves_are_served_checked_restored_and_followed() {
-    let directory = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let mut sample = Sample::new(2 * NOTES, 2 * NOTES);
     let bls = "02".to_owned() + &"ab".repeat(32);
     sample.second_keyset = Some(bls.parse().unwrap());
-    let database = directory.path().join("cdk-mintd.sqlite");
+    let database = place.path("cdk-mintd.sqlite");
     sample.write(&database, &mut |_| ()).unwrap();
     let messages = replace_messages(&database, &sample);
-    let data = directory.path().join("data");
-    let server = Server::start(
-        serve_from(&database, "--state-filters=proof_state,blind_signature")
-            // A new copy of the open block each second.
-            .args(["--open-interval=1", "--refresh=1"])
-            .arg("--data-dir")
-            .arg(data),
-    );
-    let lines_of = |notes: &[Vec<u8>]| -> String {
-        let line = |note: &Vec<u8>| hex(note) + "\n";
-        notes.iter().map(line).collect()
-    };
-    let file = |name: &str, notes: &[Vec<u8>]| {
-        let path = directory.path().join(name);
-        std::fs::write(&path, lines_of(notes)).unwrap();
-        path
-    };
-    let lines = |command: &mut std::process::Command| {
-        let output = command
-            .args(["--mint", &server.base, "--quiet"])
-            .output()
-            .unwrap();
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
+    // A new copy of the open block each second.
+    let data = place.path("data").display().to_string();
+    let options = format!("--open-interval=1 --refresh=1 --data-dir {data} --state-filters");
+    let options = format!("{options}=proof_state,blind_signature");
+    let server = Server::start(serve_from(&database, &options));
+    let url = &server.base;
+    let lines = |args: String, items: &[Vec<u8>]| {
+        let ran = place.run_with(
+            format!("{args} --mint {url} --quiet -"),
+            lines_of(items).as_bytes(),
+        );
+        assert!(matches!(ran.code, Some(0 | 1)), "{}", ran.stderr);
+        let text = String::from_utf8(ran.stdout).unwrap();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     for kind in NoteKind::ALL {
@@ -63,12 +52,8 @@ fn notes_of_both_curves_are_served_checked_restored_and_followed() {
             let of_keyset = all.iter().filter(|note| note.len() == bytes);
             let notes: Vec<_> = of_keyset.cloned().collect();
             assert_eq!(notes.len() as u64, NOTES);
-            let mut check = nutfilter();
-            let check = check.args(["check", "--keyset", keyset, "--kind", kind.as_str()]);
-            let check = check
-                .args(["--expected", "10000"])
-                .arg(file("notes", &notes));
-            let found = lines(check);
+            let check = format!("check --keyset {keyset} --kind {kind} --expected 10000");
+            let found = lines(check, &notes);
             let maybe = found.iter().filter(|line| line.starts_with("maybe"));
             assert_eq!(maybe.count() as u64, NOTES, "{kind} {keyset}");
             if kind == NoteKind::Issued {
@@ -81,19 +66,14 @@ fn notes_of_both_curves_are_served_checked_restored_and_followed() {
             NoteKind::Issued => ("blind_signature", &["segments", "blocks"][..]),
         };
         for format in formats {
-            let path = file("all", &all);
-            let follow = || {
-                let mut follow = nutfilter();
-                follow.args(["follow", "--once", "--kind", event, "--format", format]);
-                lines(follow.arg(&path))
-            };
-            let mut found = follow();
+            let follow = format!("follow --once --kind {event} --format {format}");
+            let mut found = lines(follow.clone(), &all);
             for _ in 0..30 {
                 if !found.is_empty() {
                     break;
                 }
                 std::thread::sleep(std::time::Duration::from_secs(1));
-                found = follow();
+                found = lines(follow.clone(), &all);
             }
             let found = found.iter().filter_map(|line| line.split('\t').nth(1));
             let found: HashSet<_> = found.collect();
@@ -101,6 +81,10 @@ fn notes_of_both_curves_are_served_checked_restored_and_followed() {
             assert_eq!(found, expected.lines().collect(), "{event} {format}");
         }
     }
+}
+
+fn lines_of(notes: &[Vec<u8>]) -> String {
+    notes.iter().map(|note| hex(note) + "\n").collect()
 }
 
 /// Puts points of the curves in the place of the sample's messages: a wallet refuses to ask about anything else.
@@ -143,10 +127,11 @@ fn restored(server: &Server, keyset: &str, notes: &[Vec<u8>]) -> HashSet<String>
         let body = json!({"outputs": outputs, "signatures": signatures});
         ("200 OK", body.to_string())
     });
-    let lines: String = notes.iter().map(|note| hex(note) + "\n").collect();
     let url = &mint.url;
     let restore = format!("restore --mint {url} --keyset {keyset} --quiet --max-revealed 10000 -");
-    let text = Place::new().run_with(restore, lines.as_bytes()).text();
+    let text = Place::new()
+        .run_with(restore, lines_of(notes).as_bytes())
+        .text();
     let signed = text
         .lines()
         .filter_map(|line| line.strip_prefix("signed\t"));

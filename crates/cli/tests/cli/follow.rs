@@ -35,6 +35,11 @@ fn mint(files: &Files) -> Mint {
     })
 }
 
+fn put(files: &Files, path: impl ToString, bytes: impl Into<Vec<u8>>) {
+    let mut files = files.lock().expect("the files");
+    files.insert(path.to_string(), bytes.into());
+}
+
 /// Publishes manifest `number` of segments of a hundred points or less.
 fn publish(files: &Files, kind: Event, state: &str, intervals: &[(u64, u64)]) {
     let universe = Universe::new(36).expect("a width");
@@ -42,18 +47,14 @@ fn publish(files: &Files, kind: Event, state: &str, intervals: &[(u64, u64)]) {
     let mut files = files.lock().expect("the files");
     let path = SequencePath::Manifest(kind).to_string();
     let last = files.get(&path).cloned();
+    let number = |json| Manifest::from_json(json).expect("a manifest").number;
+    let states = kind.states().iter().copied();
+    let states = states.filter(|&known| !state.is_empty() && known == state);
     let mut manifest = Manifest {
         kind,
-        states: Vec::from_iter(
-            kind.states()
-                .iter()
-                .copied()
-                .filter(|&known| !state.is_empty() && known == state),
-        ),
+        states: states.collect(),
         universe,
-        number: last.as_ref().map_or(0, |last| {
-            Manifest::from_json(last).expect("a manifest").number + 1
-        }),
+        number: last.as_deref().map_or(0, |last| number(last) + 1),
         previous: last.as_deref().map(hash),
         time: 1_000,
         segments: Vec::new(),
@@ -100,47 +101,32 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         (Some(1), 0, "")
     );
 
+    let three = [(0, 40), (40, 60), (60, 80)];
     let kept = format!("{args} --data-dir bookmarks");
     assert_eq!(place.run(&kept).text(), lines(&[45, 46], "40-60"));
     assert_eq!(place.run(&kept).code, Some(1), "nothing is new");
-    publish(
-        &files,
-        Event::ProofState,
-        "SPENT",
-        &[(0, 40), (40, 60), (60, 80)],
-    );
+    publish(&files, Event::ProofState, "SPENT", &three);
     assert_eq!(place.run(&kept).text(), lines(&[70], "60-80"));
     place.write("ys", points(45..48));
     let ran = place.run(&kept);
     assert_contains(&ran.stderr, "the candidates have changed");
 
     // A changed segment is an error, and the bookmark stays.
-    publish(
-        &files,
-        Event::ProofState,
-        "SPENT",
-        &[(0, 40), (40, 60), (60, 80), (80, 81)],
-    );
+    let four = [&three[..], &[(80, 81)]].concat();
+    publish(&files, Event::ProofState, "SPENT", &four);
     let path = SequencePath::Manifest(Event::ProofState).to_string();
     let changed = String::from_utf8(files.lock().expect("files")[&path].clone()).expect("JSON");
     let digest = changed.split("sha256\":\"").nth(1).expect("a hash")[..64].to_owned();
     let changed = changed.replace(&digest, &"ab".repeat(32));
-    files
-        .lock()
-        .expect("files")
-        .insert(path, changed.into_bytes());
+    put(&files, path, changed);
     place.fails(kept, "sealed segment 0-40 has changed");
 
     // Nothing is printed of a look that fails at its last segment. `error` checks that.
-    publish(
+    publish(&files, Event::ProofState, "SPENT", &three);
+    put(
         &files,
-        Event::ProofState,
-        "SPENT",
-        &[(0, 40), (40, 60), (60, 80)],
-    );
-    files.lock().expect("files").insert(
-        SequencePath::Segment(Event::ProofState, 60, 80).to_string(),
-        b"other".to_vec(),
+        SequencePath::Segment(Event::ProofState, 60, 80),
+        "other",
     );
     place.fails(args, "segment from 60");
 }
@@ -199,14 +185,14 @@ fn follow_reads_the_blocks_of_the_draft() {
         for quote in quotes {
             block.insert(&hash.element(quote.as_bytes()).expect("a quote"));
         }
-        let path = SequencePath::Block(Event::MeltQuote, height as u64).to_string();
-        files
-            .lock()
-            .expect("files")
-            .insert(path, block.as_bytes().to_vec());
+        let path = SequencePath::Block(Event::MeltQuote, height as u64);
+        put(&files, path, block.as_bytes());
     }
-    let path = SequencePath::BlockInfo(Event::MeltQuote).to_string();
-    files.lock().expect("files").insert(path, info.to_json());
+    put(
+        &files,
+        SequencePath::BlockInfo(Event::MeltQuote),
+        info.to_json(),
+    );
     let mint = mint(&files);
     let place = Place::new();
     place.write("quotes", "quote 2\nquote 3\nquote 5\n");
@@ -282,10 +268,7 @@ fn follow_confirms_matches_before_the_bookmark_moves() {
         format!("follow --mint {url} --kind {kind} --once --confirm --data-dir bookmarks ys")
     };
     // Without an answer, nothing is printed and the bookmark stays.
-    files
-        .lock()
-        .expect("files")
-        .insert("broken".to_owned(), vec![]);
+    put(&files, "broken", "");
     place.fails(args("proof_state"), "503");
     files.lock().expect("files").remove("broken");
     let lines: String = ["pending", "unspent", "spent"]

@@ -158,7 +158,7 @@ fn respond(case: &Value, asked: &[String]) -> Vec<u8> {
 }
 
 /// The name of the error; checks that nothing was sent after the lie, and that the error shows no note.
-fn refused(mint: &Loopback, error: &QueryError) -> String {
+pub(crate) fn name_of_lie(mint: &Loopback, error: &QueryError) -> String {
     let posts = posts(mint);
     assert_eq!(posts.len(), 1, "{error}");
     let text = format!("{error} {error:?}");
@@ -200,7 +200,7 @@ fn lies_about_matches_have_the_errors_in_the_file() {
                     }
                 }),
             };
-            let error = error.err().map(|error| refused(&mint, &error));
+            let error = error.err().map(|error| name_of_lie(&mint, &error));
             assert_eq!(error, expected, "{name}");
         }
     }

@@ -122,12 +122,7 @@ fn confirmation_requests_do_not_identify_the_wallet() {
     let (head, _) = post.split_once("\r\n\r\n").expect("a head");
     let (line, headers) = head.split_once("\r\n").expect("a request line");
     assert_eq!(line, "POST /v1/checkstate HTTP/1.1");
-    let mut names: Vec<_> = headers
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, _)| name.to_ascii_lowercase())
-        .collect();
-    names.sort_unstable();
+    let names = header_names(headers);
     let wanted = [
         "accept",
         "accept-encoding",

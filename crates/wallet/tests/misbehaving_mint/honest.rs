@@ -43,12 +43,7 @@ fn requests_do_not_identify_the_wallet() {
         line,
         "GET /Bitcoin/v1/filter/issued/I2yN%2BiRYf%2FzT HTTP/1.1"
     );
-    let mut names: Vec<_> = headers
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, _)| name.to_ascii_lowercase())
-        .collect();
-    names.sort_unstable();
+    let names = header_names(headers);
     assert_eq!(names, ["accept", "accept-encoding", "host", "user-agent"]);
     assert!(
         headers

@@ -106,3 +106,11 @@ fn fetch(mint: &Loopback) -> Fetched {
 fn fetch_answer(answer: impl Into<Vec<u8>>) -> Fetched {
     fetch(&Loopback::saying(answer))
 }
+
+/// The names of the headers in these lines, sorted.
+fn header_names(headers: &str) -> Vec<String> {
+    let lines = headers.lines().filter_map(|line| line.split_once(':'));
+    let mut names: Vec<_> = lines.map(|(name, _)| name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    names
+}

@@ -3,50 +3,6 @@
 use crate::*;
 
 #[test]
-fn an_endless_body_is_cut_just_past_the_cap() {
-    const CAP: u64 = 1 << 20;
-    /// Allowance for sockets and transport. Up to 3 MiB were observed; socket buffers grow.
-    const IN_FLIGHT: u64 = 16 << 20;
-
-    for chunked in [false, true] {
-        let sent = Arc::new(AtomicU64::new(0));
-        let counter = sent.clone();
-        let mint = Loopback::start(move |_, stream| {
-            let chunk = [b'['; 4096];
-            let headers: &[_] = if chunked {
-                &[("Transfer-Encoding", "chunked")]
-            } else {
-                &[]
-            };
-            stream.write_all(&head("200 OK", headers))?;
-            loop {
-                if chunked {
-                    stream.write_all(b"1000\r\n")?;
-                }
-                stream.write_all(&chunk)?;
-                if chunked {
-                    stream.write_all(b"\r\n")?;
-                }
-                counter.fetch_add(chunk.len() as u64, Ordering::SeqCst);
-            }
-        });
-        let policy = policy!(max_bytes: CAP);
-        assert_refused!(
-            fetch_by(&mint, policy),
-            RejectReason::TooLarge {
-                declared: None,
-                max: CAP
-            }
-        );
-        let sent = sent.load(Ordering::SeqCst);
-        assert!(
-            sent < CAP + IN_FLIGHT,
-            "{sent} bytes were taken, chunked: {chunked}"
-        );
-    }
-}
-
-#[test]
 fn body_size_limit_is_inclusive() {
     let body = honest(now()).to_json();
     let length = body.len() as u64;
@@ -140,15 +96,4 @@ fn huge_head_is_rejected() {
     let long = "x".repeat(1 << 20);
     let answer = response("200 OK", &[("X-Long", &long)], honest(now()).to_json());
     assert_failed!(fetch_answer(answer), FetchError::LargeHead { .. });
-    // A head that never ends.
-    let mint = Loopback::start(|_, stream| {
-        stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
-        loop {
-            stream.write_all(b"X-More: and more\r\n")?;
-        }
-    });
-    assert_failed!(
-        fetch(&mint),
-        FetchError::LargeHead { .. } | FetchError::Transport(_)
-    );
 }
