@@ -59,14 +59,17 @@ fn flag(option: &Arg) -> String {
     format!("--{}", name(option).replace('_', "-"))
 }
 
-/// The flags of `serve` as texts: values are checked when all sources are merged, so that every invalid value
-/// is reported with its source.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Flags(pub(super) BTreeMap<String, Vec<String>>);
+/// The texts of options.
+pub(super) type Texts = BTreeMap<String, Vec<String>>;
 
-impl Flags {
-    /// Adds the flags of the options that are `wanted`.
-    fn augment(command: Command, wanted: impl Fn(&Arg) -> bool) -> Command {
+/// The flags as texts: values are checked when all sources are merged, so that every invalid value is reported with its
+/// source. `serve` has all of them, `publish` those that do not concern connections and requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flags<const ALL: bool>(pub(super) Texts);
+
+impl<const ALL: bool> clap::Args for Flags<ALL> {
+    fn augment_args(command: Command) -> Command {
+        let wanted = |option: &Arg| ALL || option.get_help_heading() != Some(HTTP);
         let flags = declared()
             .into_iter()
             .filter(|option| name(option) != GLOBAL && wanted(option));
@@ -89,19 +92,13 @@ impl Flags {
             }
         }))
     }
-}
-
-impl clap::Args for Flags {
-    fn augment_args(command: Command) -> Command {
-        Self::augment(command, |_| true)
-    }
 
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
     }
 }
 
-impl FromArgMatches for Flags {
+impl<const ALL: bool> FromArgMatches for Flags<ALL> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut flags = Self::default();
         flags.update_from_arg_matches(matches)?;
@@ -118,30 +115,6 @@ impl FromArgMatches for Flags {
             self.0.insert(name(&option).to_owned(), texts.collect());
         }
         Ok(())
-    }
-}
-
-/// The flags of `publish`: those of `serve` that do not concern connections and requests.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PublishFlags(pub(super) Flags);
-
-impl clap::Args for PublishFlags {
-    fn augment_args(command: Command) -> Command {
-        Flags::augment(command, |option| option.get_help_heading() != Some(HTTP))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for PublishFlags {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Flags::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
     }
 }
 
@@ -262,7 +235,7 @@ pub(super) struct Resolved {
 
 /// The places that values come from.
 pub(super) struct Sources<'a> {
-    pub(super) flags: &'a Flags,
+    pub(super) flags: &'a Texts,
     /// The flag `--threads`, which all subcommands have.
     pub(super) threads: Option<usize>,
     /// A variable of the environment.
@@ -314,7 +287,7 @@ impl Sources<'_> {
         given.reset();
         let flag_texts = match name == GLOBAL {
             true => self.threads.map(|threads| vec![threads.to_string()]),
-            false => self.flags.0.get(&name).cloned(),
+            false => self.flags.get(&name).cloned(),
         };
         if let Some(texts) = flag_texts {
             given.origin = Origin::Flag(flag(&given.option));
@@ -501,19 +474,26 @@ pub(super) fn toml_value(option: &Arg, texts: &[String]) -> String {
     }
 }
 
-/// Reads the configuration file that the flag or, failing that, the variable names.
-pub(super) fn config_file(
-    flag: Option<&Path>,
-    variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Option<ConfigFile>, CliError> {
+/// Merges the flags, the environment, and the configuration file that the flag or, failing that, the variable names.
+pub(super) fn resolve(
+    config: Option<&Path>,
+    flags: &Texts,
+    threads: Option<usize>,
+) -> Result<Resolved, CliError> {
+    let variable = |name: &str| std::env::var_os(name);
     let by_variable = || {
         let value = variable(CONFIG_VARIABLE).filter(|value| !value.is_empty());
         value.map(PathBuf::from)
     };
-    match flag.map(Path::to_path_buf).or_else(by_variable) {
-        Some(path) => ConfigFile::read(&path).map(Some),
-        None => Ok(None),
-    }
+    let path = config.map(Path::to_path_buf).or_else(by_variable);
+    let file = path.map(|path| ConfigFile::read(&path)).transpose()?;
+    let sources = Sources {
+        flags,
+        threads,
+        variable: &variable,
+        file: file.as_ref(),
+    };
+    Ok(sources.resolve())
 }
 
 #[cfg(test)]

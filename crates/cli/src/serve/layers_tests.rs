@@ -3,14 +3,14 @@ use super::*;
 /// The sources of a configuration.
 #[derive(Clone, Default)]
 struct Said {
-    flags: Flags,
+    flags: Texts,
     variables: BTreeMap<String, OsString>,
     file: String,
 }
 
 impl Said {
     fn flag(mut self, name: &str, text: &str) -> Self {
-        let texts = self.flags.0.entry(name.to_owned()).or_default();
+        let texts = self.flags.entry(name.to_owned()).or_default();
         texts.push(text.to_owned());
         self
     }
@@ -111,11 +111,35 @@ fn config_precedence() {
 }
 
 #[test]
+fn empty_variables_count_as_unset() {
+    let empty = |said: Said, option: &Arg| said.variable(variable(option), "");
+    let resolved = declared().iter().fold(nothing(), empty).resolved();
+    assert!(resolved.problems.is_empty(), "{:?}", resolved.problems);
+    let is_default = |given: &Given| given.origin == Origin::Default;
+    assert!(resolved.given.iter().all(is_default));
+}
+
+#[test]
+fn words_in_variables_may_have_any_case() {
+    use tracing_subscriber::filter::LevelFilter;
+    for (mint_type, text, level) in [
+        ("CDK", "WARNING", LevelFilter::WARN),
+        ("Cdk", "Warn", LevelFilter::WARN),
+        ("cdk", "INFO", LevelFilter::INFO),
+    ] {
+        let said = nothing().variable("MINT_TYPE", mint_type);
+        let options = said.variable("LOG_LEVEL", text).resolve().unwrap();
+        assert_eq!(options.mint_type.map(|mint| mint.as_str()), Some("cdk"));
+        assert_eq!(options.log_level, level);
+    }
+}
+
+#[test]
 fn global_thread_flag_takes_precedence_over_the_file() {
     let file = ConfigFile::parse(Path::new("n.toml"), "threads = 3").unwrap();
     let threads = |threads| {
         let sources = Sources {
-            flags: &Flags::default(),
+            flags: &Texts::default(),
             threads,
             variable: &|_| None,
             file: Some(&file),
@@ -176,6 +200,26 @@ fn invalid_value_is_named_with_its_source() {
             nothing().flag("data_dir", ""),
             "data_dir: must not be empty (from the flag --data-dir)",
         ),
+        (
+            nothing().file("tls_certificate = 'a'"),
+            "tls_certificate: tls_key is missing",
+        ),
+        (
+            nothing().file("tls_key = 'a'"),
+            "tls_key: tls_certificate is missing",
+        ),
+        (
+            nothing().file("state_filters = ['proof_state']"),
+            "state_filters: needs data_dir",
+        ),
+        (
+            nothing().file("state_filters_info_key = 'a'\ninfo_key = 'a'"),
+            "state_filters_info_key: must differ from info_key",
+        ),
+        (
+            nothing().file("segments_info_key = 'a'\nstate_filters_info_key = 'a'"),
+            "segments_info_key: must differ from state_filters_info_key",
+        ),
     ] {
         let error = said.refused();
         assert!(error.contains(expected), "{error}");
@@ -192,32 +236,6 @@ fn non_utf8_variable_is_named() {
         error.contains("not UTF-8 (from the environment variable MINT_DATABASE)"),
         "{error}"
     );
-}
-
-#[test]
-fn missing_counterpart_is_named() {
-    for (file, expected) in [
-        (
-            "tls_certificate = 'a'",
-            "tls_certificate: tls_key is missing",
-        ),
-        ("tls_key = 'a'", "tls_key: tls_certificate is missing"),
-        (
-            "state_filters = ['proof_state']",
-            "state_filters: needs data_dir",
-        ),
-        (
-            "state_filters_info_key = 'a'\ninfo_key = 'a'",
-            "state_filters_info_key: must differ from info_key",
-        ),
-        (
-            "segments_info_key = 'a'\nstate_filters_info_key = 'a'",
-            "segments_info_key: must differ from state_filters_info_key",
-        ),
-    ] {
-        let error = nothing().file(file).refused();
-        assert!(error.contains(expected), "{error}");
-    }
 }
 
 #[test]

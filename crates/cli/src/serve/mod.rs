@@ -15,7 +15,6 @@ mod signals;
 mod template;
 mod waiting;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use nutfilter_mint::Snapshot;
 use nutfilter_mint::source::{DatabaseLocation, open_with_readers};
 use tokio::runtime::Runtime;
 
-use self::layers::{Flags, Sources};
+use self::layers::Flags;
 use self::notify::Manager;
 use self::options::Options;
 pub(crate) use self::signals::stop_signal;
@@ -50,7 +49,7 @@ pub(crate) struct ServeArgs {
     print_config_template: bool,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: Flags<true>,
 }
 
 const EXAMPLES: &str = "\
@@ -64,37 +63,32 @@ pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
     if args.print_config_template {
         return output::print(template::template().as_bytes());
     }
-    let variable = |name: &str| std::env::var_os(name);
-    let file = layers::config_file(args.config.as_deref(), &variable)?;
-    let sources = Sources {
-        flags: &args.flags,
-        threads: globals.threads,
-        variable: &variable,
-        file: file.as_ref(),
-    };
-    let resolved = sources.resolve();
+    let resolved = layers::resolve(args.config.as_deref(), &args.flags.0, globals.threads)?;
     if args.check_config {
         return check::run(&resolved, globals);
     }
     let options = resolved.valid()?;
+    logged(&options, globals, || {
+        let (globals, source) = prepare(&options, globals, options.wait_for_database)?;
+        let manager = Arc::new(Manager::of(&|name| std::env::var_os(name)));
+        let runtime = runtime(&globals)?;
+        let result = runtime.block_on(run::until_stopped(&options, source, manager));
+        // Tasks that still run end with the process.
+        runtime.shutdown_background();
+        result
+    })
+}
+
+/// Starts the log, and runs a service, whose error goes there.
+fn logged(
+    options: &Options,
+    globals: &Globals,
+    run: impl FnOnce() -> Result<(), CliError>,
+) -> Result<(), CliError> {
     let format = options.log_format;
     log::start_service(options.log_level, format, globals);
     log::catch_panics();
-    log::logged(serve(&options, globals, &variable), format)
-}
-
-fn serve(
-    options: &Options,
-    globals: &Globals,
-    variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<(), CliError> {
-    let (globals, source) = prepare(options, globals, options.wait_for_database)?;
-    let manager = Arc::new(Manager::of(variable));
-    let runtime = runtime(&globals)?;
-    let result = runtime.block_on(run::until_stopped(options, source, manager));
-    // Tasks that still run end with the process.
-    runtime.shutdown_background();
-    result
+    log::logged(run(), format)
 }
 
 /// Starts the threads, and opens the mint's database unless the first read is to open it.

@@ -1,6 +1,5 @@
 //! `nutfilter publish`: the filters of a mint's database, as static files or objects.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use nutfilter_mint::{FilterService, InfoFetcher, Snapshot};
 use nutfilter_publish::{Destination, Report};
 use tokio::sync::oneshot;
 
-use super::layers::{self, PublishFlags, Sources};
+use super::layers::{self, Flags};
 use super::notify::Manager;
 use super::options::Options;
 use super::run::{REFRESHER_PATIENCE, info, refresher, start};
@@ -45,7 +44,7 @@ pub(crate) struct PublishArgs {
     config: Option<PathBuf>,
 
     #[command(flatten)]
-    flags: PublishFlags,
+    flags: Flags<false>,
 }
 
 const EXAMPLES: &str = "\
@@ -56,23 +55,12 @@ Examples:
   nutfilter check --mint https://bucket.example/mint --keyset 009a1f293253e41e mine.hex";
 
 pub(crate) fn run(args: &PublishArgs, globals: &Globals) -> Result<(), CliError> {
-    let variable = |name: &str| std::env::var_os(name);
-    let file = layers::config_file(args.config.as_deref(), &variable)?;
-    let sources = Sources {
-        flags: &args.flags.0,
-        threads: globals.threads,
-        variable: &variable,
-        file: file.as_ref(),
-    };
-    let options = sources.resolve().valid()?;
+    let resolved = layers::resolve(args.config.as_deref(), &args.flags.0, globals.threads)?;
+    let options = resolved.valid()?;
     let destination = Destination::open(&args.destination).map_err(CliError::failed)?;
-    let format = options.log_format;
-    log::start_service(options.log_level, format, globals);
-    log::catch_panics();
-    log::logged(
-        publish(args, &options, destination, globals, &variable),
-        format,
-    )
+    super::logged(&options, globals, || {
+        publish(args, &options, destination, globals)
+    })
 }
 
 fn publish(
@@ -80,7 +68,6 @@ fn publish(
     options: &Options,
     destination: Destination,
     globals: &Globals,
-    variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), CliError> {
     let wait_for_database = options.wait_for_database && !args.once;
     let (globals, source) = super::prepare(options, globals, wait_for_database)?;
@@ -96,7 +83,7 @@ fn publish(
     if args.once {
         return once(options, source, output);
     }
-    let manager = Manager::of(variable);
+    let manager = Manager::of(&|name| std::env::var_os(name));
     let runtime = super::runtime(&globals)?;
     let result = runtime.block_on(until_stopped(options, source, output, &manager));
     runtime.shutdown_background();

@@ -67,14 +67,14 @@ mod tests {
     use std::path::Path;
 
     use super::super::file::ConfigFile;
-    use super::super::layers::{Flags, Sources};
+    use super::super::layers::{Sources, Texts};
     use super::*;
 
     /// The configuration that a file makes, as text.
     fn resolve(text: &str) -> String {
         let file = ConfigFile::parse(Path::new("template.toml"), text).unwrap();
         let sources = Sources {
-            flags: &Flags::default(),
+            flags: &Texts::default(),
             threads: None,
             variable: &|_| None,
             file: Some(&file),

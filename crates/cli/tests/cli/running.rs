@@ -5,10 +5,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use nutfilter_mint::NoteKind;
-use nutfilter_sample::Sample;
 
-use super::support::{Server, failure, kill, mint, nutfilter, serve, serve_from};
-use crate::nutfilter::{Place, assert_contains};
+use super::support::{Server, kill, mint, nutfilter, serve_from};
+use crate::nutfilter::assert_contains;
 
 #[test]
 fn filters_of_a_mint_are_served_under_the_base_path() {
@@ -45,7 +44,8 @@ fn environment_alone_can_configure_a_service() {
         nutfilter()
             .arg("serve")
             .env("MINT_DATABASE", place.root())
-            .env("MINT_TYPE", "cdk")
+            .env("MINT_TYPE", "Cdk")
+            .env("NUTFILTER_CONFIG", "")
             .env("MINT_API", "https://mint.example")
             .env("NUTFILTER_LISTEN", "localhost:0")
             .env("LOG_LEVEL", "error"),
@@ -92,67 +92,6 @@ fn invalid_setup_is_reported_immediately() {
     assert_eq!(place.names(), ["cdk-mintd.sqlite"]);
 }
 
-/// All variables of the template.
-fn variables() -> Vec<String> {
-    let output = nutfilter()
-        .args(["serve", "--print-config-template"])
-        .output()
-        .unwrap();
-    let template = String::from_utf8(output.stdout)
-        .unwrap()
-        .replace("\n# ", " ");
-    let after = template.split(" Environment: ").skip(1);
-    let names = after.map(|rest| rest[..rest.find('.').unwrap()].to_owned());
-    let mut names: Vec<_> = names.collect();
-    assert!(names.len() > 20, "{names:?}");
-    names.push("NUTFILTER_CONFIG".to_owned());
-    names
-}
-
-#[test]
-fn empty_variable_counts_as_unset() {
-    let (place, _) = mint();
-    let mut command = nutfilter();
-    command.envs(variables().into_iter().map(|name| (name, "")));
-    let message = failure(command.arg("serve"));
-    assert_contains(&message, "mint_database is missing");
-    // All others have a default. Only the port is set here, because the default port may be taken.
-    command
-        .env("MINT_DATABASE", place.root())
-        .args(["--listen", "127.0.0.1:0"]);
-    let server = Server::start(&mut command);
-    assert!(
-        server.base.starts_with("http://127.0.0.1:"),
-        "{}",
-        server.base
-    );
-    assert_eq!(server.get("/v1/keysets").0, "HTTP/1.1 200 OK");
-}
-
-#[test]
-fn values_of_variables_may_have_any_case() {
-    let (place, _) = mint();
-    for (mint_type, level) in [("CDK", "WARNING"), ("Cdk", "Warn"), ("cdk", "INFO")] {
-        let mut server = Server::start_unready(
-            serve("")
-                .env("MINT_DATABASE", place.root())
-                .env("MINT_TYPE", mint_type)
-                .env("LOG_LEVEL", level),
-        );
-        let until_ready = server.wait_for("ready");
-        assert!(
-            until_ready.contains("no process has the database open"),
-            "{level} warns: {until_ready}"
-        );
-        // Only the level `info` reports the refresh, perhaps a moment later.
-        match level {
-            "INFO" if !until_ready.contains("refreshed") => drop(server.wait_for("refreshed")),
-            "INFO" => {}
-            _ => assert!(!until_ready.contains("refreshed"), "{until_ready}"),
-        }
-    }
-}
-
 #[test]
 fn build_too_warns_of_a_copy_without_its_wal_file() {
     let (place, sample) = mint();
@@ -169,24 +108,18 @@ fn build_too_warns_of_a_copy_without_its_wal_file() {
     assert_eq!(build("--quiet"), "");
 }
 
-/// A mint with another text in place of the ID of its only keyset, throughout the file.
-fn mint_of_no_keyset() -> (Place, Sample) {
-    let (place, sample) = mint();
-    let mut bytes = place.read("cdk-mintd.sqlite");
-    let id = sample.keyset.as_str().as_bytes();
-    let places: Vec<usize> = (0..bytes.len() - id.len())
-        .filter(|&at| bytes[at..].starts_with(id))
-        .collect();
-    for at in places {
-        bytes[at..at + id.len()].copy_from_slice(b"not an id at all");
-    }
-    place.write("cdk-mintd.sqlite", bytes);
-    (place, sample)
-}
-
 #[test]
 fn invalid_keyset_ids_are_reported_once() {
-    let (place, sample) = mint_of_no_keyset();
+    let (place, sample) = mint();
+    // Put another text in place of the only ID, throughout the file.
+    let mut bytes = place.read("cdk-mintd.sqlite");
+    let id = sample.keyset.as_str().as_bytes();
+    for at in 0..bytes.len() - id.len() {
+        if bytes[at..].starts_with(id) {
+            bytes[at..at + id.len()].copy_from_slice(b"not an id at all");
+        }
+    }
+    place.write("cdk-mintd.sqlite", bytes);
     let from = "build --kind spent --mint-database . --keyset";
     let said = place.fails(format!("{from} {}", sample.keyset), "invalid keyset ids");
     assert_contains(&said, "not an id at all");
