@@ -292,16 +292,3 @@ fn verdict(speakers: &[&str]) -> String {
 fn bits_per_item(filter: &Filter<impl AsRef<[u8]>, AnyHash>) -> Option<f64> {
     (filter.n() > 0).then(|| filter.bytes().len() as f64 * 8.0 / f64::from(filter.n()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn verdict_needs_every_member_and_a_single_hash() {
-        assert_eq!(verdict(&["nut23"]), "nut23");
-        assert!(verdict(&[EMPTY_TAIL]).contains("as unspent"));
-        assert!(verdict(&["nut25", EMPTY_TAIL]).contains("ambiguous"));
-        assert!(verdict(&[]).contains("no known profile"));
-    }
-}

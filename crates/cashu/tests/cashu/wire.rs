@@ -15,22 +15,17 @@ fn keyset_ids_order_hash_and_print_as_they_compare() {
         "00ffd48b8f5ecf80",
         "I2yN+iRYf/zT",
         "I2yN-iRYf_zT",
+        "i2yN+iRYf/zT",
+        "00ffd48b8f5ecf81",
     ]
     .iter()
     .map(|text| text.parse().unwrap())
     .collect();
-    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 2);
-    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 2);
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 4);
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 4);
     assert!(ids[0] < ids[2]);
     assert_eq!(ids[0].to_string(), "00FFd48b8f5ecf80");
     assert_eq!(format!("{:?}", ids[3]), "KeysetId(I2yN-iRYf_zT)");
-    let error = "00ff".parse::<KeysetId>().unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("invalid keyset ID of 4 bytes"),
-        "{error}"
-    );
     assert_eq!(NoteKind::Spent.as_str(), "spent");
     assert_eq!(NoteKind::Issued.as_str(), "issued");
     assert!(endpoint_path(&ids[0], NoteKind::Issued).contains("/issued/"));

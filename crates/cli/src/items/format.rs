@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 
 use clap::{Args, ValueEnum};
 use data_encoding::BASE64;
+use nutfilter_mint::Event;
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -87,10 +88,14 @@ pub(crate) struct Item<'a> {
 type Sink<'a> = &'a mut dyn FnMut(Item<'_>) -> Result<(), CliError>;
 
 impl InputArgs {
-    /// Lines of text, used unchanged.
-    pub(crate) fn text() -> Self {
+    /// The IDs of events: points in hex, or lines of text that are used unchanged.
+    pub(crate) fn of(kind: Event) -> Self {
+        let format = match kind.has_point() {
+            true => InputFormat::default(),
+            false => InputFormat::Text,
+        };
         Self {
-            format: InputFormat::Text,
+            format,
             ..Self::default()
         }
     }

@@ -62,10 +62,7 @@ pub(crate) fn run(args: &ElementArgs, globals: &Globals) -> Result<(), CliError>
     };
     let hash =
         ElementHash::new(args.kind, state).map_err(|error| CliError::usage(error.to_string()))?;
-    let format = match args.kind.has_point() {
-        true => InputArgs::default(),
-        false => InputArgs::text(),
-    };
+    let format = InputArgs::of(args.kind);
     let input = Input::open(&args.items)?;
     let name = input.name.clone();
     // All items are read before the first line is printed, so invalid input prints nothing.

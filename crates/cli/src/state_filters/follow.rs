@@ -173,19 +173,18 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     }
     let mut progress = bookmark.map(Progress::from).unwrap_or_default();
     let mut since = args.since;
-    let (mut any, mut is_old) = (false, false);
+    let mut rounds = Rounds {
+        args,
+        client: &client,
+        follower: &follower,
+        question: question.as_ref(),
+        texts: &texts,
+        ids: &ids,
+        globals,
+        any: false,
+        is_old: false,
+    };
     loop {
-        let mut rounds = Rounds {
-            args,
-            client: &client,
-            follower: &follower,
-            question: question.as_ref(),
-            texts: &texts,
-            ids: &ids,
-            globals,
-            any: &mut any,
-            is_old: &mut is_old,
-        };
         let wait = match rounds.round(since, &progress) {
             Ok((after, max_age)) => {
                 progress = after;
@@ -202,7 +201,7 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
             Err(Failure::Output(error)) => return Err(error),
         };
         if args.once {
-            return output::exit_code(Ok(()), any);
+            return output::exit_code(Ok(()), rounds.any);
         }
         let wait = Duration::from_secs(wait.clamp(1, MAX_INTERVAL));
         thread::sleep(args.interval.unwrap_or(wait));
@@ -214,12 +213,8 @@ fn read_candidates(
     args: &FollowArgs,
     globals: &Globals,
 ) -> Result<(Vec<String>, Vec<Vec<u8>>), CliError> {
-    let format = match args.kind.has_point() {
-        true => InputArgs::default(),
-        false => InputArgs::text(),
-    };
     let (mut texts, mut ids) = (Vec::new(), Vec::new());
-    Input::open(&args.candidates)?.items(&format, globals, &mut |item| {
+    Input::open(&args.candidates)?.items(&InputArgs::of(args.kind), globals, &mut |item| {
         texts.push(String::from_utf8_lossy(item.text).into_owned());
         ids.push(item.bytes.to_vec());
         Ok(())
@@ -290,9 +285,10 @@ struct Rounds<'a> {
     texts: &'a [String],
     ids: &'a [Vec<u8>],
     globals: &'a Globals,
-    any: &'a mut bool,
+    /// Whether anything matched so far.
+    any: bool,
     /// Whether the last manifest was old.
-    is_old: &'a mut bool,
+    is_old: bool,
 }
 
 enum Failure {
@@ -331,13 +327,13 @@ impl Rounds<'_> {
                 .as_secs()
                 .saturating_sub(2 * HEARTBEAT);
             let old = plan.written().filter(|&written| written < limit);
-            if let Some(written) = old.filter(|_| !*self.is_old) {
+            if let Some(written) = old.filter(|_| !self.is_old) {
                 let written = utc(written);
                 self.globals.warn(format_args!(
                     "the mint's last manifest is of {written}; it should write one every hour, so what is new is missing"
                 ));
             }
-            *self.is_old = old.is_some();
+            self.is_old = old.is_some();
             match self.run_plan(&plan, before.clone()) {
                 Err(Failure::Follow(FollowError::Gone { .. })) if replans < REPLANS => replans += 1,
                 ran => return Ok((ran?, plan.max_age())),
@@ -356,7 +352,7 @@ impl Rounds<'_> {
         let answers = answers.transpose().map_err(Failure::Query)?;
         for found in all {
             let answer = answers.as_ref().map(|answers| &answers[found.candidate]);
-            *self.any |= answer.is_none_or(|(_, is_match)| *is_match);
+            self.any |= answer.is_none_or(|(_, is_match)| *is_match);
             if let Some((word, true)) = answer
                 && !word.starts_with(Verdict::Pending.as_str())
             {

@@ -5,7 +5,7 @@ use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 use serde_json::Value;
 
-use crate::nutfilter::{Place, assert_contains, hex, item, lines, vectors};
+use crate::nutfilter::{Place, assert_contains, hex, item, lines};
 
 fn str_of<'a>(case: &'a Value, name: &str) -> &'a str {
     case[name]
@@ -16,7 +16,8 @@ fn str_of<'a>(case: &'a Value, name: &str) -> &'a str {
 #[test]
 fn small_vectors_are_built_byte_for_byte_and_match() {
     let place = Place::new();
-    let vectors = vectors("filters-small.json");
+    let text = include_str!("../../../../tests/vectors/filters-small.json");
+    let vectors: Value = serde_json::from_str(text).expect("JSON");
     let key = str_of(&vectors, "bip158_key_hex");
     let mut built = 0;
     for case in vectors["cases"].as_array().expect("cases") {

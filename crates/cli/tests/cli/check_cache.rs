@@ -52,25 +52,6 @@ fn second_request_sends_only_the_hash_of_the_filter() {
 }
 
 #[test]
-fn filter_older_than_the_cached_one_is_an_error() {
-    let place = Place::new();
-    let mint = {
-        let served = std::sync::atomic::AtomicU64::new(TIMESTAMP);
-        Mint::answering(move |_| {
-            let now = served.fetch_sub(5_000, std::sync::atomic::Ordering::SeqCst);
-            let timestamp = format!("\"timestamp\":{now}");
-            let body = filter().replace("\"timestamp\":1000000", &timestamp);
-            assert_contains(&body, &timestamp);
-            ("200 OK", body)
-        })
-    };
-    let check = |args: &str| mint.run_in(&place, "check", &points(0..1), args);
-    check("--cache c").ok();
-    check("--cache c").error_with("dated 995000, older than the last one seen (1000000");
-    assert_eq!(check("").code, Some(0));
-}
-
-#[test]
 fn unusable_cache_is_an_error_before_any_request() {
     let (mint, place) = (mint(), Place::new());
     place.write("file", "");

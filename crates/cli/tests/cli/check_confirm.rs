@@ -77,14 +77,6 @@ fn counts_and_json_use_the_four_states() {
 }
 
 #[test]
-fn mint_is_not_asked_without_a_match() {
-    let mint = Mint::honest();
-    let ran = mint.run("check", &points(KNOWN..200), "--confirm --count");
-    assert_eq!(ran.code, Some(1));
-    assert_eq!(mint.posts().len(), 0);
-}
-
-#[test]
 fn items_that_must_stay_private_are_not_sent() {
     let mint = Mint::honest();
     let items = points(0..50);

@@ -213,24 +213,20 @@ fn invalid_uses_of_follow_are_errors() {
     let place = Place::new();
     place.write("ys", points(1..2));
     place.write("empty", "\n");
-    let url = mint.url.as_str();
-    for (args, wanted) in [
-        ("--kind proof_state --once ys", "40002"),
-        ("--kind proof_state --state PAID ys", "'PAID'"),
-        ("--kind blind_signature --once empty", "no candidates"),
-        ("--kind blind_signature --audit ys", "--data-dir"),
-        ("--kind other ys", "proof_state"),
-        ("--kind mint_quote --confirm ys", "mint_quote"),
-        ("--kind blind_signature --confirm ys", "--keyset"),
-        (
-            "--kind proof_state --state PENDING --confirm ys",
-            "SPENT only",
-        ),
-        ("--kind proof_state --batch 3 ys", "require --confirm"),
-        ("--kind proof_state --since -1 ys", "below zero"),
-    ] {
-        place.fails(format!("follow --mint {url} {args}"), wanted);
-    }
+    place.fail_each(
+        &format!("follow --mint {}", mint.url),
+        "
+        --kind proof_state --once ys => 40002
+        --kind proof_state --state PAID ys => 'PAID'
+        --kind blind_signature --once empty => no candidates
+        --kind blind_signature --audit ys => --data-dir
+        --kind other ys => proof_state
+        --kind mint_quote --confirm ys => mint_quote
+        --kind blind_signature --confirm ys => --keyset
+        --kind proof_state --state PENDING --confirm ys => SPENT only
+        --kind proof_state --batch 3 ys => require --confirm
+        --kind proof_state --since -1 ys => below zero",
+    );
 }
 
 #[test]

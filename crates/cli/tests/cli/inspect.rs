@@ -131,6 +131,8 @@ fn small_filter_does_not_tell_nut25_from_its_dialect() {
         .run(format!("inspect small.json --member {member} --json"))
         .json();
     assert_eq!(json["verdict"], "ambiguous");
+    let text = place.run(format!("inspect small.json --member {member}"));
+    assert_contains(&text.text(), "ambiguous; give more members");
     assert_eq!(
         json["speakers"],
         serde_json::json!(["nut25", "nut25-empty-tail"])
@@ -146,6 +148,8 @@ fn non_member_identifies_no_profile() {
         .run(format!("inspect spent.json --member {non_member} --json"))
         .json();
     assert_eq!(json["verdict"], "none");
+    let text = place.run(format!("inspect spent.json --member {non_member}"));
+    assert_contains(&text.text(), "no known profile");
     place.fails("inspect spent.json --member 0g", "'g' in column 2");
 }
 

@@ -187,15 +187,6 @@ pub(crate) fn lines(numbers: std::ops::Range<u32>) -> String {
     numbers.map(|number| hex(&item(number)) + "\n").collect()
 }
 
-/// The cases of a file of this repository's own vectors.
-pub(crate) fn vectors(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/vectors")
-        .join(name);
-    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).expect("JSON")
-}
-
 #[track_caller]
 pub(crate) fn assert_contains(text: &str, part: &str) {
     assert!(text.contains(part), "{part:?} is not in: {text}");

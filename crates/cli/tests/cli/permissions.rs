@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 
 use std::path::Path;
 
-use super::support::{failure, nutfilter, sample};
-use crate::nutfilter::assert_contains;
+use super::support::{sample, serve_from};
+use crate::nutfilter::{Place, Ran, assert_contains};
 
 /// The user id of `nobody` on most systems.
 const NOBODY: u32 = 65_534;
@@ -18,26 +18,17 @@ fn set_mode(path: &Path, mode: u32) {
 
 /// The error of `serve`, run as a user without special file access.
 fn refusal(directory: &Path, database: &Path) -> String {
-    let mut command = nutfilter();
+    let mut command = serve_from(database, "--wait-for-database=off");
     if fs::metadata(directory).unwrap().uid() == 0 {
         command.uid(NOBODY).gid(NOBODY);
     }
-    failure(
-        command
-            .args([
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--wait-for-database=off",
-            ])
-            .args(["--mint-database".as_ref(), database]),
-    )
+    Ran::from(command.output().unwrap()).error()
 }
 
 #[test]
 fn the_file_that_may_not_be_read_is_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let root = directory.path();
+    let place = Place::new();
+    let root = place.root();
     let mint = root.join("mint");
     fs::create_dir(&mint).unwrap();
     sample(&mint);

@@ -149,38 +149,35 @@ fn invalid_input_of_blocks_and_segments_leaves_no_file() {
     place.write("damaged", damaged);
     place.write("odd", [0; 33]);
     let before = place.names();
-    for (args, wanted) in [
-        ("segment build --width 7 in -o new", "8 to 56"),
-        ("segment build --width 57 in -o new", "8 to 56"),
-        ("segment build --width -1 in -o new", "below zero"),
-        (
-            "segment build --width 20 short -o new",
-            "short, element 1: expected 64 hex digits, not 2",
-        ),
-        // Without the options of `build` for other formats.
-        (
-            "segment build --width 20 text -o new",
-            "digit; the input looks like text\n",
-        ),
-        ("segment merge s20 s30 -o new", "s30: width 30"),
-        ("segment merge s20 damaged -o new", "damaged: "),
-        ("segment merge b10 -o new", "not a .gcs file"),
-        ("segment merge -o new", "FILE"),
-        ("segment fold --width 21 s20 -o new", "21"),
-        ("segment check damaged in", "checksum"),
-        ("segment check - -", "both"),
-        ("inspect damaged", "checksum"),
-        ("inspect s20 --member 00", "segment check"),
-        ("check s20 in", "segment check"),
-        ("block build --width 4 in -o new", "2^5"),
-        ("block build --width 27 in -o new", "2^26"),
-        ("block fold --width 11 b10 -o new", "11"),
-        ("block fold --width 5 odd -o new", "33 bytes"),
-        ("block check odd in", "33 bytes"),
-    ] {
-        let error = place.fails(args, wanted);
-        let one_line = error.lines().count() == 1 || error.contains("Usage:");
-        assert!(one_line, "{args:?}: {error}");
-        assert_eq!(place.names(), before, "{args:?}");
-    }
+    place.fail_each(
+        "",
+        "
+        segment build --width 7 in -o new => 8 to 56
+        segment build --width 57 in -o new => 8 to 56
+        segment build --width -1 in -o new => below zero
+        segment build --width 20 short -o new => short, element 1: expected 64 hex digits, not 2
+        segment merge s20 s30 -o new => s30: width 30
+        segment merge s20 damaged -o new => damaged:
+        segment merge b10 -o new => not a .gcs file
+        segment merge -o new => FILE
+        segment fold --width 21 s20 -o new => 21
+        segment check damaged in => checksum
+        segment check - - => both
+        inspect damaged => checksum
+        inspect s20 --member 00 => segment check
+        check s20 in => segment check
+        block build --width 4 in -o new => 2^5
+        block build --width 27 in -o new => 2^26
+        block fold --width 11 b10 -o new => 11
+        block fold --width 5 odd -o new => 33 bytes
+        block check odd in => 33 bytes",
+    );
+    // Without the options of `build` for other formats.
+    let error = place.run("segment build --width 20 text -o new").error();
+    assert!(
+        error.ends_with("digit; the input looks like text\n"),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert_eq!(place.names(), before);
 }

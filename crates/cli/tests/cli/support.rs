@@ -4,7 +4,7 @@ use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -188,32 +188,6 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Runs a command that must end soon with an error.
-pub(crate) fn failure(command: &mut Command) -> String {
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let id = child.id();
-    let (end, ended) = mpsc::channel();
-    thread::spawn(move || end.send(child.wait_with_output().unwrap()));
-    let Ok(Output {
-        status,
-        stdout,
-        stderr,
-    }) = ended.recv_timeout(PATIENCE)
-    else {
-        #[cfg(unix)]
-        let _ = Command::new("kill").arg(id.to_string()).status();
-        panic!("process {id} does not end: {command:?}");
-    };
-    assert_eq!(status.code(), Some(2));
-    assert!(stdout.is_empty());
-    String::from_utf8(stderr).unwrap()
 }
 
 #[cfg(unix)]
