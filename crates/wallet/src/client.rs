@@ -147,16 +147,17 @@ impl MintClient {
         });
         let tag = kept.as_ref().map(|(tag, _)| tag.as_str());
         let answer = self.transport.get(&url, tag, &self.policy)?;
+        let cached = |filter: MintFilter<H>| CachedFetch {
+            filter: filter.not_received(),
+            from_cache: true,
+            discarded,
+            not_kept: None,
+        };
         if answer.status == NOT_MODIFIED {
             let (_, filter) = kept.ok_or(RejectReason::Status {
                 status: NOT_MODIFIED,
             })?;
-            return Ok(CachedFetch {
-                filter: filter.not_received(),
-                from_cache: true,
-                discarded,
-                not_kept: None,
-            });
+            return Ok(cached(filter));
         }
         let status = answer.status;
         let unfinished =
@@ -166,12 +167,7 @@ impl MintClient {
             && older.last_seen - older.timestamp <= REPLICA_LAG
             && newer.as_of() == older.last_seen
         {
-            return Ok(CachedFetch {
-                filter: newer.not_received(),
-                from_cache: true,
-                discarded,
-                not_kept: None,
-            });
+            return Ok(cached(newer));
         }
         let not_kept = match (filter.rollback(), unfinished) {
             (None, Some(body)) => body.and_then(|body| body.store(filter.as_of())).err(),

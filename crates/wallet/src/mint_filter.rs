@@ -6,6 +6,7 @@ use crate::dialect::{OtherDialect, other_dialect};
 use crate::error::CheckError;
 use crate::match_limit::match_limit;
 use crate::matches::{FilterSource, Matches, Warning};
+use crate::policy::FetchContext;
 
 /// The result of a look-up of one item.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -49,10 +50,11 @@ impl<H: ItemHash> MintFilter<H> {
         filter: Filter<Vec<u8>, H>,
         timestamp: u64,
         received: u64,
-        last_seen: Option<u64>,
+        moment: FetchContext,
         max_match_factor: u32,
     ) -> Self {
-        let rollback = last_seen
+        let rollback = moment
+            .last_seen
             .filter(|&last_seen| timestamp < last_seen)
             .map(|last_seen| Rollback {
                 timestamp,
@@ -65,14 +67,8 @@ impl<H: ItemHash> MintFilter<H> {
             rollback,
             max_match_factor,
             source: None,
-            age: 0,
+            age: moment.now.saturating_sub(timestamp),
         }
-    }
-
-    /// Records how old the filter is by the wallet's clock.
-    pub(crate) fn seen_at(mut self, now: u64) -> Self {
-        self.age = now.saturating_sub(self.timestamp);
-        self
     }
 
     /// Records the mint, keyset and kind of the filter.

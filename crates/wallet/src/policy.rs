@@ -12,39 +12,11 @@ use serde_json::value::RawValue;
 use crate::error::{MintError, RejectReason, printable};
 use crate::mint_filter::MintFilter;
 
-/// 1 GiB: 300 million items in base64. What a body may really take is decided by the numbers at its beginning.
-const MAX_BYTES: u64 = 1 << 30;
-
 /// The limit of a body that does not begin with the numbers of a filter.
 const MAX_UNEXPLAINED: u64 = 64 << 20;
 
 /// Room for the members of a response besides `content`.
 const MEMBERS: u64 = 64 << 10;
-
-/// Longer than an honest mint, also one behind Tor, takes to begin.
-const DEADLINE: Duration = Duration::from_secs(30);
-
-/// Three below the best `P` for the minimum `M`. Such a filter is 1.4 times the optimal size.
-const MIN_P: u32 = 16;
-
-/// The limit of the format.
-const MAX_P: u32 = 32;
-
-/// The clocks of phones and servers differ by seconds, rarely by minutes.
-const MAX_FUTURE: Duration = Duration::from_secs(5 * 60);
-
-/// Accepted matches, as a multiple of what the wallet can explain.
-const MAX_MATCH_FACTOR: u32 = 10;
-
-/// Points per request. Mints accept 1,000. A request of 64 points has 4.6 KB, and all small restores look the
-/// same.
-const BATCH: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-
-/// Matches of a wallet that was in use for years. A larger wallet must raise the limit.
-const MAX_REVEALED: u64 = 1_000;
-
-/// 64 KiB for each point of a default batch: the answer includes the witness of a spent note, which may be long.
-const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// An error object holds a sentence and a number. A longer body is a web page.
 const MAX_ERROR_BYTES: u64 = 64 << 10;
@@ -98,17 +70,24 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            max_bytes: MAX_BYTES,
-            deadline: DEADLINE,
+            // 300 million items in base64. What a body may really take is decided by the numbers at its beginning.
+            max_bytes: 1 << 30,
+            // Longer than an honest mint, also one behind Tor, takes to begin.
+            deadline: Duration::from_secs(30),
             min_m: Params::CASHU.m(),
-            min_p: MIN_P,
-            max_p: MAX_P,
-            max_future: MAX_FUTURE,
-            max_match_factor: MAX_MATCH_FACTOR,
-            batch: BATCH,
+            // Three below the best `P` for the minimum `M`. Such a filter is 1.4 times the optimal size.
+            min_p: 16,
+            max_p: 32,
+            // The clocks of phones and servers differ by seconds, rarely by minutes.
+            max_future: Duration::from_secs(5 * 60),
+            max_match_factor: 10,
+            // A request of 64 points has 4.6 KB, and all small restores look the same.
+            batch: const { NonZeroUsize::new(64).unwrap() },
             decoys: true,
-            max_revealed: MAX_REVEALED,
-            max_answer_bytes: MAX_ANSWER_BYTES,
+            // Matches of a wallet that was in use for years. A larger wallet must raise the limit.
+            max_revealed: 1_000,
+            // 64 KiB for each point of a batch: the answer includes the witness of a spent note, which may be long.
+            max_answer_bytes: 4 << 20,
         }
     }
 }
@@ -240,15 +219,6 @@ impl Policy {
                 (None, None) => RejectReason::Response(error),
             }
         })?;
-        self.accept_response(response, received as u64, moment)
-    }
-
-    fn accept_response<H: ItemHash + Default>(
-        &self,
-        response: FilterResponse,
-        received: u64,
-        moment: FetchContext,
-    ) -> Result<MintFilter<H>, RejectReason> {
         let m = response.params.m();
         if m < self.min_m {
             return Err(RejectReason::LowM { m, min: self.min_m });
@@ -271,14 +241,14 @@ impl Policy {
         let filter = response
             .into_filter_with(H::default())
             .map_err(RejectReason::Filter)?;
-        let made = MintFilter::new(
+        let factor = self.max_match_factor;
+        Ok(MintFilter::new(
             filter,
             timestamp,
-            received,
-            moment.last_seen,
-            self.max_match_factor,
-        );
-        Ok(made.seen_at(moment.now))
+            received as u64,
+            moment,
+            factor,
+        ))
     }
 
     /// The latest timestamp that a filter may have.

@@ -98,8 +98,7 @@ impl From<Bookmark> for Progress {
     fn from(bookmark: Bookmark) -> Self {
         Self {
             bookmark: Some(bookmark),
-            unverified: Unverified::default(),
-            new: BTreeMap::new(),
+            ..Self::default()
         }
     }
 }

@@ -31,6 +31,15 @@ fn followed() -> (Publisher, Sequence, Progress) {
     (publisher, sequence, progress)
 }
 
+/// The progress after a restart.
+fn stored(progress: Progress) -> Progress {
+    let directory = tempfile::tempdir().expect("a directory");
+    let bookmark = progress.bookmark.expect("a bookmark");
+    bookmark.store(directory.path()).expect("written");
+    let loaded = Bookmark::load(directory.path(), Event::ProofState);
+    loaded.expect("read").expect("a bookmark").into()
+}
+
 fn candidate(publisher: &Publisher) -> nutfilter_wallet::follow::Follower {
     follower(publisher, &[item(50), item(900)])
 }
@@ -168,6 +177,16 @@ fn audit(
     follower.run(&plan, progress, Some(directory), &mut |_| {})
 }
 
+/// A sequence that was followed with an audit, and the directory with its copies.
+fn audited(intervals: &[(u64, u64)]) -> (tempfile::TempDir, Publisher, Sequence, Progress) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let publisher = Publisher::new();
+    let sequence = Sequence::new(intervals);
+    publisher.publish(&sequence);
+    let progress = audit(&publisher, directory.path(), Progress::default()).expect("honest");
+    (directory, publisher, sequence, progress)
+}
+
 #[test]
 fn audit_follows_the_chain_of_manifests() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -236,12 +255,9 @@ fn audit_recovers_when_old_manifests_are_gone() {
 
 #[test]
 fn merge_with_new_time_must_have_what_was_seen() {
-    let audited = |first: u32, keep: bool| {
-        let directory = tempfile::tempdir().expect("a directory");
-        let publisher = Publisher::new();
-        let sequence = Sequence::new(&[(0, 100), (100, 160), (160, 200)]);
-        publisher.publish(&sequence);
-        let progress = audit(&publisher, directory.path(), Progress::default()).expect("honest");
+    let merged = |first: u32, keep: bool| {
+        let (directory, publisher, sequence, progress) =
+            audited(&[(0, 100), (100, 160), (160, 200)]);
         let mut next = sequence.next(&[(0, 100), (100, 230)]);
         next.list(100, 230, &segment_of(40, first..230));
         publisher.publish(&next);
@@ -250,21 +266,17 @@ fn merge_with_new_time_must_have_what_was_seen() {
         }
         audit(&publisher, directory.path(), progress).map(|after| after.unverified.merges)
     };
-    assert_eq!(audited(100, true).expect("an honest merge"), 0);
+    assert_eq!(merged(100, true).expect("an honest merge"), 0);
     assert_invalid(
-        audited(101, true),
+        merged(101, true),
         "segment 100-230 is not the union of its parts: they have 130 values, it has 129",
     );
-    assert_eq!(audited(101, false).expect("no copies"), 1);
+    assert_eq!(merged(101, false).expect("no copies"), 1);
 }
 
 #[test]
 fn empty_copy_accuses_nobody() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let publisher = Publisher::new();
-    let sequence = Sequence::new(&[(0, 100), (100, 160)]);
-    publisher.publish(&sequence);
-    let progress = audit(&publisher, directory.path(), Progress::default()).expect("honest");
+    let (directory, publisher, sequence, progress) = audited(&[(0, 100), (100, 160)]);
     let copy = directory.path().join("proof_state/0-100.gcs");
     std::fs::write(&copy, "").expect("written");
     publisher.publish(&sequence.next(&[(0, 160), (0, 100), (100, 160), (160, 230)]));
@@ -339,11 +351,7 @@ fn errors_are_judged_by_status_before_length() {
 
 #[test]
 fn audit_computes_merges_from_listed_parts() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let publisher = Publisher::new();
-    let mut sequence = Sequence::new(&[(0, 200), (0, 100), (100, 200), (200, 230)]);
-    publisher.publish(&sequence);
-    audit(&publisher, directory.path(), Progress::default()).expect("an honest merge");
+    let (_, _, mut sequence, _) = audited(&[(0, 200), (0, 100), (100, 200), (200, 230)]);
 
     // The merge lacks a value, so a wallet that needs only the merge would miss an event.
     sequence.list(0, 200, &segment_of(40, 1..200));
@@ -360,11 +368,8 @@ fn audit_computes_merges_from_listed_parts() {
 #[test]
 fn audit_computes_merges_from_own_copies() {
     let merged = |listed: &[u8]| {
-        let directory = tempfile::tempdir().expect("a directory");
-        let publisher = Publisher::new();
-        let sequence = Sequence::new(&[(0, 100), (100, 160), (160, 200)]);
-        publisher.publish(&sequence);
-        let progress = audit(&publisher, directory.path(), Progress::default()).expect("honest");
+        let (directory, publisher, sequence, progress) =
+            audited(&[(0, 100), (100, 160), (160, 200)]);
         // The parts are neither listed nor served any more.
         let mut next = sequence.next(&[(0, 200), (200, 230)]);
         next.list(0, 200, listed);
@@ -444,19 +449,8 @@ fn sealed_block_must_have_the_bits_of_the_open_one() {
     publisher.put(INFO, info.to_json());
     let follower = candidate(&publisher);
     let (_, progress) = follow(&follower, Progress::default()).expect("equal rules for all");
-    let directory = tempfile::tempdir().expect("a directory");
-    let store = |progress: Progress| {
-        progress
-            .bookmark
-            .expect("a bookmark")
-            .store(directory.path())
-            .expect("written");
-    };
-    store(progress);
-    let again = || {
-        let loaded = Bookmark::load(directory.path(), Event::ProofState).expect("read");
-        follow(&follower, Progress::from(loaded.expect("a bookmark")))
-    };
+    let restarted = stored(progress);
+    let again = || follow(&follower, restarted.clone());
     info.blocks[2].end = Some(9_200);
     info.blocks.push(BlockInterval {
         start: 9_200,
@@ -494,16 +488,10 @@ fn settled_matches_are_not_repeated() {
     let (found, mut progress) = run(Progress::default());
     assert_eq!(found.len(), 2);
     follower.settle(&mut progress, &found[0]);
-    let directory = tempfile::tempdir().expect("a directory");
-    progress
-        .bookmark
-        .expect("a bookmark")
-        .store(directory.path())
-        .expect("written");
-    let loaded = Bookmark::load(directory.path(), Event::ProofState).expect("read");
+    let restarted = stored(progress);
     // The merge reaches behind the bookmark.
     publisher.publish(&sequence.next(&[(0, 230)]));
-    let (found, progress) = run(Progress::from(loaded.expect("a bookmark")));
+    let (found, progress) = run(restarted);
     let candidates: Vec<_> = found.iter().map(|found| found.candidate).collect();
     assert_eq!(candidates, [1], "the other one may have become true");
     let (found, _) = run(progress);
@@ -563,15 +551,22 @@ fn bookmarks_that_cannot_be_used_are_errors() {
     let load = || Bookmark::load(directory.path(), Event::ProofState);
     assert!(load().expect("none").is_none());
     let file = directory.path().join("proof_state.json");
-    bookmark
-        .expect("a bookmark")
-        .store(directory.path())
-        .expect("written");
-    let good = std::fs::read_to_string(&file).expect("read");
+    let store = |bookmark: Option<&Bookmark>| {
+        let stored = bookmark.expect("a bookmark").store(directory.path());
+        stored.expect("written");
+        std::fs::read_to_string(&file).expect("read")
+    };
+    let good = store(bookmark);
+    let publisher = Publisher::new();
+    publish_blocks(&publisher, 40..41);
+    let (_, progress) = follow(&candidate(&publisher), Progress::default()).expect("honest");
+    let blocks = store(progress.bookmark.as_ref());
+    // The fuzz target of wallet files damages every byte.
     for damaged in [
         &good[..50],
         "{}",
         &good.replace("\"version\":1", "\"version\":2"),
+        &blocks.replace(r#""bits":""#, r#""bits":"AAAA"#),
     ] {
         std::fs::write(&file, damaged).expect("written");
         assert_failed!(load(), FollowError::Bookmark(why) if why.contains("delete it"));

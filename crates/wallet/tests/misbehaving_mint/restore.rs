@@ -166,35 +166,8 @@ fn dleq_is_returned_and_keyset_spelling_may_differ() {
 }
 
 #[test]
-fn other_statuses_are_errors_and_never_unsigned() {
-    for answer in [
-        response("404 Not Found", &[], r#"{"detail":"Not Found"}"#),
-        response("500 Oops", &[], r#"{"outputs":[],"signatures":[]}"#),
-        response("307 There", &[("Location", "/v1/restore")], ""),
-        Vec::new(),
-    ] {
-        let mint = mint(move |_| answer.clone());
-        let error = restore_by(&mint, Policy::default(), &notes(0..2)).expect_err("no answer");
-        assert!(
-            matches!(error, QueryError::Answer(_) | QueryError::Fetch(_)),
-            "{error:?}"
-        );
-        assert_eq!(posts(&mint).len(), 1);
-    }
-}
-
-#[test]
-fn limits_are_those_of_a_confirmation() {
+fn matches_of_other_filters_are_not_sent() {
     let mint = mint(|asked| pairs(honest_pairs(&asked)));
-    let few = policy!(max_revealed: 9, batch: NonZeroUsize::MIN);
-    let error = restore_by(&mint, few, &notes(0..10)).expect_err("too many");
-    assert!(matches!(
-        error,
-        QueryError::TooMany {
-            matches: 10,
-            max: 9
-        }
-    ));
     let items = notes(0..10);
     // The `Y`s of spent notes are not outputs, and outputs belong to one keyset.
     let (client, matches) = matches_of(&mint, NoteKind::Spent, Policy::default(), &items);
