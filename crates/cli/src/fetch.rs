@@ -183,23 +183,16 @@ pub(crate) fn filter<H: ItemHash + Default>(
     kind: NoteKind,
     globals: &Globals,
 ) -> Result<MintFilter<H>, CliError> {
-    let cache = match &args.cache {
-        Some(directory) => Some(
-            FilterCache::open(directory)
-                .map_err(|error| CliError::at(directory.display(), error))?,
-        ),
-        None => None,
-    };
     let _progress = Progress::spinner(globals, format!("fetching from {}", client.base_url()));
     let at = |error| CliError::at(place(client), error);
-    let Some(cache) = cache else {
+    let Some(directory) = &args.cache else {
         return client.fetch_as(keyset, kind, args.last_seen).map_err(at);
     };
-    let cache = if args.no_conditional {
-        cache.without_etag()
-    } else {
-        cache
-    };
+    let cache = FilterCache::open(directory);
+    let mut cache = cache.map_err(|error| CliError::at(directory.display(), error))?;
+    if args.no_conditional {
+        cache = cache.without_etag();
+    }
     let CachedFetch {
         filter,
         from_cache,

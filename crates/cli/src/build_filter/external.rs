@@ -80,8 +80,6 @@ pub(crate) fn write(
     )?;
     Ok(Summary {
         n: u64::from(n),
-        params,
-        timestamp,
         bytes: filter.bytes,
         repeated: filter.repeated,
         written,

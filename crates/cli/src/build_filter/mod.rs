@@ -168,11 +168,10 @@ struct Built {
     repeated: u64,
 }
 
-/// The properties of a written filter.
+/// The properties of a written filter, or the sums of several.
+#[derive(Default)]
 pub(crate) struct Summary {
     pub(crate) n: u64,
-    pub(crate) params: Params,
-    pub(crate) timestamp: u64,
     /// Length of the filter, in bytes.
     pub(crate) bytes: u64,
     pub(crate) repeated: u64,
@@ -201,19 +200,9 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
         }
         let summary = match args.shards {
             None => external::run(args, params, timestamp, memory, globals)?,
-            Some(count) => {
-                let empty = Summary {
-                    n: 0,
-                    params,
-                    timestamp,
-                    bytes: 0,
-                    repeated: 0,
-                    written: 0,
-                };
-                sharded::build(args, count, empty, memory, globals)?
-            }
+            Some(count) => sharded::build(args, count, (params, timestamp), memory, globals)?,
         };
-        return summarise(args, &summary, globals);
+        return summarise(args, params, timestamp, &summary, globals);
     }
     let built = match args.profile.profile() {
         Profile::Bip158 => build_bip158(args, params, globals)?,
@@ -237,13 +226,11 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     })?;
     let summary = Summary {
         n: u64::from(filter.n()),
-        params,
-        timestamp,
         bytes: filter.bytes().len() as u64,
         repeated: built.repeated,
         written,
     };
-    summarise(args, &summary, globals)
+    summarise(args, params, timestamp, &summary, globals)
 }
 
 impl BuildArgs {
@@ -523,15 +510,14 @@ fn check_known(
     )))
 }
 
-fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(), CliError> {
-    let &Summary {
-        n,
-        params,
-        timestamp,
-        bytes,
-        repeated,
-        written,
-    } = summary;
+fn summarise(
+    args: &BuildArgs,
+    params: Params,
+    timestamp: u64,
+    summary: &Summary,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let (n, bytes) = (summary.n, summary.bytes);
     let bits_per_item = bytes as f64 * 8.0 / n.max(1) as f64;
     if args.json {
         return output::print_json(&json!({
@@ -540,12 +526,12 @@ fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(
             "m": params.m(),
             "bytes": bytes,
             "bits_per_item": bits_per_item,
-            "written": written,
-            "repeated": repeated,
+            "written": summary.written,
+            "repeated": summary.repeated,
             "timestamp": timestamp,
         }));
     }
-    let repeated = match repeated {
+    let repeated = match summary.repeated {
         0 => String::new(),
         dropped if args.profile.profile() == Profile::Bip158 => {
             format!(", {dropped} duplicates dropped")

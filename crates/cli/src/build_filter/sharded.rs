@@ -3,7 +3,7 @@
 use std::fs;
 use std::num::NonZeroUsize;
 
-use nutfilter::ItemHash;
+use nutfilter::{ItemHash, Params};
 use nutfilter_store::{Batch, Options, Store};
 
 use super::external::{scratch, write};
@@ -19,7 +19,7 @@ use crate::shards::{name, shard_of};
 pub(super) fn build(
     args: &BuildArgs,
     shards: u16,
-    mut summary: Summary,
+    (params, timestamp): (Params, u64),
     memory: usize,
     globals: &Globals,
 ) -> Result<Summary, CliError> {
@@ -56,17 +56,11 @@ pub(super) fn build(
     }
     let items: u64 = stores.iter().map(Store::len).sum();
     check_not_empty(args, usize::try_from(items).unwrap_or(usize::MAX))?;
+    let mut summary = Summary::default();
     for (shard, store) in (0..).zip(&stores) {
         let path = folder.join(name(shard, shards));
         Destination::File(&path).write(|output| {
-            let one = write(
-                args,
-                store,
-                summary.params,
-                summary.timestamp,
-                output,
-                globals,
-            )?;
+            let one = write(args, store, params, timestamp, output, globals)?;
             summary.n += one.n;
             summary.bytes += one.bytes;
             summary.repeated += one.repeated;
