@@ -2,10 +2,10 @@ use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nutfilter_mint::NoteKind;
-use nutfilter_sample::Sample;
 use serde_json::Value;
 
 use crate::nutfilter::{Place, assert_contains, hex, item, lines};
+use crate::support::mint;
 
 fn str_of<'a>(case: &'a Value, name: &str) -> &'a str {
     case[name]
@@ -204,36 +204,30 @@ fn output_file_is_complete_and_replaces_the_old_one() {
 
 #[cfg(unix)]
 #[test]
-fn output_through_a_link_replaces_its_target() {
+fn output_through_a_link_replaces_or_creates_its_target() {
     let place = Place::new();
     place.write("items", lines(0..100));
     place.write("target", "old");
-    std::os::unix::fs::symlink("target", place.path("link")).expect("a link");
-    place.run("build items -o link").ok();
-    assert!(place.path("link").is_symlink());
-    assert!(place.read("target").starts_with(b"{\"n\":100,"));
-}
-
-#[cfg(unix)]
-#[test]
-fn output_through_a_dangling_link_creates_its_target() {
-    let place = Place::new();
-    place.write("items", lines(0..100));
     std::fs::create_dir(place.path("there")).expect("a directory");
     let link = |to: &str, name: &str| {
         std::os::unix::fs::symlink(to, place.path(name)).expect("a link");
     };
-    link("there/hop", "link");
+    link("target", "link");
+    link("there/hop", "dangling");
     link("target", "there/hop");
-    place.run("build items -o link").ok();
-    assert!(place.path("link").is_symlink() && place.path("there/hop").is_symlink());
-    assert!(place.read("there/target").starts_with(b"{\"n\":100,"));
+    for (output, target) in [("link", "target"), ("dangling", "there/target")] {
+        place.run(format!("build items -o {output}")).ok();
+        assert!(place.path(output).is_symlink());
+        assert!(place.read(target).starts_with(b"{\"n\":100,"));
+    }
+    assert!(place.path("there/hop").is_symlink());
 
     link("round", "about");
     link("about", "round");
+    let before = place.names();
     let error = place.run("build items -o round").error();
     assert!(error.starts_with("error: round: "), "{error}");
-    assert_eq!(place.names(), ["about", "items", "link", "round", "there"]);
+    assert_eq!(place.names(), before);
 }
 
 #[cfg(unix)]
@@ -468,48 +462,38 @@ fn best_p_is_derived_from_m_or_rate() {
 
 #[test]
 fn mint_database_gives_the_filter_of_its_notes() {
-    let place = Place::new();
-    let sample = Sample::new(500, 300);
-    sample
-        .write(&place.path("mint.sqlite"), &mut |_| {})
-        .expect("a sample");
-    let keyset = sample.keyset.as_str();
-    for (kind, name) in [(NoteKind::Spent, "spent"), (NoteKind::Issued, "issued")] {
-        let notes: String = (0..sample.count(kind))
-            .map(|i| hex(&sample.note(kind, i)) + "\n")
-            .collect();
-        let wanted = place
-            .run_with("build - --format raw", notes.as_bytes())
-            .ok();
-        let from = format!("build --mint-database mint.sqlite --keyset {keyset} --kind {name}");
-        let built = place.run(format!("{from} --format raw")).ok();
+    let (place, sample) = mint();
+    for kind in NoteKind::ALL {
+        let notes = (0..sample.count(kind)).map(|i| hex(&sample.note(kind, i)) + "\n");
+        let notes: String = notes.collect();
+        let wanted = place.run_with("build - --format raw", notes.as_bytes());
+        let wanted = hex(&wanted.ok());
         assert!(!wanted.is_empty());
-        assert_eq!(hex(&built), hex(&wanted), "{name}");
-        let limited = place.run(format!("{from} --format raw --memory 256K"));
-        assert_eq!(hex(&limited.ok()), hex(&wanted), "{name}");
+        let from = format!("--mint-database . --keyset {} --kind {kind}", sample.keyset);
+        for more in ["", "--memory 256K"] {
+            let built = place.run(format!("build {from} --format raw {more}"));
+            assert_eq!(hex(&built.ok()), wanted, "{kind} {more}");
+        }
     }
 }
 
 #[test]
 fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
-    let place = Place::new();
-    let sample = Sample::new(5, 5);
-    sample
-        .write(&place.path("mint.sqlite"), &mut |_| {})
-        .expect("a sample");
-    let build = |database: &str, keyset: &str| {
-        let from = format!("build --mint-database {database} --keyset {keyset} --kind spent");
-        place.run(from).error()
-    };
-    let error = build("mint.sqlite", "00ffffffffffffff");
-    assert_contains(&error, "no keyset 00ffffffffffffff");
+    let (place, sample) = mint();
+    let none = "00ffffffffffffff";
+    let error = place.fails(
+        format!("build --kind spent --mint-database . --keyset {none}"),
+        format!("no keyset {none}"),
+    );
     assert_contains(&error, sample.keyset.as_str());
-    assert!(build("mint.sqlite", "../x").contains("--keyset: "));
-    let error = build("mint.sqlite", "-2yN-iRYfk_T");
-    assert_contains(&error, "no keyset -2yN-iRYfk_T");
-    assert!(build("missing.sqlite", "00ffffffffffffff").contains("database not found below ."));
-    let incomplete = place.run("build --mint-database mint.sqlite --kind spent");
-    incomplete.error_with("--keyset");
+    place.fail_each(
+        "build --kind spent --mint-database",
+        "
+        . --keyset ../x => --keyset:
+        . --keyset -2yN-iRYfk_T => no keyset -2yN-iRYfk_T
+        none.sqlite --keyset 00ffffffffffffff => database not found below .
+        . => --keyset",
+    );
 }
 
 #[test]
