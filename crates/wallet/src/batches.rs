@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use serde::de::DeserializeOwned;
 
@@ -195,6 +196,11 @@ pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AnswerFau
         line: error.line(),
         column: error.column(),
     })
+}
+
+pub(crate) fn from_hex(text: &str, field: &'static str) -> Result<Vec<u8>, AnswerFault> {
+    let decoded = HEXLOWER_PERMISSIVE.decode(text.as_bytes());
+    decoded.map_err(|_| AnswerFault::Hex { field })
 }
 
 /// Accepts only status 200 and a body within the limit.

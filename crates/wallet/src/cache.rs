@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::base_url::BaseUrl;
 use crate::cache_file::{self, Damage, HEAD_BYTES, Id};
+use crate::dialect::PROBE;
 use crate::mint_filter::MintFilter;
 
 pub(crate) use crate::cache_file::{Kept, Limits};
@@ -28,9 +29,6 @@ pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// Time between two attempts to take the lock.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
-
-/// A hash profile is identified by its value for this item, because a caller's own profile has no unique name.
-const PROBE: &[u8] = b"which hash is this?";
 
 /// Stores the last valid filter and its timestamp for each mint, keyset, kind and hash.
 ///
@@ -102,8 +100,7 @@ impl FilterCache {
         keyset: &KeysetId,
         kind: NoteKind,
     ) -> PathBuf {
-        self.directory
-            .join(file_name(&entry_id::<H>(base, keyset, kind)))
+        self.directory.join(file_name(&id::<H>(base, keyset, kind)))
     }
 
     pub(crate) fn entry<H: ItemHash + Default>(
@@ -113,7 +110,7 @@ impl FilterCache {
         kind: NoteKind,
         limits: Limits,
     ) -> Entry<'_> {
-        let id = entry_id::<H>(base, keyset, kind);
+        let id = id::<H>(base, keyset, kind);
         Entry {
             directory: &self.directory,
             path: self.directory.join(file_name(&id)),
@@ -240,16 +237,13 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-fn entry_id<H: ItemHash + Default>(base: &str, keyset: &KeysetId, kind: NoteKind) -> Id {
-    id(base, keyset, kind, H::default().hash(PROBE))
-}
-
 fn file_name(id: &Id) -> String {
     HEXLOWER.encode(id) + ".filter"
 }
 
-/// The ID of mint, keyset, kind and hash. Different spellings of a mint's URL or of a keyset give the same ID.
-fn id(base: &str, keyset: &KeysetId, kind: NoteKind, hash: u64) -> Id {
+/// The ID of mint, keyset, kind and hash. Different spellings of a mint's URL or of a keyset give the same ID. The hash
+/// counts by its value for one item, because a caller's own profile has no unique name.
+fn id<H: ItemHash + Default>(base: &str, keyset: &KeysetId, kind: NoteKind) -> Id {
     let mint = BaseUrl::parse(base)
         .ok()
         .and_then(|base| base.canonical())
@@ -259,7 +253,7 @@ fn id(base: &str, keyset: &KeysetId, kind: NoteKind, hash: u64) -> Id {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
-    digest.update(hash.to_le_bytes());
+    digest.update(H::default().hash(PROBE).to_le_bytes());
     digest.finalize().into()
 }
 

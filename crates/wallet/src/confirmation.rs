@@ -1,10 +1,10 @@
 //! NUT-07: asks the mint whether a match is spent.
 
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::HEXLOWER;
 use nutfilter_cashu::NoteKind;
 use serde::{Deserialize, Serialize};
 
-use crate::batches::{Batches, Question, from_json};
+use crate::batches::{Batches, Question, from_hex, from_json};
 use crate::matches::Matches;
 use crate::policy::Policy;
 use crate::query_error::{AnswerFault, QueryError};
@@ -125,10 +125,7 @@ fn read(
     let mut seen = vec![false; question.len()];
     let mut found = Vec::new();
     for StateOf { y, state } in &states {
-        let point = HEXLOWER_PERMISSIVE
-            .decode(y.as_bytes())
-            .map_err(|_| AnswerFault::Hex { field: "Y" })?;
-        let at = question.once(&point, &mut seen)?;
+        let at = question.once(&from_hex(y, "Y")?, &mut seen)?;
         let state = match state.as_str() {
             "UNSPENT" => Confirmed::Unspent,
             "PENDING" => Confirmed::Pending,

@@ -1,10 +1,10 @@
 //! NUT-09: restores the mint's signatures on blinded messages.
 
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::HEXLOWER;
 use nutfilter_cashu::{KeysetId, NoteKind};
 use serde::{Deserialize, Serialize};
 
-use crate::batches::{Batches, Question, from_json};
+use crate::batches::{Batches, Question, from_hex, from_json};
 use crate::matches::Matches;
 use crate::points::point_kind;
 use crate::policy::Policy;
@@ -174,8 +174,7 @@ fn read(
     let mut seen = vec![false; question.len()];
     let mut found = Vec::new();
     for (output, signature) in answer.outputs.iter().zip(&answer.signatures) {
-        let point = decode_hex(&output.blinded).ok_or(AnswerFault::Hex { field: "B_" })?;
-        let at = question.once(&point, &mut seen)?;
+        let at = question.once(&from_hex(&output.blinded, "B_")?, &mut seen)?;
         let signature = signature.check(keyset)?;
         if let Some(place) = question.asked()[at].place {
             found.push((place, Restored::Signed(signature), true));
@@ -190,31 +189,27 @@ fn read(
     Ok(found)
 }
 
-fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()
-}
-
 impl Signature {
     fn check(&self, keyset: &KeysetId) -> Result<BlindSignature, AnswerFault> {
         let id = KeysetId::parse(&self.id).map_err(|_| AnswerFault::OtherKeyset)?;
         if id != *keyset {
             return Err(AnswerFault::OtherKeyset);
         }
-        let c = decode_hex(&self.c)
-            .filter(|c| point_kind(c) == Some(keyset.point_kind()))
-            .ok_or(AnswerFault::Hex { field: "C_" })?;
-        let number = |text: &str| decode_hex(text)?.try_into().ok();
-        let dleq = |dleq: &DleqText| {
-            Some(Dleq {
-                e: number(&dleq.e)?,
-                s: number(&dleq.s)?,
-            })
+        let c = from_hex(&self.c, "C_")?;
+        if point_kind(&c) != Some(keyset.point_kind()) {
+            return Err(AnswerFault::Hex { field: "C_" });
+        }
+        let number = |text: &str| {
+            let number = from_hex(text, "dleq")?.try_into();
+            number.map_err(|_| AnswerFault::Hex { field: "dleq" })
         };
         // Where signatures have no proof, what a mint sends in its place means nothing.
         let dleq = match &self.dleq {
-            _ if !keyset.point_kind().has_dleq() => None,
-            None => None,
-            Some(text) => Some(dleq(text).ok_or(AnswerFault::Hex { field: "dleq" })?),
+            Some(DleqText { e, s }) if keyset.point_kind().has_dleq() => Some(Dleq {
+                e: number(e)?,
+                s: number(s)?,
+            }),
+            _ => None,
         };
         Ok(BlindSignature {
             amount: self.amount,
