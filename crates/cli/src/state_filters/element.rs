@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
+use data_encoding::HEXLOWER;
 use nutfilter_cashu::state_filters::{ElementHash, Event};
 
-use super::to_hex;
 use crate::error::CliError;
 use crate::globals::Globals;
 use crate::items::{Input, InputArgs};
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ElementArgs, globals: &Globals) -> Result<(), CliError>
         let element = hash
             .element(item.bytes)
             .map_err(|error| CliError::at(format_args!("{name}, item {number}"), error))?;
-        lines.extend_from_slice(to_hex(&element).as_bytes());
+        lines.extend_from_slice(HEXLOWER.encode(&element).as_bytes());
         lines.push(b'\n');
         Ok(())
     })?;

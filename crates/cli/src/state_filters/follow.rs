@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use nutfilter_cashu::state_filters::Event;
 use nutfilter_cashu::state_filters::manifest::HEARTBEAT;
 use nutfilter_wallet::follow::{
@@ -64,8 +65,8 @@ pub(crate) struct FollowArgs {
     interval: Option<Duration>,
 
     /// Format of the state filters [default: that of the bookmark, or segments if the mint has them].
-    #[arg(long, value_enum)]
-    format: Option<FormatArg>,
+    #[arg(long, value_parser = format())]
+    format: Option<SequenceFormat>,
 
     /// Keep a bookmark in this directory, continue from it, and notice later changes. One directory per mint.
     #[arg(long, value_name = "DIR")]
@@ -106,12 +107,16 @@ pub(crate) struct FollowArgs {
     ask: AskArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FormatArg {
-    /// Segments, listed by a manifest.
-    Segments,
-    /// The Bloom blocks of the draft.
-    Blocks,
+fn format() -> impl TypedValueParser<Value = SequenceFormat> {
+    let segments = "Segments, listed by a manifest";
+    value_parsers::words([
+        ("segments", segments, SequenceFormat::Segments),
+        (
+            "blocks",
+            "The Bloom blocks of the draft",
+            SequenceFormat::Blocks,
+        ),
+    ])
 }
 
 const EXAMPLES: &str = "\
@@ -310,14 +315,10 @@ impl Rounds<'_> {
         since: Option<u64>,
         before: &Progress,
     ) -> Result<(Progress, Option<u64>), Failure> {
-        let format = self.args.format.map(|format| match format {
-            FormatArg::Segments => SequenceFormat::Segments,
-            FormatArg::Blocks => SequenceFormat::Blocks,
-        });
         let mut replans = 0;
         loop {
             let bookmark = before.bookmark.as_ref();
-            let plan = self.follower.plan(format, since, bookmark)?;
+            let plan = self.follower.plan(self.args.format, since, bookmark)?;
             if self.args.once || bookmark.is_none() {
                 announce(&plan, self.globals);
             }

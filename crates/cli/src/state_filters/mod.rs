@@ -90,10 +90,6 @@ fn print_answers(texts: &[String], found: &[bool]) -> Result<ExitCode, CliError>
     output::exit_code(printed.map_err(CliError::from), found.contains(&true))
 }
 
-fn to_hex(bytes: &[u8]) -> String {
-    data_encoding::HEXLOWER.encode(bytes)
-}
-
 /// The name and the contents of a file.
 fn read_file(path: &Path, globals: &Globals) -> Result<(String, Vec<u8>), CliError> {
     let input = Input::open(path)?;
