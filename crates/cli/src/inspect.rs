@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use nutfilter::segment::Segment;
 use nutfilter::{Filter, Nut23, Nut25, SipHash};
 use nutfilter_cashu::Nut25EmptyTail;
 use serde_json::{Value, json};
@@ -76,40 +75,25 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
         }
         Err(error) => return Err(error),
     };
-    let file = match file {
-        Inspected::Filter(file) => file,
-        Inspected::Shards(object) if args.json => return output::print_json(&object),
-        Inspected::Shards(object) => {
-            let rows = object.as_object().into_iter().flatten();
-            let rows = rows.map(|(name, value)| format!("{name:<14} {value}\n"));
-            return output::print(rows.collect::<String>().as_bytes());
-        }
-        Inspected::Segment(_) if !args.members.is_empty() => {
-            return Err(CliError::usage(
-                "--member detects the hash of a filter; for a segment use `nutfilter segment check`",
-            ));
-        }
-        Inspected::Segment(segment) if args.json => {
-            return output::print_json(&segment_file::as_json(&segment));
-        }
-        Inspected::Segment(segment) => {
-            return output::print(segment_file::as_text(&segment).as_bytes());
+    let (json, text) = match file {
+        Inspected::Other(json, text) => (json, text),
+        Inspected::Filter(file) => {
+            let candidates = candidates(args, &file)?;
+            let json = as_json(args, &file, &candidates);
+            (json, as_text(args, &file, &candidates))
         }
     };
-    let candidates = candidates(args, &file)?;
-    if args.json {
-        output::print_json(&as_json(args, &file, &candidates))
-    } else {
-        output::print(as_text(args, &file, &candidates).as_bytes())
+    match args.json {
+        true => output::print_json(&json),
+        false => output::print(text.as_bytes()),
     }
 }
 
 /// What a file holds.
 enum Inspected {
     Filter(FilterFile),
-    Segment(Segment),
-    /// The properties of all shards together.
-    Shards(Value),
+    /// The properties of a segment, or of all shards together, as JSON and as text.
+    Other(Value, String),
 }
 
 fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
@@ -123,13 +107,24 @@ fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
         if !args.members.is_empty() {
             return Err(CliError::usage("--member needs a single file"));
         }
-        return shards(args, globals).map(Inspected::Shards);
+        let object = shards(args, globals)?;
+        let rows = object.as_object().into_iter().flatten();
+        let rows = rows.map(|(name, value)| format!("{name:<14} {value}\n"));
+        let text = rows.collect();
+        return Ok(Inspected::Other(object, text));
     }
     let input = Input::open(&args.filter)?;
     let name = input.name.clone();
     let bytes = input.read_all(globals)?;
     if segment_file::is_segment(&bytes) {
-        return segment_file::parse(&name, &bytes).map(Inspected::Segment);
+        let segment = segment_file::parse(&name, &bytes)?;
+        if !args.members.is_empty() {
+            return Err(CliError::usage(
+                "--member detects the hash of a filter; for a segment use `nutfilter segment check`",
+            ));
+        }
+        let json = segment_file::as_json(&segment);
+        return Ok(Inspected::Other(json, segment_file::as_text(&segment)));
     }
     filter_file::parse(&name, bytes, &args.profile, key).map(Inspected::Filter)
 }
