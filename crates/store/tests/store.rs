@@ -727,23 +727,6 @@ fn full_output_is_an_error_and_the_store_continues() {
     check_equal(&store, &hashes, "after errors");
 }
 
-#[cfg(target_os = "linux")]
-#[test]
-fn the_system_s_own_full_disk_is_an_error() {
-    let directory = place();
-    let mut store = Store::scratch_in(&directory, options()).expect("a store");
-    let mut batch = store.batch();
-    batch.push_hashes(&[1, 2, 3]).expect("room");
-    batch.commit().expect("a commit");
-    let full = fs::OpenOptions::new().write(true).open("/dev/full");
-    let error = store
-        .encode_to(Params::default(), full.expect("a full device"))
-        .expect_err("no room");
-    assert_eq!(error.kind(), StoreErrorKind::Output, "{error}");
-    let reason = error.io_error().expect("a reason").kind();
-    assert_eq!(reason, io::ErrorKind::StorageFull);
-}
-
 #[test]
 fn a_commit_that_fails_loses_nothing_that_was_committed() {
     let (_directory, kept) = place_of_store();

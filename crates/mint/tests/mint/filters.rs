@@ -40,19 +40,6 @@ fn both_mints_serve_the_reference_filters_of_both_kinds() {
 }
 
 #[test]
-fn promises_are_issued_once_they_are_signed() {
-    for mint in MintType::ALL {
-        let database = MintDatabase::with_keyset(mint);
-        let signed = items(1, 300, 33);
-        database.add_signed(V1, &signed);
-        database.add_unsigned(V1, &items(2, 200, 33));
-        let server = serve(database.refresher());
-        assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &signed);
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &[]);
-    }
-}
-
-#[test]
 fn cdk_proof_is_spent_only_in_state_spent() {
     let database = MintDatabase::with_keyset(MintType::Cdk);
     let spent = items(1, 300, 33);
@@ -95,20 +82,6 @@ fn no_item_is_lost_between_batches() {
             database.add_spent(V1, &spent);
             let server = serve(database.refresher());
             assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
-        }
-    }
-}
-
-#[test]
-fn keyset_without_notes_has_the_empty_filter() {
-    for mint in MintType::ALL {
-        let database = MintDatabase::with_keyset(mint);
-        let server = serve(database.refresher());
-        for kind in NoteKind::ALL {
-            let reply = server.filter(kind, V1);
-            assert_eq!(reply.status, 200);
-            assert_filter_of(&reply.body, &[]);
-            assert_eq!(reply.json()["content"], "");
         }
     }
 }

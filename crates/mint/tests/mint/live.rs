@@ -1,9 +1,6 @@
 //! Reading the database of a running mint, and of a stopped one.
 
 use core::ops::ControlFlow;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use nutfilter_mint::source::SourceError;
@@ -11,69 +8,6 @@ use nutfilter_mint::{MintType, NoteKind};
 use rusqlite::Connection;
 
 use crate::support::{MintDatabase, V1, assert_served, items, read_whole};
-
-/// Longer than a short lock takes on a busy machine.
-const A_MOMENT: Duration = Duration::from_secs(1);
-
-#[test]
-fn writer_is_not_blocked_and_filters_are_consistent() {
-    const BEFORE: usize = 2000;
-    const BATCH: usize = 7;
-    for mint in MintType::ALL {
-        let database = MintDatabase::with_keyset(mint);
-        let notes = items(1, 40_000, 33);
-        database.add_spent(V1, &notes[..BEFORE]);
-        let mut refresher = database.refresher();
-        let done = AtomicBool::new(false);
-        let at_work = Barrier::new(2);
-
-        let refreshes = thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                let mut connection = database.connect();
-                // A reader that finds the index of the log being written briefly takes the writers' lock for a
-                // second look, like every reader of SQLite. Both mints wait for seconds in this case. The test
-                // below checks without any patience that no reading blocks a commit.
-                connection.busy_timeout(A_MOMENT).unwrap();
-                let mut written = BEFORE;
-                insert_spent(&mut connection, mint, &notes[written..written + BATCH]);
-                written += BATCH;
-                at_work.wait();
-                while !done.load(Ordering::Relaxed) && written + BATCH <= notes.len() {
-                    insert_spent(&mut connection, mint, &notes[written..written + BATCH]);
-                    written += BATCH;
-                }
-                written
-            });
-            at_work.wait();
-            let mut counts = vec![];
-            for _ in 0..20 {
-                let report = refresher.refresh().unwrap();
-                assert!(report.failures.is_empty(), "{:?}", report.failures);
-                let snapshot = refresher.service().snapshot().unwrap();
-                counts.push(snapshot.items(NoteKind::Spent) as usize);
-            }
-            done.store(true, Ordering::Relaxed);
-            let written = writer.join().expect("the writer never fails");
-            (counts, written)
-        });
-
-        let (counts, written) = refreshes;
-        assert!(counts.is_sorted(), "{counts:?}");
-        assert!(
-            counts[0] < written,
-            "the writer wrote while filters were built"
-        );
-        // Only whole transactions.
-        assert!(
-            counts
-                .iter()
-                .all(|count| (count - BEFORE).is_multiple_of(BATCH)),
-            "{counts:?}"
-        );
-        refresher.refresh().unwrap();
-        assert_served(&refresher, NoteKind::Spent, &notes[..written]);
-    }
-}
 
 fn insert_spent(connection: &mut Connection, mint: MintType, notes: &[Vec<u8>]) {
     let sql = match mint {

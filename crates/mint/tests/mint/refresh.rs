@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nutfilter_mint::source::{ItemSink, Keysets, Reading, SourceError};
+use nutfilter_mint::source::{ItemSink, Reading, SourceError};
 use nutfilter_mint::{
     FilterService, MintType, NoteKind, RefreshError, RefreshThread, Refresher, Status,
 };
@@ -182,27 +182,6 @@ fn refresher_recovers_once_the_database_is_back() {
     assert_eq!(health["status"], "failing");
     std::fs::rename(&away, &database.path).unwrap();
     wait_until("the retry", || service.status() == Status::Ok);
-    assert!(thread.stop(PATIENCE));
-}
-
-#[test]
-fn panicking_source_is_noticed_and_retried() {
-    // The first and the third listing panic.
-    let mut call = 0;
-    let listing = move || {
-        call += 1;
-        assert_eq!(call % 2, 0, "call {call}");
-        Ok(Keysets::default())
-    };
-    let clumsy = FakeMint(listing, |_: &mut dyn ItemSink| Ok(Reading::whole(0)));
-    let service = FilterService::default();
-    let refresher = Refresher::new(clumsy, service.clone());
-    let thread = RefreshThread::start(refresher, Duration::from_secs(3600), 0.0).unwrap();
-    wait_until("the first panic", || service.status() == Status::Failing);
-    wait_until("the retry", || service.status() == Status::Ok);
-    thread.refresh_now();
-    wait_until("the next panic", || service.status() == Status::Degraded);
-    wait_until("another retry", || service.status() == Status::Ok);
     assert!(thread.stop(PATIENCE));
 }
 

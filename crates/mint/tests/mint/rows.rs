@@ -107,16 +107,6 @@ fn bad_row_is_an_error_that_names_it() {
     }
 }
 
-#[test]
-fn null_y_of_nutshell_is_an_error() {
-    let database = with_third_row(MintType::Nutshell, NoteKind::Spent, "NULL");
-    let error = read(&database, NoteKind::Spent).unwrap_err();
-    assert!(
-        error.to_string().contains("expected hex text, found null"),
-        "{error}"
-    );
-}
-
 /// Other keysets get their new notes by increments, also over a count and a restart, until the row is repaired.
 #[test]
 fn bad_row_holds_back_only_its_own_filter_without_full_readings() {
