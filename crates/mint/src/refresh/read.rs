@@ -237,7 +237,7 @@ fn new_items(
     let mut incomplete = incomplete.map(|(keyset, _)| keyset).chain(&state.lost);
     if let Some(keyset) = incomplete.find(|keyset| !bad.contains_key(*keyset)) {
         let reason = format!("the unreadable row of keyset {keyset} is gone");
-        return Err(SourceError::RescanRequired { reason }.into());
+        return Err(SourceError::rescan(reason).into());
     }
     // The total includes the rows of keysets whose sets stay as they are, so it shows nothing.
     let (new, known) = match total.filter(|_| bad.is_empty()) {
@@ -247,7 +247,7 @@ fn new_items(
     };
     if known > 0 && !bad.is_empty() {
         let reason = format!("{known} items with known hashes next to unreadable rows");
-        return Err(SourceError::RescanRequired { reason }.into());
+        return Err(SourceError::rescan(reason).into());
     }
     Ok((new, known))
 }
@@ -285,7 +285,7 @@ fn without_repeats(
         }
         _ => return Ok((new, known)),
     };
-    Err(SourceError::RescanRequired { reason }.into())
+    Err(SourceError::rescan(reason).into())
 }
 
 /// Items of the earlier sets that a full reading no longer found.
@@ -344,7 +344,7 @@ fn checked(
         Some(Failed::State(error)) => Err(error.into()),
         Some(Failed::TooMany) => {
             let reason = format!("more than {COLLECT_LIMIT} items are new");
-            Err(SourceError::RescanRequired { reason }.into())
+            Err(SourceError::rescan(reason).into())
         }
     }
 }

@@ -114,6 +114,12 @@ pub enum RowFault {
 }
 
 impl SourceError {
+    /// Everything must be read, for this reason.
+    pub(crate) fn rescan(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        SourceError::RescanRequired { reason }
+    }
+
     /// Nothing is at the path of a database. Only the part that exists is named: the rest may be a password.
     pub(super) fn not_found(path: &Path) -> Self {
         let below = existing(path).display();

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use super::{MintType, SourceError};
-use crate::NoteKind;
+use super::{ItemBatch, MintType, RowFault, SourceError};
+use crate::{KeysetId, NoteKind};
 
 /// Everything that this crate knows about one mint's database.
 pub(super) struct Schema {
@@ -38,6 +38,40 @@ pub(super) struct Notes {
     pub(super) since: Option<&'static str>,
     /// Where the mint keeps the sum of the amounts per keyset, if it does.
     pub(super) totals: Option<Totals>,
+}
+
+impl Notes {
+    /// The error of a row without a valid item.
+    pub(super) fn bad_row(
+        &self,
+        keyset: &KeysetId,
+        kind: NoteKind,
+        row: i64,
+        fault: RowFault,
+    ) -> SourceError {
+        SourceError::BadRow {
+            table: self.table.name,
+            column: self.item,
+            keyset: keyset.clone(),
+            kind,
+            row,
+            fault,
+        }
+    }
+
+    /// Adds an item that is stored as hex text or as bytes, or returns what is wrong with it.
+    pub(super) fn push(&self, batch: &mut ItemBatch, stored: &[u8]) -> Result<(), RowFault> {
+        let length = stored.len();
+        match self.hex {
+            _ if length == 0 => Err(RowFault::Empty),
+            true if !batch.push_hex(stored) => Err(RowFault::NotHex { length }),
+            true => Ok(()),
+            false => {
+                batch.push(stored);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A sum that the mint keeps per keyset. No filter depends on it, and it may be missing.

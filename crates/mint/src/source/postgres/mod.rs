@@ -133,11 +133,8 @@ impl MintSource for PostgresSource {
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
         let verify = core::mem::take(&mut self.verify);
-        let since = match since.map(Mark::decode) {
-            None => None,
-            Some(Ok(mark)) => Some(mark),
-            Some(Err(reason)) => return Err(SourceError::RescanRequired { reason }),
-        };
+        let since = since.map(Mark::decode).transpose();
+        let since = since.map_err(SourceError::rescan)?;
         // The sink has received nothing before the table is locked, so a retry is safe.
         let begun = retried(|| Begun::new(self, kind, since.as_ref(), verify))?;
         let warn = !begun.tells_new && !self.warned;

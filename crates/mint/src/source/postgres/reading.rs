@@ -24,13 +24,8 @@ pub(super) struct Begun<'u> {
     verify: bool,
 }
 
-/// Totals of a table.
-#[derive(Default)]
-struct Counted {
-    /// Rows of keysets that can be served.
-    members: u64,
-    unservable: Vec<String>,
-}
+/// The number of members in keysets that can be served, and the other keysets.
+type Counted = (u64, Vec<String>);
 
 impl<'u> Begun<'u> {
     pub(super) fn new(
@@ -54,7 +49,7 @@ impl<'u> Begun<'u> {
             let unreadable = || "the role can no longer read column `xmin`".to_owned();
             let obstacle = mark.obstacle(&begun.state);
             if let Some(reason) = obstacle.or_else(|| (!begun.tells_new).then(unreadable)) {
-                return Err(SourceError::RescanRequired { reason });
+                return Err(SourceError::rescan(reason));
             }
             // A state that was counted then need not be counted again.
             if mark.is_now(&begun.state) && (mark.members.is_some() || !verify) {
@@ -108,10 +103,7 @@ impl<'u> Begun<'u> {
         self.session.finish();
         let bad = copied.bad.len() as u64;
         let (members, unservable) = match counted {
-            Some(counted) => (
-                Some(counted.members.saturating_sub(bad)),
-                counted.unservable,
-            ),
+            Some((members, unservable)) => (Some(members.saturating_sub(bad)), unservable),
             None => {
                 let mut unservable = known_unservable;
                 unservable.extend(gathered.unservable);
@@ -146,9 +138,9 @@ impl<'u> Begun<'u> {
         let expected = mark.anchors.len();
         match there.parse() == Ok(expected) {
             true => Ok(()),
-            false => Err(SourceError::RescanRequired {
-                reason: format!("only {there} of the {expected} newest items are left"),
-            }),
+            false => Err(SourceError::rescan(format!(
+                "only {there} of the {expected} newest items are left"
+            ))),
         }
     }
 
@@ -166,25 +158,13 @@ impl<'u> Begun<'u> {
             by_keyset.row(
                 &keyset,
                 |batch| push(batch, self.notes, item.as_deref()).inspect_err(|_| is_bad = true),
-                |keyset, fault| self.bad_row(keyset, kind, row, fault),
+                |keyset, fault| self.notes.bad_row(keyset, kind, row, fault),
             )?;
             if !is_bad {
-                let reason = "an unreadable row can be read now".to_owned();
-                return Err(SourceError::RescanRequired { reason });
+                return Err(SourceError::rescan("an unreadable row can be read now"));
             }
         }
         Ok(())
-    }
-
-    fn bad_row(&self, keyset: &KeysetId, kind: NoteKind, row: i64, fault: RowFault) -> SourceError {
-        SourceError::BadRow {
-            table: self.notes.table.name,
-            column: self.notes.item,
-            keyset: keyset.clone(),
-            kind,
-            row,
-            fault,
-        }
     }
 
     /// Checks that the rows which could not be read are unchanged.
@@ -197,12 +177,10 @@ impl<'u> Begun<'u> {
         // There may be new ones that look the same. They are among the new rows.
         match there.parse().is_ok_and(|there: usize| there >= bad.len()) {
             true => Ok(()),
-            false => Err(SourceError::RescanRequired {
-                reason: format!(
-                    "only {there} of {} unreadable rows are unchanged",
-                    bad.len()
-                ),
-            }),
+            false => Err(SourceError::rescan(format!(
+                "only {there} of {} unreadable rows are unchanged",
+                bad.len()
+            ))),
         }
     }
 
@@ -257,14 +235,7 @@ impl<'u> Begun<'u> {
                 || by_keyset.row(
                     id,
                     |batch| push(batch, notes, item).inspect_err(|_| is_bad = true),
-                    |keyset, fault| SourceError::BadRow {
-                        table,
-                        column: notes.item,
-                        keyset: keyset.clone(),
-                        kind,
-                        row,
-                        fault,
-                    },
+                    |keyset, fault| notes.bad_row(keyset, kind, row, fault),
                 )?;
             if is_bad && copied.bad.len() <= MAX_BAD {
                 copied.bad.push(BadItem::new(id, item));
@@ -369,31 +340,26 @@ fn count(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceErro
     let (table, member) = (notes.table.name, notes.member);
     let sql = format!("SELECT count(*) FROM {table} WHERE ({member})");
     let members = session.value(COUNTING, &sql)?;
-    Ok(Counted {
-        members: members.parse().map_err(|_| no_count())?,
-        unservable: vec![],
-    })
+    Ok((members.parse().map_err(|_| no_count())?, vec![]))
 }
 
 fn count_by_keyset(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceError> {
     let (table, keyset, member) = (notes.table.name, notes.keyset, notes.member);
     let sql = format!("SELECT {keyset}, count(*) FROM {table} WHERE ({member}) GROUP BY {keyset}");
-    let mut counted = Counted::default();
+    let (mut members, mut unservable) = Counted::default();
     for row in session.rows(COUNTING, &sql)? {
         let mut row = row.into_iter();
         let id = row.next().flatten().unwrap_or_default();
         let notes = row.next().flatten().and_then(|count| count.parse().ok());
         let notes: u64 = notes.ok_or_else(no_count)?;
         if KeysetId::parse(&id).is_ok() {
-            counted.members += notes;
-        } else if counted.unservable.len() < MAX_UNSERVABLE {
-            counted
-                .unservable
-                .push(id.chars().take(MAX_ID_CHARS).collect());
+            members += notes;
+        } else if unservable.len() < MAX_UNSERVABLE {
+            unservable.push(id.chars().take(MAX_ID_CHARS).collect());
         }
     }
-    counted.unservable.sort();
-    Ok(counted)
+    unservable.sort();
+    Ok((members, unservable))
 }
 
 const COUNTING: &str = "counting notes";
@@ -430,14 +396,6 @@ fn push(batch: &mut ItemBatch, notes: &Notes, item: Option<&[u8]>) -> Result<(),
             found: "null",
             expected: if notes.hex { "hex text" } else { "bytes" },
         }),
-        Some([]) => Err(RowFault::Empty),
-        Some(text) if notes.hex => match batch.push_hex(text) {
-            true => Ok(()),
-            false => Err(RowFault::NotHex { length: text.len() }),
-        },
-        Some(bytes) => {
-            batch.push(bytes);
-            Ok(())
-        }
+        Some(stored) => notes.push(batch, stored),
     }
 }

@@ -234,14 +234,8 @@ fn warn_of_access(database: &ReadOnly, path: &Path) {
 fn push(batch: &mut ItemBatch, notes: &Notes, value: ValueRef<'_>) -> Result<(), RowFault> {
     match value {
         ValueRef::Text(b"") | ValueRef::Blob(b"") => Err(RowFault::Empty),
-        ValueRef::Text(text) if notes.hex => match batch.push_hex(text) {
-            true => Ok(()),
-            false => Err(RowFault::NotHex { length: text.len() }),
-        },
-        ValueRef::Blob(bytes) if !notes.hex => {
-            batch.push(bytes);
-            Ok(())
-        }
+        ValueRef::Text(text) if notes.hex => notes.push(batch, text),
+        ValueRef::Blob(bytes) if !notes.hex => notes.push(batch, bytes),
         other => Err(RowFault::WrongType {
             found: type_name(other),
             expected: if notes.hex { "hex text" } else { "a blob" },

@@ -84,7 +84,7 @@ impl Progress {
     ) -> Result<Self, SourceError> {
         let parsed: Self = serde_json::from_slice(watermark.as_bytes()).map_err(|error| {
             // A parser's message may repeat its input.
-            rescan(format!(
+            SourceError::rescan(format!(
                 "invalid watermark at line {}, column {}",
                 error.line(),
                 error.column()
@@ -94,7 +94,7 @@ impl Progress {
         if (parsed.version, &parsed.mint, &parsed.table)
             != (expected.version, &expected.mint, &expected.table)
         {
-            return Err(rescan(format!(
+            return Err(SourceError::rescan(format!(
                 "the watermark is for version {}, table `{}` of {}; expected version {VERSION}, \
                  table `{table}` of {mint}",
                 parsed.version, parsed.table, parsed.mint
@@ -152,12 +152,6 @@ impl Progress {
     pub(super) fn trim_flipped(&mut self) {
         let oldest = self.flipped.len().saturating_sub(NEWEST);
         self.flipped.drain(..oldest);
-    }
-}
-
-pub(super) fn rescan(reason: impl Into<String>) -> SourceError {
-    SourceError::RescanRequired {
-        reason: reason.into(),
     }
 }
 

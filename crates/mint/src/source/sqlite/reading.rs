@@ -18,7 +18,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Statement, Transaction};
 
 use super::latest::Latest;
-use super::progress::{Item, MAX_BAD, NEWEST, Progress, rescan};
+use super::progress::{Item, MAX_BAD, NEWEST, Progress};
 use super::readers::Readers;
 use super::totals::{check_totals, keyset_of};
 use super::{push, sqlite_error};
@@ -210,7 +210,7 @@ impl Table<'_> {
                 Some(row) if !self.counts(row)? => "no longer counts",
                 Some(_) => continue,
             };
-            return Err(rescan(format!(
+            return Err(SourceError::rescan(format!(
                 "row {rowid} of `{}` {reason}",
                 self.notes.table.name
             )));
@@ -229,7 +229,7 @@ impl Table<'_> {
                 Some(row) if !self.counts(row)? => "no longer counts",
                 Some(_) => continue,
             };
-            return Err(rescan(format!(
+            return Err(SourceError::rescan(format!(
                 "a recently counted row of `{}` {reason}",
                 self.notes.table.name
             )));
@@ -255,7 +255,7 @@ impl Table<'_> {
                 }
             };
             let table = self.notes.table.name;
-            return Err(rescan(format!(
+            return Err(SourceError::rescan(format!(
                 "unreadable row {rowid} of `{table}` {reason}"
             )));
         }
@@ -309,7 +309,9 @@ impl Table<'_> {
         let first = match progress.last() {
             None => i64::MIN,
             // There are no higher ids, and SQLite would look for free ones below.
-            Some(i64::MAX) => return Err(rescan("a row has the highest possible rowid")),
+            Some(i64::MAX) => {
+                return Err(SourceError::rescan("a row has the highest possible rowid"));
+            }
             Some(last) => last + 1,
         };
         self.take_range((first, i64::MAX), progress, taken)
@@ -385,14 +387,7 @@ impl Table<'_> {
             |batch| push(batch, self.notes, item),
             |keyset, fault| {
                 is_bad = true;
-                SourceError::BadRow {
-                    table: self.notes.table.name,
-                    column: self.notes.item,
-                    keyset: keyset.clone(),
-                    kind: self.kind,
-                    row: rowid(),
-                    fault,
-                }
+                self.notes.bad_row(keyset, self.kind, rowid(), fault)
             },
         )?;
         if is_bad {
@@ -413,7 +408,7 @@ impl Table<'_> {
             .map_err(self.failed())?;
         match u64::try_from(count) {
             Ok(count) if count == expected => Ok(()),
-            _ => Err(rescan(format!(
+            _ => Err(SourceError::rescan(format!(
                 "`{table}` has {count} rows, expected {expected}"
             ))),
         }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::progress::rescan;
 use crate::KeysetId;
 use crate::source::SourceError;
 
@@ -34,7 +33,7 @@ pub(super) fn check_totals(
     }
     match unexplained.iter().find(|&(_, &sum)| sum != 0) {
         None => Ok(()),
-        Some((keyset, sum)) => Err(rescan(format!(
+        Some((keyset, sum)) => Err(SourceError::rescan(format!(
             "the mint's total of keyset {keyset} grew by {sum} more than its notes"
         ))),
     }
