@@ -4,7 +4,9 @@ use data_encoding::HEXLOWER;
 
 use super::PostgresSource;
 use super::session::Session;
-use super::watermark::{BadItem, MAX_BAD, Mark, Newest, Recent, Snapshot, State, count_bad};
+use super::watermark::{
+    BadItem, FORMAT, MAX_BAD, Mark, Newest, Recent, Snapshot, State, count_bad,
+};
 use crate::source::by_keyset::{ByKeyset, Gathered, MAX_ID_CHARS, MAX_UNSERVABLE};
 use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
@@ -114,14 +116,15 @@ impl<'u> Begun<'u> {
                 (is_whole.then_some(gathered.items), unservable)
             }
         };
-        let mark = Mark::new(
-            self.state,
+        let mark = Mark {
+            format: FORMAT,
+            state: self.state,
             members,
             unservable,
-            copied.newest.finish(),
-            copied.recent.finish(),
-            copied.bad,
-        );
+            anchors: copied.newest.finish(),
+            recent: copied.recent.finish(),
+            bad: copied.bad,
+        };
         let mut reading = reading(&mark);
         if bad > MAX_BAD as u64 || !self.tells_new {
             reading.watermark = None;
@@ -222,10 +225,9 @@ impl<'u> Begun<'u> {
         let (notes, snapshot) = (self.notes, &self.state.snapshot);
         let table = notes.table.name;
         let sql = format!("COPY ({select}) TO STDOUT (FORMAT binary)");
-        let copy = self.session.copy::<3>("reading notes", table, &sql)?;
         let mut by_keyset = ByKeyset::new(sink);
         let mut row = 0;
-        copy.for_each(|[keyset, item, xmin]| {
+        let take = |[keyset, item, xmin]: [Option<&[u8]>; 3]| {
             row += 1;
             let id = keyset.unwrap_or_default();
             let stored = item.unwrap_or_default();
@@ -257,7 +259,8 @@ impl<'u> Begun<'u> {
                 }
             }
             Ok(())
-        })?;
+        };
+        self.session.copy("reading notes", table, &sql, take)?;
         by_keyset.finish()
     }
 }

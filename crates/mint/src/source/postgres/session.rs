@@ -9,6 +9,7 @@
 //! connection pooler, a setting of the session would be inherited by the next client, which might be the mint. This
 //! would be harmful above all for `default_transaction_read_only`.
 
+use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
 use core::time::Duration;
@@ -66,7 +67,7 @@ pub(super) struct Session<'u> {
     /// `None` once the session has ended.
     runtime: Option<Runtime>,
     client: Client,
-    connection: Option<JoinHandle<Result<(), Error>>>,
+    connection: Cell<Option<JoinHandle<Result<(), Error>>>>,
     /// The server's version.
     version: u32,
 }
@@ -93,7 +94,7 @@ impl<'u> Session<'u> {
             url,
             runtime: Some(runtime),
             client,
-            connection: Some(connection),
+            connection: Cell::new(Some(connection)),
             version: 0,
         };
         let limit = STATEMENT_LIMIT.as_millis();
@@ -123,12 +124,7 @@ impl<'u> Session<'u> {
         doing: &'static str,
         sql: &str,
     ) -> Result<Vec<TextRow>, SourceError> {
-        let answer = run(
-            self.runtime.as_ref(),
-            STATEMENT_LIMIT + GRACE,
-            self.client.simple_query(sql),
-        );
-        let messages = self.checked(doing, answer)?;
+        let messages = self.wait(doing, self.client.simple_query(sql))?;
         let rows = messages.iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(
                 (0..row.len())
@@ -155,26 +151,27 @@ impl<'u> Session<'u> {
         self.rows("planning in parallel", FEW_ROWS).map(drop)
     }
 
-    /// Starts to copy rows of `N` columns out.
+    /// Copies rows of `N` columns out, and passes each to `take`, which is called outside of the runtime and may block.
     pub(super) fn copy<const N: usize>(
         &mut self,
         doing: &'static str,
         table: &'static str,
         sql: &str,
-    ) -> Result<Copy<'_, 'u, N>, SourceError> {
-        let answer = run(
-            self.runtime.as_ref(),
-            STATEMENT_LIMIT + GRACE,
-            self.client.copy_out(sql),
-        );
-        let stream = Box::pin(self.checked(doing, answer)?);
-        Ok(Copy {
-            session: self,
-            stream,
-            rows: BinaryCopy::new(),
-            doing,
-            table,
-        })
+        mut take: impl FnMut([Option<&[u8]>; N]) -> Result<(), SourceError>,
+    ) -> Result<(), SourceError> {
+        let stream = self.wait(doing, self.client.copy_out(sql))?;
+        let mut stream = Box::pin(stream);
+        let mut rows = BinaryCopy::new();
+        let malformed = |reason: String| SourceError::malformed(table, &reason);
+        loop {
+            let more = self.wait(doing, gather(&mut stream, &mut rows))?;
+            while let Some(row) = rows.next_row().map_err(malformed)? {
+                take(row)?;
+            }
+            if !more {
+                return rows.finish().map_err(malformed);
+            }
+        }
     }
 
     /// Ends the transaction and closes the connection. What was read is valid even if this fails.
@@ -183,20 +180,20 @@ impl<'u> Session<'u> {
         run(self.runtime.as_ref(), GOODBYE_LIMIT, commit);
     }
 
-    /// The result of a wait, with the database named in the error.
-    fn checked<T>(
-        &mut self,
+    /// Waits for an answer of the server. The error names the database.
+    fn wait<T>(
+        &self,
         doing: &'static str,
-        answer: Option<Result<T, Error>>,
+        work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, SourceError> {
-        match answer {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => Err(self.failed(doing, error)),
-            None => Err(timeout(self.url, doing, STATEMENT_LIMIT + GRACE)),
+        let limit = STATEMENT_LIMIT + GRACE;
+        match run(self.runtime.as_ref(), limit, work) {
+            Some(answer) => answer.map_err(|error| self.failed(doing, error)),
+            None => Err(timeout(self.url, doing, limit)),
         }
     }
 
-    fn failed(&mut self, doing: &'static str, error: Error) -> SourceError {
+    fn failed(&self, doing: &'static str, error: Error) -> SourceError {
         // A statement only learns that the connection is closed. The connection knows why.
         let reason = match self.connection.take() {
             Some(connection) if error.is_closed() => {
@@ -273,52 +270,19 @@ fn run<T>(runtime: Option<&Runtime>, limit: Duration, work: impl Future<Output =
     runtime?.block_on(async { tokio::time::timeout(limit, work).await.ok() })
 }
 
-/// Rows that are being copied out.
-pub(super) struct Copy<'s, 'u, const N: usize> {
-    session: &'s mut Session<'u>,
-    stream: Pin<Box<CopyOutStream>>,
-    rows: BinaryCopy<N>,
-    doing: &'static str,
-    table: &'static str,
-}
-
-impl<const N: usize> Copy<'_, '_, N> {
-    /// Passes each row to `take`, which is called outside of the runtime and may block.
-    pub(super) fn for_each(
-        mut self,
-        mut take: impl FnMut([Option<&[u8]>; N]) -> Result<(), SourceError>,
-    ) -> Result<(), SourceError> {
-        let table = self.table;
-        let malformed = |reason: String| SourceError::malformed(table, &reason);
-        loop {
-            let more = self.gather()?;
-            while let Some(row) = self.rows.next_row().map_err(malformed)? {
-                take(row)?;
-            }
-            if !more {
-                return self.rows.finish().map_err(malformed);
-            }
-        }
-    }
-
-    /// Waits for the next pieces. Returns whether there may be more.
-    fn gather(&mut self) -> Result<bool, SourceError> {
-        let (stream, rows) = (&mut self.stream, &mut self.rows);
-        let work = async {
-            let mut gathered = 0;
-            while gathered < GATHERED {
-                match stream.next().await {
-                    Some(piece) => {
-                        let piece = piece?;
-                        gathered += piece.len();
-                        rows.feed(&piece);
-                    }
-                    None => return Ok(false),
-                }
-            }
-            Ok(true)
+/// Waits for the next pieces of a copy. Returns whether there may be more.
+async fn gather<const N: usize>(
+    stream: &mut Pin<Box<CopyOutStream>>,
+    rows: &mut BinaryCopy<N>,
+) -> Result<bool, Error> {
+    let mut gathered = 0;
+    while gathered < GATHERED {
+        let Some(piece) = stream.next().await else {
+            return Ok(false);
         };
-        let answer = run(self.session.runtime.as_ref(), STATEMENT_LIMIT + GRACE, work);
-        self.session.checked(self.doing, answer)
+        let piece = piece?;
+        gathered += piece.len();
+        rows.feed(&piece);
     }
+    Ok(true)
 }

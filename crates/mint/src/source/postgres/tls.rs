@@ -32,10 +32,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, SourceEr
     let provider = Arc::new(ring::default_provider());
     let trusted = match url.verification {
         Verification::None => None,
-        verification => Some(Trusted {
-            verification,
-            ..Trusted::read(url.roots.as_deref())?
-        }),
+        verification => Some(Trusted::read(verification, url.roots.as_deref())?),
     };
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -80,22 +77,19 @@ struct Trusted {
 }
 
 impl Trusted {
-    fn read(file: Option<&Path>) -> Result<Self, SourceError> {
+    fn read(verification: Verification, file: Option<&Path>) -> Result<Self, SourceError> {
         let mut roots = RootCertStore::empty();
-        let given = match file {
-            Some(file) => certificates("sslrootcert", file)?,
-            None => vec![],
-        };
-        if file.is_none() {
-            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        let mut given = vec![];
+        match file {
+            Some(file) => given = certificates("sslrootcert", file)?,
+            None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         }
         for certificate in &given {
-            roots
-                .add(certificate.clone())
-                .map_err(|source| failed("sslrootcert", source))?;
+            let added = roots.add(certificate.clone());
+            added.map_err(|source| failed("sslrootcert", source))?;
         }
         Ok(Self {
-            verification: Verification::ChainAndName,
+            verification,
             roots,
             given,
         })

@@ -85,7 +85,13 @@ impl PostgresUrl {
             ));
         }
         let mut kept: Vec<&str> = vec![];
-        let mut ssl = Ssl::default();
+        let mut ssl = Ssl {
+            mode: SslMode::Prefer,
+            verification: Verification::None,
+            roots: None,
+            certificate: None,
+            key: None,
+        };
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option
                 .split_once('=')
@@ -118,7 +124,7 @@ impl PostgresUrl {
     }
 
     fn new(mut config: Config, ssl: Ssl) -> Result<Self, SourceError> {
-        let (mode, verification) = (ssl.mode(), ssl.verification());
+        let verification = ssl.verification();
         let identity = match (ssl.certificate, ssl.key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
@@ -133,7 +139,7 @@ impl PostgresUrl {
                 .get_hosts()
                 .iter()
                 .all(|host| !matches!(host, Host::Tcp(_)));
-        config.ssl_mode(if local { SslMode::Disable } else { mode });
+        config.ssl_mode(if local { SslMode::Disable } else { ssl.mode });
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
@@ -159,33 +165,23 @@ impl PostgresUrl {
 const SYSTEM: &str = "system";
 
 /// The TLS options of a URL.
-#[derive(Default)]
 struct Ssl {
-    mode: Mode,
+    mode: SslMode,
+    /// What `sslmode` asks for.
+    verification: Verification,
     roots: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
 }
 
-/// The value of `sslmode`.
-#[derive(Clone, Copy, Default)]
-enum Mode {
-    Disable,
-    #[default]
-    Prefer,
-    Require,
-    VerifyCa,
-    VerifyFull,
-}
-
 impl Ssl {
     fn set_mode(&mut self, mode: &str) -> Result<(), SourceError> {
-        self.mode = match mode {
-            "disable" => Mode::Disable,
-            "prefer" => Mode::Prefer,
-            "require" => Mode::Require,
-            "verify-ca" => Mode::VerifyCa,
-            "verify-full" => Mode::VerifyFull,
+        (self.mode, self.verification) = match mode {
+            "disable" => (SslMode::Disable, Verification::None),
+            "prefer" => (SslMode::Prefer, Verification::None),
+            "require" => (SslMode::Require, Verification::None),
+            "verify-ca" => (SslMode::Require, Verification::Chain),
+            "verify-full" => (SslMode::Require, Verification::ChainAndName),
             _ => {
                 return Err(refused(
                     "invalid sslmode; accepted are disable, prefer, require, verify-ca, verify-full",
@@ -195,26 +191,17 @@ impl Ssl {
         Ok(())
     }
 
-    fn mode(&self) -> SslMode {
-        match self.mode {
-            Mode::Disable => SslMode::Disable,
-            Mode::Prefer => SslMode::Prefer,
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
-        }
-    }
-
     /// Like libpq: `require` verifies nothing without roots, and as much as `verify-ca` with a file of roots.
     /// Public roots sign certificates for any host, so they always require the host name.
     fn verification(&self) -> Verification {
-        let is_system = self
-            .roots
-            .as_deref()
-            .is_none_or(|roots| roots == Path::new(SYSTEM));
-        match self.mode {
-            Mode::Disable | Mode::Prefer => Verification::None,
-            Mode::Require if self.roots.is_none() => Verification::None,
-            Mode::Require | Mode::VerifyCa if !is_system => Verification::Chain,
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => Verification::ChainAndName,
+        let roots = self.roots.as_deref();
+        let is_system = roots.is_none_or(|roots| roots == Path::new(SYSTEM));
+        match (self.mode, self.verification) {
+            (SslMode::Require, Verification::None) if roots.is_none() => Verification::None,
+            (SslMode::Require, Verification::ChainAndName) => Verification::ChainAndName,
+            (SslMode::Require, _) if is_system => Verification::ChainAndName,
+            (SslMode::Require, _) => Verification::Chain,
+            _ => Verification::None,
         }
     }
 }
