@@ -89,7 +89,8 @@ impl Info {
 /// Fetches the mint's info, which its service serves at `v1/info`.
 #[derive(Debug)]
 pub struct InfoFetcher {
-    fetcher: Fetcher,
+    agent: Agent,
+    url: Uri,
     service: FilterService,
 }
 
@@ -112,10 +113,37 @@ impl InfoFetcher {
         service: &FilterService,
         entries: impl Fn(&FilterService) -> Vec<(String, String)> + Send + Sync + 'static,
     ) -> Result<Self, InfoError> {
-        let fetcher = Fetcher::new(mint)?;
+        let refuse = |why| InfoError(Kind::BadUrl(why));
+        let url = format!("{}/v1/info", mint.trim_end_matches('/'));
+        let url: Uri = url.parse().map_err(|_| refuse("not a URL"))?;
+        if !matches!(url.scheme_str(), Some("http" | "https")) {
+            return Err(refuse("must begin with http:// or https://"));
+        }
+        let authority = url.authority().map_or("", |authority| authority.as_str());
+        if authority.contains('@') {
+            return Err(refuse("must not contain a user name or password"));
+        }
+        if url.query().is_some() || mint.contains('#') {
+            return Err(refuse("must not contain a query or a fragment"));
+        }
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            // Redirects are followed in `download`, which checks the origin.
+            .max_redirects(0)
+            // The mint is on the local side. A proxy for outside traffic must not be used for it.
+            .proxy(None)
+            .user_agent(concat!("nutfilter/", env!("CARGO_PKG_VERSION")))
+            .accept("application/json")
+            .accept_encoding("identity")
+            .build()
+            .new_agent();
         service.announce(Box::new(entries));
         let service = service.clone();
-        Ok(Self { fetcher, service })
+        Ok(Self {
+            agent,
+            url,
+            service,
+        })
     }
 
     /// Fetches the info once.
@@ -124,7 +152,7 @@ impl InfoFetcher {
     ///
     /// If the mint does not answer with an info within 10 s. The last one is served.
     pub fn fetch(&self) -> Result<(), InfoError> {
-        self.service.renew_info(Some(self.fetcher.fetch()?))
+        self.service.renew_info(Some(self.download()?))
     }
 
     /// Fetches the info at an interval, such as [`InfoFetcher::INTERVAL`], on a thread.
@@ -166,44 +194,8 @@ impl InfoFetcher {
             }
         }
     }
-}
 
-#[derive(Debug)]
-struct Fetcher {
-    agent: Agent,
-    url: Uri,
-}
-
-impl Fetcher {
-    fn new(mint: &str) -> Result<Self, InfoError> {
-        let refuse = |why| InfoError(Kind::BadUrl(why));
-        let url = format!("{}/v1/info", mint.trim_end_matches('/'));
-        let url: Uri = url.parse().map_err(|_| refuse("not a URL"))?;
-        if !matches!(url.scheme_str(), Some("http" | "https")) {
-            return Err(refuse("must begin with http:// or https://"));
-        }
-        let authority = url.authority().map_or("", |authority| authority.as_str());
-        if authority.contains('@') {
-            return Err(refuse("must not contain a user name or password"));
-        }
-        if url.query().is_some() || mint.contains('#') {
-            return Err(refuse("must not contain a query or a fragment"));
-        }
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            // Redirects are followed in `fetch`, which checks the origin.
-            .max_redirects(0)
-            // The mint is on the local side. A proxy for outside traffic must not be used for it.
-            .proxy(None)
-            .user_agent(concat!("nutfilter/", env!("CARGO_PKG_VERSION")))
-            .accept("application/json")
-            .accept_encoding("identity")
-            .build()
-            .new_agent();
-        Ok(Self { agent, url })
-    }
-
-    fn fetch(&self) -> Result<Vec<u8>, InfoError> {
+    fn download(&self) -> Result<Vec<u8>, InfoError> {
         let started = Instant::now();
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
@@ -332,7 +324,8 @@ mod tests {
             "http://mint.example/#secret",
             "http://a b/",
         ] {
-            let error = Fetcher::new(url).expect_err(url).to_string();
+            let made = InfoFetcher::new(url, &FilterService::default(), |_| vec![]);
+            let error = made.expect_err(url).to_string();
             assert!(
                 !error.contains("secret") && !error.contains("mint.example"),
                 "{error}"

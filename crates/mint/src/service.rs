@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
@@ -34,7 +34,7 @@ struct Shared {
     /// Whether anything failed in the latest refresh.
     failing: AtomicBool,
     /// When a refresh last succeeded, by the monotonic clock.
-    last_good: Mutex<Option<Instant>>,
+    last_good: RwLock<Option<Instant>>,
 }
 
 /// Status of a service.
@@ -101,6 +101,15 @@ const MAX_CHECKED: usize = 20_000;
 /// How far ahead of the clock state filters may end. Wallets accept 5 minutes.
 const MAX_AHEAD: Duration = Duration::from_secs(60);
 
+/// Locks a value that is valid also if a holder of the lock panicked.
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl FilterService {
     /// A service that does not answer `/v1/keysets`, for use where the mint itself answers this path.
     #[must_use]
@@ -145,9 +154,7 @@ impl FilterService {
     }
 
     fn sequence(&self, kind: Event) -> Option<Arc<Objects>> {
-        let sequences = self.shared.sequences.read();
-        let sequences = sequences.unwrap_or_else(PoisonError::into_inner);
-        sequences.get(&kind).cloned()
+        read(&self.shared.sequences).get(&kind).cloned()
     }
 
     /// The latest second that state filters end before, or that a block opens at.
@@ -161,8 +168,7 @@ impl FilterService {
     pub(crate) fn replace_sequence(&self, kind: Event, objects: Option<Objects>) {
         let is_served = objects.is_some();
         let before = {
-            let sequences = self.shared.sequences.write();
-            let mut sequences = sequences.unwrap_or_else(PoisonError::into_inner);
+            let mut sequences = write(&self.shared.sequences);
             match objects {
                 Some(objects) => sequences.insert(kind, Arc::new(objects)),
                 None => sequences.remove(&kind),
@@ -178,8 +184,7 @@ impl FilterService {
     /// The mint's info with its announcements.
     pub(crate) fn info(&self) -> Result<Object, Missing> {
         let info = self.shared.info.get().ok_or(Missing::UnknownPath)?;
-        let info = info.read().unwrap_or_else(PoisonError::into_inner);
-        info.object().ok_or(Missing::NotBuilt)
+        read(info).object().ok_or(Missing::NotBuilt)
     }
 
     /// Serves the mint's info with these entries. Only the first call has an effect.
@@ -192,8 +197,7 @@ impl FilterService {
         let Some(info) = self.shared.info.get() else {
             return Ok(());
         };
-        let mut info = info.write().unwrap_or_else(PoisonError::into_inner);
-        info.renew(self, fetched)
+        write(info).renew(self, fetched)
     }
 
     /// The current status.
@@ -215,14 +219,14 @@ impl FilterService {
     pub fn set_failing(&self, failing: bool) {
         self.shared.failing.store(failing, Ordering::Relaxed);
         if !failing {
-            *self.last_good() = Some(Instant::now());
+            *write(&self.shared.last_good) = Some(Instant::now());
         }
     }
 
     /// Time since a refresh last succeeded; `None` if none has.
     #[must_use]
     pub fn since_good(&self) -> Option<Duration> {
-        self.last_good().map(|at| at.elapsed())
+        read(&self.shared.last_good).map(|at| at.elapsed())
     }
 
     /// Checks that every keyset has its filters, that the last successful refresh ended at most `within` ago, and that
@@ -246,12 +250,6 @@ impl FilterService {
             Ok(ahead) if ahead > MAX_AHEAD => Err(NotReady::DatedAhead { ahead }),
             _ => Ok(()),
         }
-    }
-
-    fn last_good(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        // An `Instant` is valid even if a holder of the lock panicked.
-        let lock = self.shared.last_good.lock();
-        lock.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The object at a path, without a leading slash. Only keyset ids may be percent-encoded.
@@ -312,11 +310,7 @@ impl FilterService {
     /// Checks a file before its first use.
     fn check(&self, file: &SealedFile) -> Result<(), Missing> {
         // The lock is free again before the file is read.
-        let is_checked = {
-            let checked = self.shared.checked.read();
-            let checked = checked.unwrap_or_else(PoisonError::into_inner);
-            checked.contains(&file.path)
-        };
+        let is_checked = read(&self.shared.checked).contains(&file.path);
         if is_checked {
             return Ok(());
         }
@@ -326,8 +320,7 @@ impl FilterService {
             let is_lost = error.io_error().is_some_and(nutfilter_files::is_lost);
             if is_lost { Missing::NotBuilt } else { Missing::Damaged }
         })?;
-        let checked = self.shared.checked.write();
-        let mut checked = checked.unwrap_or_else(PoisonError::into_inner);
+        let mut checked = write(&self.shared.checked);
         if checked.len() >= MAX_CHECKED {
             checked.clear();
         }

@@ -12,7 +12,7 @@ use crate::directory::Directory;
 use crate::{DestinationError, Found, PublishError, Put, Store, Version};
 
 /// How often an object is tried before other publishers win.
-pub(crate) const ATTEMPTS: u32 = 8;
+const ATTEMPTS: u32 = 8;
 
 /// An object dated later than this many seconds from now was published with a wrong clock, and is replaced. Wallets
 /// reject such a filter.
@@ -79,12 +79,9 @@ impl Destination {
             "file" => {
                 let path = rest.strip_prefix("localhost").unwrap_or(rest);
                 let path = percent_decode_str(path).decode_utf8();
-                let path = path.map_err(|error| DestinationError::Url {
-                    reason: error.to_string(),
-                })?;
+                let path = path.map_err(DestinationError::url)?;
                 if !path.starts_with('/') {
-                    let reason = "file:// needs an absolute path".to_owned();
-                    return Err(DestinationError::Url { reason });
+                    return Err(DestinationError::url("file:// needs an absolute path"));
                 }
                 Ok(Self::new(Directory::open(path.as_ref().as_ref())?))
             }
@@ -212,7 +209,10 @@ impl Destination {
                 return Ok(());
             }
         }
-        Err(PublishError::contended(&object.path))
+        Err(PublishError::Contended {
+            path: object.path.to_string(),
+            attempts: ATTEMPTS,
+        })
     }
 
     /// Whether an object may replace another one, which has other bytes.

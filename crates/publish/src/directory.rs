@@ -30,8 +30,7 @@ impl Directory {
             source,
         };
         if root.as_os_str().is_empty() {
-            let reason = "the path is empty".to_owned();
-            return Err(DestinationError::Url { reason });
+            return Err(DestinationError::url("the path is empty"));
         }
         fs::create_dir_all(root.join(OWN)).map_err(failed)?;
         Ok(Self {

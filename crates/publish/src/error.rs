@@ -4,8 +4,6 @@ use core::error::Error;
 
 use nutfilter_mint::NotSuccessor;
 
-use crate::destination::ATTEMPTS;
-
 /// An operation of a store failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} failed: {source}")]
@@ -60,12 +58,12 @@ impl PublishError {
         let path = Some(path.to_owned());
         Self::Store { path, source }
     }
+}
 
-    pub(crate) fn contended(path: &str) -> Self {
-        Self::Contended {
-            path: path.to_owned(),
-            attempts: ATTEMPTS,
-        }
+impl DestinationError {
+    pub(crate) fn url(reason: impl ToString) -> Self {
+        let reason = reason.to_string();
+        Self::Url { reason }
     }
 }
 

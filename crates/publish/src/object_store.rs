@@ -33,12 +33,10 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub(crate) fn open(destination: &str) -> Result<Self, DestinationError> {
-        let url = Url::parse(destination).map_err(|error| DestinationError::Url {
-            reason: error.to_string(),
-        })?;
+        let url = Url::parse(destination).map_err(DestinationError::url)?;
         if url.password().is_some() {
-            let reason = "credentials belong in the environment, not in the URL".to_owned();
-            return Err(DestinationError::Url { reason });
+            let reason = "credentials belong in the environment, not in the URL";
+            return Err(DestinationError::url(reason));
         }
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);

@@ -1,7 +1,6 @@
 //! The mints' tables, as far as a sample needs them.
 
 use data_encoding::HEXLOWER;
-use rusqlite::types::ToSqlOutput;
 use rusqlite::{ToSql, params};
 
 use crate::{MintType, NoteKind};
@@ -17,7 +16,7 @@ pub(super) struct Tables {
     insert_issued: &'static str,
     /// Adds to a keyset's totals of spent and issued amounts, if the mint keeps such totals.
     pub(super) add_totals: Option<&'static str>,
-    pub(super) hex: bool,
+    hex: bool,
 }
 
 impl Tables {
@@ -40,28 +39,6 @@ impl Tables {
             NoteKind::Issued => self.insert_issued,
         }
     }
-
-    /// A point as the mint stores it.
-    fn point<'a>(&self, note: &'a [u8]) -> Point<'a> {
-        match self.hex {
-            true => Point::Hex(HEXLOWER.encode(note)),
-            false => Point::Bytes(note),
-        }
-    }
-}
-
-enum Point<'a> {
-    Bytes(&'a [u8]),
-    Hex(String),
-}
-
-impl ToSql for Point<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        match self {
-            Point::Bytes(bytes) => bytes.to_sql(),
-            Point::Hex(text) => text.to_sql(),
-        }
-    }
 }
 
 /// The amount of a note: a power of two.
@@ -77,7 +54,11 @@ pub(super) fn insert(
     note: &[u8],
 ) -> rusqlite::Result<()> {
     let secret = HEXLOWER.encode(&note[1..]);
-    let point = tables.point(note);
+    let hex = tables.hex.then(|| HEXLOWER.encode(note));
+    let point: &dyn ToSql = match &hex {
+        Some(hex) => hex,
+        None => &note,
+    };
     statement.execute(params![point, amount(note), keyset, secret])?;
     Ok(())
 }

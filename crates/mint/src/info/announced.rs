@@ -1,6 +1,6 @@
 //! Adds one entry to the mint's info.
 
-use core::fmt;
+use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
@@ -14,21 +14,19 @@ pub(super) fn announced(info: &[u8], key: &str, value: &str) -> Result<Option<Ve
     let malformed = |error| InfoError(Kind::Malformed(error));
     let text = str::from_utf8(info).map_err(|_| InfoError(Kind::NoText))?;
     let members: Members<'_> = serde_json::from_str(text).map_err(malformed)?;
-    // If a name occurs twice, parsers use the last member.
-    let nuts = members.0.iter().rfind(|(name, _)| name == "nuts");
-    let Some((_, nuts)) = nuts else {
+    let Some(nuts) = members.get("nuts") else {
         let nuts = format!(r#""nuts":{{{entry}}}"#);
-        let is_only = members.0.is_empty();
+        let is_only = members.is_empty();
         return Ok(Some(with_member(text, opening(text), &nuts, is_only)));
     };
     let entries: Members<'_> = serde_json::from_str(nuts.get()).map_err(malformed)?;
-    if entries.0.iter().any(|(name, _)| name == key) {
+    if entries.contains_key(key) {
         return Ok(None);
     }
     // A raw value borrows from the text, so the difference of the addresses is its offset.
     let start = nuts.get().as_ptr().addr() - text.as_ptr().addr();
     let at = start + opening(nuts.get());
-    let is_only = entries.0.is_empty();
+    let is_only = entries.is_empty();
     Ok(Some(with_member(text, at, &entry, is_only)))
 }
 
@@ -43,35 +41,8 @@ fn with_member(text: &str, at: usize, member: &str, is_only: bool) -> Vec<u8> {
     [before, member, comma, after].concat().into_bytes()
 }
 
-/// The members of an object in order, with unparsed values.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> serde::Deserialize<'de> for Members<'de> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<M: serde::de::MapAccess<'de>>(
-                self,
-                mut map: M,
-            ) -> Result<Self::Value, M::Error> {
-                let mut members = vec![];
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(Visitor)
-    }
-}
+/// The members of an object, with unparsed values. If a name occurs twice, parsers use the last member.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 #[cfg(test)]
 mod tests {

@@ -31,39 +31,21 @@ pub fn retry_once<T, E: Transient>(mut attempt: impl FnMut() -> Result<T, E>) ->
 mod tests {
     use super::*;
 
-    fn changed() -> SourceError {
-        SourceError::ChangedWhileRead {
-            path: "mint.db".into(),
-        }
-    }
-
     #[test]
     fn only_transient_errors_are_retried_once() {
-        let mut attempts = 0;
-        let result = retry_once(|| {
-            attempts += 1;
-            if attempts == 1 {
-                Err(changed())
-            } else {
-                Ok(attempts)
-            }
-        });
-        assert_eq!((result.unwrap(), attempts), (2, 2));
-
-        let mut attempts = 0;
-        let result: Result<(), _> = retry_once(|| {
-            attempts += 1;
-            Err(changed())
-        });
-        assert!(result.unwrap_err().is_transient());
-        assert_eq!(attempts, 2);
-
-        let mut attempts = 0;
-        let result: Result<(), _> = retry_once(|| {
-            attempts += 1;
-            Err(SourceError::Stopped)
-        });
-        assert!(matches!(result, Err(SourceError::Stopped)));
-        assert_eq!(attempts, 1);
+        let changed = || SourceError::ChangedWhileRead {
+            path: "mint.db".into(),
+        };
+        let attempts = |results: [Result<(), SourceError>; 2]| {
+            let (mut results, mut attempts) = (results.into_iter(), 0);
+            let result = retry_once(|| {
+                attempts += 1;
+                results.next().unwrap()
+            });
+            (result.is_ok(), attempts)
+        };
+        assert_eq!(attempts([Err(changed()), Ok(())]), (true, 2));
+        assert_eq!(attempts([Err(changed()), Err(changed())]), (false, 2));
+        assert_eq!(attempts([Err(SourceError::Stopped), Ok(())]), (false, 1));
     }
 }
