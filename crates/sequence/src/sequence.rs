@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nutfilter::segment::{SegmentEncoder, Universe, element_hash};
-use nutfilter_cashu::state_filters::manifest::{HEARTBEAT, Hash, KEPT_MANIFESTS, Level};
+use nutfilter_cashu::state_filters::manifest::{HEARTBEAT, Hash, KEPT_MANIFESTS};
 use nutfilter_cashu::state_filters::{Block, Element, Event, Manifest, ManifestSegment};
 
 use crate::batch::{Batch, SPILL};
@@ -90,8 +90,6 @@ pub struct Added {
 /// ```
 #[derive(Debug)]
 pub struct Sequence {
-    directory: PathBuf,
-    options: Options,
     content: Content,
     inbox: Inbox,
     /// Whether a change failed. Then the directory is right, and the content has to be read again.
@@ -103,6 +101,8 @@ pub struct Sequence {
 /// What the directory holds.
 #[derive(Debug)]
 struct Content {
+    directory: PathBuf,
+    options: Options,
     state: State,
     /// The current manifest and its bytes.
     manifest: Option<(Arc<Manifest>, Arc<[u8]>)>,
@@ -166,8 +166,8 @@ pub fn verify(directory: &Path) -> Result<Vec<Error>, Error> {
     let options = state.options().ok_or_else(|| {
         Error::damaged(&path, "the state file has an unknown kind, state or width")
     })?;
-    let mut content = Content::read(directory, &options)?;
-    content.check_files(directory, &options, false)?;
+    let mut content = Content::read(directory.to_owned(), options)?;
+    content.check_files(false)?;
     let damage = content.damage.into_iter().map(|damage| damage.error);
     let known = content.known.iter().map(Run::check);
     let inbox = Inbox::find(&directory.join("inbox"), content.state.reported);
@@ -204,12 +204,10 @@ impl Sequence {
             files::sync_directory(&directory)?;
             files::replace(&path, &state.to_bytes())?;
         }
-        let content = Content::open(&directory, &options)?;
-        let inbox = directory.join("inbox");
+        let content = Content::open(directory, options)?;
+        let inbox = content.directory.join("inbox");
         let inbox = Inbox::open(inbox, content.state.reported)?;
         Ok(Self {
-            directory,
-            options,
             content,
             inbox,
             is_stale: false,
@@ -224,9 +222,10 @@ impl Sequence {
     ///
     /// As [`Sequence::open`].
     pub fn begin_again_if_removed(&mut self, now: u64) -> Result<bool, Error> {
-        let is_gone = matches!(self.directory.join(LOCK).try_exists(), Ok(false));
+        let directory = &self.content.directory;
+        let is_gone = matches!(directory.join(LOCK).try_exists(), Ok(false));
         if is_gone {
-            *self = Self::open(&self.directory, self.options.clone(), now)?;
+            *self = Self::open(directory, self.content.options.clone(), now)?;
         }
         Ok(is_gone)
     }
@@ -234,7 +233,8 @@ impl Sequence {
     /// An empty batch for [`Sequence::add`].
     #[must_use]
     pub fn batch(&self) -> Batch {
-        Batch::new(self.directory.clone(), self.options.batch_elements.max(1))
+        let limit = self.content.options.batch_elements.max(1);
+        Batch::new(self.content.directory.clone(), limit)
     }
 
     /// Whether nothing was ever added.
@@ -253,7 +253,7 @@ impl Sequence {
     /// The number of different elements.
     #[must_use]
     pub fn elements(&self) -> u64 {
-        self.content.known.iter().map(|run| run.n).sum()
+        self.content.elements()
     }
 
     /// The published files that were damaged when the sequence was opened.
@@ -272,17 +272,17 @@ impl Sequence {
     /// What the sequence publishes now.
     #[must_use]
     pub fn view(&self) -> View {
-        let manifest = self.content.manifest.as_ref();
-        let manifest = manifest.zip(self.content.state.manifest);
+        let content = &self.content;
+        let manifest = content.manifest.as_ref().zip(content.state.manifest);
         View {
-            directory: self.directory.clone(),
-            kind: self.options.kind,
+            directory: content.directory.clone(),
+            kind: content.options.kind,
             manifest: manifest.map(|((manifest, bytes), recorded)| {
                 (Arc::clone(manifest), Arc::clone(bytes), recorded.sha256)
             }),
-            older: self.content.older.as_slice().into(),
-            unlisted: self.content.unlisted.iter().map(|(one, _)| *one).collect(),
-            blocks: self.content.blocks.as_ref().map(|blocks| BlocksView {
+            older: content.older.as_slice().into(),
+            unlisted: content.unlisted.iter().map(|(one, _)| *one).collect(),
+            blocks: content.blocks.as_ref().map(|blocks| BlocksView {
                 width: blocks.open.width(),
                 timeout: blocks.options.timeout,
                 sealed: blocks.sealed.as_slice().into(),
@@ -304,7 +304,7 @@ impl Sequence {
     /// Looking up each element in each segment of the cover, a few small files, and about eight syncs if there
     /// are news.
     pub fn add(&mut self, batch: Batch, now: u64) -> Result<Added, Error> {
-        self.change(|content, disk| content.add(disk, batch, None, now))
+        self.change(|content| content.add(batch, None, now))
     }
 
     /// Where the mint reports events. They are published by [`Sequence::add_reported`].
@@ -325,7 +325,7 @@ impl Sequence {
         self.read_if_stale()?;
         let mut batch = self.batch();
         let end = self.inbox.take(self.content.state.reported, &mut batch)?;
-        let added = self.change(|content, disk| content.add(disk, batch, Some(end), now))?;
+        let added = self.change(|content| content.add(batch, Some(end), now))?;
         self.inbox.remove_before(end)?;
         Ok(added)
     }
@@ -340,12 +340,13 @@ impl Sequence {
     ///
     /// Reads 8 bytes per element of a merge twice, and writes them once with the segment. Memory: about 20 MiB.
     pub fn compact(&mut self, now: u64) -> Result<bool, Error> {
-        self.change(|content, disk| content.compact(disk, now))
+        self.change(|content| content.compact(now))
     }
 
     fn read_if_stale(&mut self) -> Result<(), Error> {
         if self.is_stale {
-            self.content = Content::open(&self.directory, &self.options)?;
+            let (directory, options) = (&self.content.directory, &self.content.options);
+            self.content = Content::open(directory.clone(), options.clone())?;
             self.is_stale = false;
         }
         Ok(())
@@ -353,16 +354,12 @@ impl Sequence {
 
     fn change<T>(
         &mut self,
-        change: impl FnOnce(&mut Content, Disk<'_>) -> Result<T, Error>,
+        change: impl FnOnce(&mut Content) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.read_if_stale()?;
         // Also after a panic.
         self.is_stale = true;
-        let disk = Disk {
-            directory: &self.directory,
-            options: &self.options,
-        };
-        let result = change(&mut self.content, disk)?;
+        let result = change(&mut self.content)?;
         self.is_stale = false;
         Ok(result)
     }
@@ -373,66 +370,6 @@ fn lock(path: &Path) -> Result<File, Error> {
         io::ErrorKind::WouldBlock => Error::in_use(path),
         _ => at(path)(error),
     })
-}
-
-#[derive(Clone, Copy)]
-struct Disk<'a> {
-    directory: &'a Path,
-    options: &'a Options,
-}
-
-impl Disk<'_> {
-    /// Writes the segment of a run.
-    fn write_segment(
-        &self,
-        run: &Run,
-        start: u64,
-        end: u64,
-        n: u64,
-    ) -> Result<ManifestSegment, Error> {
-        let path = segment_path(self.directory, start, end);
-        self.write_segment_to(&path, run, (start, end), n)
-    }
-
-    fn write_segment_to(
-        &self,
-        path: &Path,
-        run: &Run,
-        (start, end): (u64, u64),
-        n: u64,
-    ) -> Result<ManifestSegment, Error> {
-        let count = u32::try_from(n).map_err(|_| Error::too_many(n))?;
-        let mut file: NewFile<'_> = files::create(path)?;
-        let mut encoder = SegmentEncoder::new(self.options.universe, count);
-        known::merge(std::slice::from_ref(run), |hashes| {
-            encoder.push_hashes(hashes, |bytes| file.write(bytes))
-        })?;
-        encoder.finish(|bytes| file.write(bytes))?;
-        let Written { length, sha256 } = file.finish()?;
-        Ok(ManifestSegment {
-            start,
-            end,
-            n: count,
-            length,
-            sha256,
-        })
-    }
-
-    /// Replaces the damaged segment of a run.
-    fn rebuild_segment(
-        &self,
-        file: &SealedFile,
-        run: &Run,
-        segment: &ManifestSegment,
-    ) -> Result<(), Error> {
-        let new = file.path.with_extension("new");
-        let interval = (segment.start, segment.end);
-        let rebuilt = self.write_segment_to(&new, run, interval, segment.n.into())?;
-        match rebuilt == *segment {
-            true => files::install(&file.path, &new),
-            false => Err(Error::altered(&file.path)),
-        }
-    }
 }
 
 impl Damage {
@@ -477,18 +414,18 @@ impl Values {
 
 impl Content {
     /// Reads what the state file names, removes everything else, and rebuilds what is damaged.
-    fn open(directory: &Path, options: &Options) -> Result<Self, Error> {
+    fn open(directory: PathBuf, options: Options) -> Result<Self, Error> {
         // After an error, it is uncertain whether the last rename is durable. Nothing is served before it is.
-        files::sync_directory(directory)?;
+        files::sync_directory(&directory)?;
         let mut content = Self::read(directory, options)?;
-        content.remove_others(directory)?;
-        content.check_files(directory, options, true)?;
+        content.remove_others()?;
+        content.check_files(true)?;
         Ok(content)
     }
 
     /// Reads what the state file names.
-    fn read(directory: &Path, options: &Options) -> Result<Self, Error> {
-        let path = state_path(directory);
+    fn read(directory: PathBuf, options: Options) -> Result<Self, Error> {
+        let path = state_path(&directory);
         let state = State::read(&path, Some(options.kind))?
             .ok_or_else(|| Error::damaged(&path, "the state file is missing"))?;
         if state.states != options.states {
@@ -513,12 +450,14 @@ impl Content {
         let manifest = match state.manifest {
             None => None,
             Some(RecordedManifest { number, sha256 }) => {
-                let path = manifest_path(directory, number);
+                let path = manifest_path(&directory, number);
                 let (manifest, bytes) = read_manifest(SealedFile { path, sha256 })?;
                 Some((Arc::new(manifest), bytes.into()))
             }
         };
         let mut content = Self {
+            directory,
+            options,
             state,
             manifest,
             known: vec![],
@@ -528,30 +467,65 @@ impl Content {
             damage: vec![],
         };
         for segment in content.cover() {
-            let path = known_path(directory, segment.start, segment.end);
+            let path = known_path(&content.directory, segment.start, segment.end);
             content.known.push(Run::open(path)?);
         }
         Ok(content)
     }
 
+    /// Writes the segment of a run.
+    fn write_segment(
+        &self,
+        path: &Path,
+        run: &Run,
+        (start, end): (u64, u64),
+        n: u64,
+    ) -> Result<ManifestSegment, Error> {
+        let count = u32::try_from(n).map_err(|_| Error::too_many(n))?;
+        let mut file: NewFile<'_> = files::create(path)?;
+        let mut encoder = SegmentEncoder::new(self.options.universe, count);
+        known::merge(std::slice::from_ref(run), |hashes| {
+            encoder.push_hashes(hashes, |bytes| file.write(bytes))
+        })?;
+        encoder.finish(|bytes| file.write(bytes))?;
+        let Written { length, sha256 } = file.finish()?;
+        Ok(ManifestSegment {
+            start,
+            end,
+            n: count,
+            length,
+            sha256,
+        })
+    }
+
+    /// Replaces the damaged segment of a run.
+    fn rebuild_segment(
+        &self,
+        file: &SealedFile,
+        run: &Run,
+        segment: &ManifestSegment,
+    ) -> Result<(), Error> {
+        let new = file.path.with_extension("new");
+        let interval = (segment.start, segment.end);
+        let rebuilt = self.write_segment(&new, run, interval, segment.n.into())?;
+        match rebuilt == *segment {
+            true => files::install(&file.path, &new),
+            false => Err(Error::altered(&file.path)),
+        }
+    }
+
     /// Checks the published files. If it may `repair`, it rebuilds the segments of the cover, and the next manifest does
     /// not list other segments that are damaged.
-    fn check_files(
-        &mut self,
-        directory: &Path,
-        options: &Options,
-        repair: bool,
-    ) -> Result<(), Error> {
-        let disk = Disk { directory, options };
+    fn check_files(&mut self, repair: bool) -> Result<(), Error> {
         let cover = self.cover();
         for segment in self.listed().to_vec() {
-            let file = segment_file(directory, &segment);
+            let file = segment_file(&self.directory, &segment);
             let Some(error) = damage(file.check())? else {
                 continue;
             };
             let place = cover.iter().position(|one| *one == segment);
             if let Some(run) = place.filter(|_| repair).map(|place| &self.known[place]) {
-                disk.rebuild_segment(&file, run, &segment)?;
+                self.rebuild_segment(&file, run, &segment)?;
             } else if let Some(retired) = self
                 .state
                 .retired
@@ -570,11 +544,11 @@ impl Content {
             let error = damage(file.check())?;
             self.damage.extend(error.map(Damage::lost));
         }
-        self.read_older(directory)
+        self.read_older()
     }
 
     /// Follows the chain of manifests from the current one back.
-    fn read_older(&mut self, directory: &Path) -> Result<(), Error> {
+    fn read_older(&mut self) -> Result<(), Error> {
         let mut newer = self
             .manifest
             .as_ref()
@@ -584,7 +558,7 @@ impl Content {
             newer.previous.map(|sha256| (number, sha256))
         }) && (self.older.len() as u64) < KEPT_MANIFESTS
         {
-            let path = manifest_path(directory, number);
+            let path = manifest_path(&self.directory, number);
             match read_manifest(SealedFile { path, sha256 }) {
                 Ok((manifest, _)) => {
                     self.older.push(sha256);
@@ -601,7 +575,8 @@ impl Content {
     }
 
     /// Removes what an interrupted change has left.
-    fn remove_others(&self, directory: &Path) -> Result<(), Error> {
+    fn remove_others(&self) -> Result<(), Error> {
+        let directory = &self.directory;
         let path = |segment: &ManifestSegment| segment_path(directory, segment.start, segment.end);
         let mut named: BTreeSet<PathBuf> = self.listed().iter().map(path).collect();
         named.extend(
@@ -632,13 +607,7 @@ impl Content {
     }
 
     /// With `reported`, the batch has the reported events before that number: none is dropped as known.
-    fn add(
-        &mut self,
-        disk: Disk<'_>,
-        batch: Batch,
-        reported: Option<u64>,
-        now: u64,
-    ) -> Result<Added, Error> {
+    fn add(&mut self, batch: Batch, reported: Option<u64>, now: u64) -> Result<Added, Error> {
         let height = self.blocks.as_ref().map_or(0, Blocks::height);
         if let Some(blocks) = self.blocks.as_mut().filter(|blocks| blocks.is_due(now)) {
             blocks.seal_due(now)?;
@@ -649,9 +618,9 @@ impl Content {
         // not skip what was spent in it. What comes later in this second is in the next segment, which ends later.
         // The clock may have been set back.
         let end = (start + 1).max(now.saturating_add(1));
-        let run_path = known_path(disk.directory, start, end);
+        let run_path = known_path(&self.directory, start, end);
         let mut writer = None;
-        let mut values = Values::new(disk.options.universe);
+        let mut values = Values::new(self.options.universe);
         let mut added = Added::default();
         batch.for_each_piece(|piece| {
             let (new, known) = match reported {
@@ -687,15 +656,16 @@ impl Content {
         }
         if let Some(writer) = writer {
             let run = writer.finish()?;
-            let segment = disk.write_segment(&run, start, end, values.n)?;
+            let path = segment_path(&self.directory, start, end);
+            let segment = self.write_segment(&path, &run, (start, end), values.n)?;
             let mut segments = self.listed().to_vec();
             segments.push(segment);
-            self.write_manifest(disk, segments, now)?;
+            self.write_manifest(segments, now)?;
             self.known.push(run);
         } else if let Some((manifest, _)) = &self.manifest
             && now.saturating_sub(manifest.time) >= HEARTBEAT
         {
-            self.write_manifest(disk, self.listed().to_vec(), now)?;
+            self.write_manifest(self.listed().to_vec(), now)?;
         } else if self
             .blocks
             .as_ref()
@@ -704,7 +674,7 @@ impl Content {
             return Ok(added);
         }
         self.state.reported = reported.unwrap_or(self.state.reported);
-        self.commit(disk)?;
+        self.commit()?;
         if let Some(blocks) = &self.blocks {
             blocks.clean(height)?;
         }
@@ -732,7 +702,7 @@ impl Content {
         Ok((new, is_known.filter(|&&is_known| is_known).count() as u64))
     }
 
-    fn compact(&mut self, disk: Disk<'_>, now: u64) -> Result<bool, Error> {
+    fn compact(&mut self, now: u64) -> Result<bool, Error> {
         let mut cover = self.cover();
         let mut runs = self.known.clone();
         let mut segments = self.listed().to_vec();
@@ -740,18 +710,23 @@ impl Content {
         while let Some((level, range)) = compaction::due(&cover) {
             let parts = &cover[range.clone()];
             let (start, end) = (parts[0].start, parts[parts.len() - 1].end);
-            let path = known_path(disk.directory, start, end);
+            let path = known_path(&self.directory, start, end);
             let mut writer = RunWriter::create(&path)?;
-            let mut values = Values::new(disk.options.universe);
+            let mut values = Values::new(self.options.universe);
             known::merge(&runs[range.clone()], |hashes| {
                 values.count(hashes);
                 writer.push(hashes)
             })?;
             let run = writer.finish()?;
-            let merged = disk.write_segment(&run, start, end, values.n)?;
+            let path = segment_path(&self.directory, start, end);
+            let merged = self.write_segment(&path, &run, (start, end), values.n)?;
             for part in parts {
-                obsolete.push(known_path(disk.directory, part.start, part.end));
-                self.retire(*part, level, now);
+                obsolete.push(known_path(&self.directory, part.start, part.end));
+                self.state.retired.push(Retired {
+                    start: part.start,
+                    end: part.end,
+                    until: now.saturating_add(level.grace()),
+                });
             }
             segments.push(merged);
             cover.splice(range.clone(), [merged]);
@@ -761,26 +736,17 @@ impl Content {
             return Ok(false);
         }
         self.known = runs;
-        self.write_manifest(disk, segments, now)?;
-        self.commit(disk)?;
+        self.write_manifest(segments, now)?;
+        self.commit()?;
         for path in obsolete {
             files::remove(&path)?;
         }
         Ok(true)
     }
 
-    fn retire(&mut self, part: ManifestSegment, level: Level, now: u64) {
-        self.state.retired.push(Retired {
-            start: part.start,
-            end: part.end,
-            until: now.saturating_add(level.grace()),
-        });
-    }
-
     /// Writes the next manifest, without the parts whose time is over.
     fn write_manifest(
         &mut self,
-        disk: Disk<'_>,
         mut segments: Vec<ManifestSegment>,
         now: u64,
     ) -> Result<(), Error> {
@@ -805,16 +771,16 @@ impl Content {
             self.older.truncate(KEPT_MANIFESTS as usize);
         }
         let manifest = Manifest {
-            kind: disk.options.kind,
-            states: disk.options.states.clone(),
-            universe: disk.options.universe,
+            kind: self.options.kind,
+            states: self.options.states.clone(),
+            universe: self.options.universe,
             number: before.map_or(0, |before| before.number + 1),
             previous: before.map(|before| before.sha256),
             time: now,
             segments,
         };
         let bytes = manifest.to_json();
-        let path = manifest_path(disk.directory, manifest.number);
+        let path = manifest_path(&self.directory, manifest.number);
         let written = files::write(&path, &bytes)?;
         self.state.manifest = Some(RecordedManifest {
             number: manifest.number,
@@ -825,31 +791,32 @@ impl Content {
     }
 
     /// Makes everything durable, and then the state that names it. Afterwards, removes files that are not listed any more.
-    fn commit(&mut self, disk: Disk<'_>) -> Result<(), Error> {
+    fn commit(&mut self) -> Result<(), Error> {
         if let Some(blocks) = &mut self.blocks {
             blocks.sync()?;
             self.state.blocks = Some(blocks.recorded());
         }
         for name in &SUBDIRECTORIES[1..] {
-            files::sync_directory(&disk.directory.join(name))?;
+            files::sync_directory(&self.directory.join(name))?;
         }
         self.state.commits = self.state.commits.saturating_add(1);
-        files::replace(&state_path(disk.directory), &self.state.to_bytes())?;
-        self.remove_unlisted(disk)
+        files::replace(&state_path(&self.directory), &self.state.to_bytes())?;
+        self.remove_unlisted()
     }
 
-    fn remove_unlisted(&self, disk: Disk<'_>) -> Result<(), Error> {
+    fn remove_unlisted(&self) -> Result<(), Error> {
         let Some(RecordedManifest { number, .. }) = self.state.manifest else {
             return Ok(());
         };
         if let Some(old) = number.checked_sub(KEPT_MANIFESTS + 1) {
-            files::remove(&manifest_path(disk.directory, old))?;
+            files::remove(&manifest_path(&self.directory, old))?;
         }
         let unlisted = self.unlisted.iter().map(|(segment, _)| segment);
         let served = self.listed().iter().chain(unlisted);
-        let served = served.map(|segment| segment_path(disk.directory, segment.start, segment.end));
+        let served =
+            served.map(|segment| segment_path(&self.directory, segment.start, segment.end));
         let served: BTreeSet<PathBuf> = served.collect();
-        files::remove_others(&disk.directory.join("segments"), &served)
+        files::remove_others(&self.directory.join("segments"), &served)
     }
 }
 

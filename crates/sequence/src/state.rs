@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use nutfilter::segment::Universe;
 use nutfilter_cashu::state_filters::Event;
 use nutfilter_cashu::state_filters::manifest::{Hash, hash};
@@ -77,11 +78,7 @@ impl State {
         let mut bytes = serde_json::to_vec(self).unwrap_or_default();
         let sum = hash(&bytes);
         bytes.push(b'\n');
-        bytes.extend(
-            sum.iter()
-                .flat_map(|byte| format!("{byte:02x}").into_bytes()),
-        );
-        bytes.push(b'\n');
+        bytes.extend(HEXLOWER.encode(&sum).bytes().chain([b'\n']));
         bytes
     }
 
