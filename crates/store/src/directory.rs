@@ -27,7 +27,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Damage, Fault, StoreError};
 use crate::fingerprint;
-use crate::run::{Header, Mark, Run};
+use crate::run::{Header, Mark, Place, Run};
 
 const LIST: &str = "nutfilter-store";
 const NEW_LIST: &str = "nutfilter-store.new";
@@ -83,7 +83,7 @@ impl Directory {
         let (metadata, listed) = listed(directory, read_list(&path)?, mark)?;
         let runs = listed
             .into_iter()
-            .map(|header| Run::open(run_path(directory, header.id), header))
+            .map(|header| Run::open(run_path(directory, header.id), Place::Named, header))
             .collect::<Result<_, _>>()?;
         Ok((kept, metadata, runs))
     }
@@ -100,7 +100,7 @@ impl Directory {
             let name = path.to_string_lossy();
             let gone = || StoreError::io("open", &path, io::ErrorKind::NotFound.into());
             let bytes = file(&name).ok_or_else(gone)?;
-            Run::in_memory(path, bytes, header)
+            Run::open(path, Place::Memory(bytes), header)
         };
         Ok((
             metadata,

@@ -124,7 +124,7 @@ pub(crate) struct Run {
 
 /// Where the bytes of a run are.
 #[derive(Debug)]
-enum Place {
+pub(crate) enum Place {
     /// In the file at its path.
     Named,
     /// In this file, which has no name any more.
@@ -139,20 +139,7 @@ impl Run {
     /// # Errors
     ///
     /// The file cannot be opened, is another run, or has the wrong length.
-    pub(crate) fn open(path: PathBuf, listed: Header) -> Result<Self, StoreError> {
-        Self::at(path, Place::Named, listed)
-    }
-
-    /// [`Run::open`] with the contents of the file given as bytes.
-    pub(crate) fn in_memory(
-        path: PathBuf,
-        bytes: Vec<u8>,
-        listed: Header,
-    ) -> Result<Self, StoreError> {
-        Self::at(path, Place::Memory(bytes), listed)
-    }
-
-    fn at(path: PathBuf, place: Place, listed: Header) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: PathBuf, place: Place, listed: Header) -> Result<Self, StoreError> {
         let run = Self {
             header: listed,
             path,
@@ -591,7 +578,7 @@ mod tests {
                 let words = block.iter().chain(std::iter::once(&sum));
                 bytes.extend(words.flat_map(|word| word.to_le_bytes()));
             }
-            let run = Run::in_memory(PathBuf::new(), bytes, header).expect("a run");
+            let run = Run::open(PathBuf::new(), Place::Memory(bytes), header).expect("a run");
             let mut reader = RunReader::open(&run, whole_capacity(items)).expect("the same");
             assert_eq!(reader.reach() as u64, items);
             let mut chunk = vec![0; whole_chunk(items)];
