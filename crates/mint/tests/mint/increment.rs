@@ -11,7 +11,7 @@ use nutfilter_mint::{MintType, NoteKind};
 use rusqlite::Connection;
 
 use crate::support::history::{self, Consumer, Database, Event, Held, NewItems, Note, Tally};
-use crate::support::{MintDatabase, items, tables_of_notes};
+use crate::support::{MintDatabase, items, table, tables_of_notes};
 
 /// Longer than a short lock takes on a busy machine.
 const A_MOMENT: Duration = Duration::from_secs(1);
@@ -224,10 +224,7 @@ fn rows_with_other_ids_are_noticed() {
         mint.read();
         // The same number as before, with the newest in a range that was already read.
         mint.delete(2);
-        let table = ["proofs_used", "promises", "proof", "blind_signature"][usize::from(
-            mint.sqlite.mint() == MintType::Cdk,
-        ) * 2
-            + usize::from(mint.kind == NoteKind::Issued)];
+        let table = table(mint.sqlite.mint(), mint.kind);
         mint.execute(&format!(
             "UPDATE {table} SET rowid = rowid - 1 WHERE rowid > 3"
         ));

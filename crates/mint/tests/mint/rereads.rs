@@ -4,7 +4,7 @@ use std::fs;
 
 use nutfilter_mint::{MintType, NoteKind, ReadingReport, Refresher};
 
-use crate::support::{MintDatabase, V1, V2, assert_served, items, refresh, spent_table};
+use crate::support::{MintDatabase, V1, V2, assert_served, items, refresh, table};
 
 /// A mint with spent notes in two keysets, and a refresher that has read them.
 fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Refresher) {
@@ -40,7 +40,7 @@ fn renumbered_rows_lose_nothing() {
         let (database, mut refresher) = followed(mint, on_disk);
         database.execute(&format!(
             "UPDATE {} SET rowid = rowid + 1000",
-            spent_table(mint)
+            table(mint, NoteKind::Spent)
         ));
         database.insert(NoteKind::Spent, V1, &items(3, 7, 33));
         let reading = spent_reading(&mut refresher);
@@ -77,7 +77,7 @@ fn restored_backup_is_detected_by_lost_notes() {
 fn deleted_rows_are_counted() {
     for (mint, on_disk) in cases() {
         let (database, mut refresher) = followed(mint, on_disk);
-        let table = spent_table(mint);
+        let table = table(mint, NoteKind::Spent);
         database.execute(&format!("DELETE FROM {table} WHERE rowid IN (3, 5, 8)"));
         let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(3)));

@@ -8,7 +8,7 @@ use nutfilter_mint::{MintType, NoteKind, RefresherOptions};
 use crate::support::history::Held;
 use crate::support::{
     MintDatabase, Server, V1, V2, assert_filter_of, assert_served, items, keyset, on_disk,
-    read_whole, spent_table,
+    read_whole, table,
 };
 
 /// Two good rows and a third one, whose item is this SQL expression.
@@ -96,13 +96,8 @@ fn bad_row_is_an_error_that_names_it() {
                 "{value}"
             );
             let text = error.to_string();
-            let table = match (mint, kind) {
-                (MintType::Nutshell, NoteKind::Spent) => "`proofs_used`",
-                (MintType::Nutshell, NoteKind::Issued) => "`promises`",
-                (_, NoteKind::Spent) => "`proof`",
-                (_, NoteKind::Issued) => "`blind_signature`",
-            };
-            assert!(text.contains(table) && text.contains("row 3"), "{text}");
+            let table = format!("`{}`", table(mint, kind));
+            assert!(text.contains(&table) && text.contains("row 3"), "{text}");
         }
     }
 }
@@ -122,7 +117,7 @@ fn bad_row_holds_back_only_its_own_filter_without_full_readings() {
     ] {
         let prefix = if mint == Cdk { "x" } else { "" };
         let good = format!("{prefix}'02{}'", "a".repeat(64));
-        let table = spent_table(mint);
+        let table = table(mint, spent);
         let repair = match is_deleted {
             true => format!("DELETE FROM {table} WHERE y IS {value}"),
             false => format!("UPDATE {table} SET y = {good} WHERE y IS {value}"),

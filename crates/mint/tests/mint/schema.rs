@@ -7,6 +7,22 @@ use nutfilter_mint::source::{DatabaseLocation, SourceError, SqliteSource};
 
 use crate::support::MintDatabase;
 
+/// The tables that are read, and their columns.
+const TABLES: [(MintType, &str, &[&str]); 6] = [
+    (MintType::Nutshell, "proofs_used", &["id", "y"]),
+    (MintType::Nutshell, "promises", &["id", "b_", "c_"]),
+    (MintType::Nutshell, "keysets", KEYSETS),
+    (MintType::Cdk, "proof", &["keyset_id", "y", "state"]),
+    (
+        MintType::Cdk,
+        "blind_signature",
+        &["keyset_id", "blinded_message", "c"],
+    ),
+    (MintType::Cdk, "keyset", KEYSETS),
+];
+
+const KEYSETS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
+
 fn open(path: &Path, mint: Option<MintType>) -> Result<SqliteSource, SourceError> {
     SqliteSource::open(&DatabaseLocation::from(path), mint)
 }
@@ -17,27 +33,7 @@ fn refusal(database: &MintDatabase) -> String {
 
 #[test]
 fn missing_columns_are_named() {
-    let columns = [
-        (MintType::Nutshell, "proofs_used", ["id", "y"].as_slice()),
-        (MintType::Nutshell, "promises", &["id", "b_", "c_"]),
-        (
-            MintType::Nutshell,
-            "keysets",
-            &["id", "unit", "active", "input_fee_ppk"],
-        ),
-        (MintType::Cdk, "proof", &["keyset_id", "y", "state"]),
-        (
-            MintType::Cdk,
-            "blind_signature",
-            &["keyset_id", "blinded_message", "c"],
-        ),
-        (
-            MintType::Cdk,
-            "keyset",
-            &["id", "unit", "active", "input_fee_ppk"],
-        ),
-    ];
-    for (mint, table, columns) in columns {
+    for (mint, table, columns) in TABLES {
         for column in columns {
             let database = MintDatabase::new(mint);
             // Renamed, as a later version of the mint might do.
@@ -58,15 +54,7 @@ fn missing_columns_are_named() {
 
 #[test]
 fn missing_table_is_named() {
-    let cases = [
-        (MintType::Nutshell, "proofs_used"),
-        (MintType::Nutshell, "promises"),
-        (MintType::Nutshell, "keysets"),
-        (MintType::Cdk, "proof"),
-        (MintType::Cdk, "blind_signature"),
-        (MintType::Cdk, "keyset"),
-    ];
-    for (mint, table) in cases {
+    for (mint, table, _) in TABLES {
         let database = MintDatabase::new(mint);
         database.execute(&format!("DROP TABLE {table};"));
         for told in [None, Some(mint)] {

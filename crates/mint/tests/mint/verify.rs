@@ -4,7 +4,7 @@ use nutfilter_mint::{MintType, NoteKind, Refresher, RefresherOptions};
 use rusqlite::Connection;
 
 use crate::rereads::spent_reading;
-use crate::support::{MintDatabase, V1, assert_served, items, spent_table};
+use crate::support::{MintDatabase, V1, assert_served, items, table};
 
 /// A running mint, which keeps its database open.
 fn running(mint: MintType, notes: usize) -> (MintDatabase, Connection) {
@@ -24,7 +24,7 @@ fn open(database: &MintDatabase) -> Connection {
 }
 
 fn delete_an_old_note(database: &MintDatabase) {
-    let table = spent_table(database.mint);
+    let table = table(database.mint, NoteKind::Spent);
     database.execute(&format!("DELETE FROM {table} WHERE rowid = 3"));
 }
 

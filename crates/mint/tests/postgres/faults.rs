@@ -10,10 +10,13 @@ use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource as _, SourceError};
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 use crate::history::{Consumer, Tally};
-use crate::support::{Cluster, MintDatabase, Noted, V1, Writer, insert_member, item, open, tables};
+use crate::support::{
+    Cluster, MintDatabase, Noted, V1, Writer, insert_member, item, open, refusal, tables,
+};
 
 /// A CDK mint's database on its own server, with this many spent notes.
-fn cdk_alone(cluster: &Cluster, notes: u32) -> String {
+fn cdk_alone(notes: u32) -> Option<(Cluster, String)> {
+    let cluster = Cluster::start(None, &[])?;
     Writer::connect(&cluster.url("postgres")).run("CREATE DATABASE mint");
     let url = cluster.url("mint");
     let writer = Writer::connect(&url);
@@ -23,7 +26,7 @@ fn cdk_alone(cluster: &Cluster, notes: u32) -> String {
          SELECT decode('02' || lpad(to_hex(i), 64, '0'), 'hex'), 1, '{V1}', repeat('x', 64), '\\x02', 'SPENT'
          FROM generate_series(1, {notes}) AS i"
     ));
-    url
+    Some((cluster, url))
 }
 
 fn insert(index: u8) -> String {
@@ -31,18 +34,12 @@ fn insert(index: u8) -> String {
 }
 
 /// Runs an action once, at the first items.
-struct Once<F: FnMut()> {
-    then: F,
-    done: bool,
-}
+struct AtFirst<F>(Option<F>);
 
-impl<F: FnMut()> ItemSink for Once<F> {
+impl<F: FnOnce() -> ControlFlow<()>> ItemSink for AtFirst<F> {
     fn items(&mut self, _: &KeysetId, _: &ItemBatch) -> ControlFlow<()> {
-        if !self.done {
-            self.done = true;
-            (self.then)();
-        }
-        ControlFlow::Continue(())
+        let action = self.0.take();
+        action.map_or(ControlFlow::Continue(()), |action| action())
     }
 
     fn bad_row(&mut self, _: &KeysetId, _: SourceError) -> ControlFlow<()> {
@@ -52,15 +49,14 @@ impl<F: FnMut()> ItemSink for Once<F> {
 
 #[test]
 fn stopped_server_is_an_error_then_read_in_full() {
-    let Some(cluster) = Cluster::start(None, &[]) else {
+    let Some((cluster, url)) = cdk_alone(300_000) else {
         return;
     };
-    let url = cdk_alone(&cluster, 300_000);
     let mut source = open(&url, None).unwrap();
-    let mut stopped = Once {
-        then: || cluster.stop("immediate"),
-        done: false,
-    };
+    let mut stopped = AtFirst(Some(|| {
+        cluster.stop("immediate");
+        ControlFlow::Continue(())
+    }));
     let error = source
         .read(NoteKind::Spent, None, &mut stopped)
         .unwrap_err();
@@ -88,23 +84,18 @@ fn stopped_server_is_an_error_then_read_in_full() {
         .unwrap();
     assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
     cluster.start_again();
-    match Noted::read(&mut source, NoteKind::Spent, since)
-        .err()
-        .unwrap()
-    {
-        SourceError::RescanRequired { reason } => assert!(reason.contains("restarted"), "{reason}"),
-        error => panic!("{error}"),
-    }
+    let error = refusal(&mut source, NoteKind::Spent, since);
+    let expected = "full reread required: the Postgres server was restarted";
+    assert_eq!(error, expected);
     let (noted, _) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
     assert_eq!(noted.count, 300_005);
 }
 
 #[test]
 fn restored_data_directory_is_read_in_full() {
-    let Some(cluster) = Cluster::start(None, &[]) else {
+    let Some((cluster, url)) = cdk_alone(10) else {
         return;
     };
-    let url = cdk_alone(&cluster, 10);
     cluster.stop("fast");
     let copy = cluster.directory().join("copy");
     let copied = |from: &std::path::Path, to: &std::path::Path| {
@@ -150,15 +141,10 @@ fn missing_newest_notes_cause_full_reading() {
             .run(&format!("{change} WHERE get_byte(y, 32) = 2"));
         database.writer.run(&insert(9));
         let since = reading.watermark.as_ref();
-        match Noted::read(&mut source, NoteKind::Spent, since)
-            .err()
-            .unwrap()
-        {
-            SourceError::RescanRequired { reason } => {
-                assert_eq!(reason, "only 2 of the 3 newest items are left");
-            }
-            error => panic!("{error}"),
-        }
+        assert_eq!(
+            refusal(&mut source, NoteKind::Spent, since),
+            "full reread required: only 2 of the 3 newest items are left"
+        );
         database
             .writer
             .run("DELETE FROM proof WHERE get_byte(y, 32) = 9");
@@ -179,19 +165,17 @@ fn reading_does_not_block_writers() {
     let writer = database.another_writer();
     // Any wait is an error.
     writer.run("SET lock_timeout = '1ms'");
-    let mut during = Once {
-        then: || {
-            writer.run(&insert(1));
-            writer.run("UPDATE proof SET witness = 'w' WHERE get_byte(y, 32) = 9");
-            writer.run("UPDATE proof SET state = 'SPENT' WHERE get_byte(y, 32) = 7");
-            writer.run("DELETE FROM proof WHERE get_byte(y, 32) = 11");
-            writer.run("BEGIN; SELECT 1 FROM proof WHERE get_byte(y, 32) = 5 FOR UPDATE; COMMIT");
-        },
-        done: false,
-    };
+    let mut during = AtFirst(Some(|| {
+        writer.run(&insert(1));
+        writer.run("UPDATE proof SET witness = 'w' WHERE get_byte(y, 32) = 9");
+        writer.run("UPDATE proof SET state = 'SPENT' WHERE get_byte(y, 32) = 7");
+        writer.run("DELETE FROM proof WHERE get_byte(y, 32) = 11");
+        writer.run("BEGIN; SELECT 1 FROM proof WHERE get_byte(y, 32) = 5 FOR UPDATE; COMMIT");
+        ControlFlow::Continue(())
+    }));
     let mut source = database.source();
     let reading = source.read(NoteKind::Spent, None, &mut during).unwrap();
-    assert!(during.done);
+    assert!(during.0.is_none());
     let sevens = database
         .writer
         .column("SELECT count(*) FROM proof WHERE get_byte(y, 32) = 7");
@@ -201,21 +185,13 @@ fn reading_does_not_block_writers() {
 
 #[test]
 fn stopped_reading_leaves_nothing_open() {
-    struct Broken;
-    impl ItemSink for Broken {
-        fn items(&mut self, _: &KeysetId, _: &ItemBatch) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-        fn bad_row(&mut self, _: &KeysetId, _: SourceError) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-    }
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
     database.writer.run(&insert(1));
     let mut source = database.source();
-    let error = source.read(NoteKind::Spent, None, &mut Broken).unwrap_err();
+    let mut broken = AtFirst(Some(|| ControlFlow::Break(())));
+    let error = source.read(NoteKind::Spent, None, &mut broken).unwrap_err();
     assert!(matches!(error, SourceError::Stopped));
     let open = format!(
         "SELECT count(*) FROM pg_stat_activity
@@ -235,8 +211,8 @@ fn missing_or_forbidden_columns_are_named() {
         let Some(database) = MintDatabase::bare(mint) else {
             return;
         };
-        let refusal = || open(&database.url(), None).unwrap_err().to_string();
-        let text = refusal();
+        let unopened = || open(&database.url(), None).unwrap_err().to_string();
+        let text = unopened();
         assert!(
             text.contains("`proofs_used`") && text.contains("`proof`"),
             "{text}"
@@ -263,7 +239,7 @@ fn missing_or_forbidden_columns_are_named() {
             database
                 .writer
                 .run(&format!("ALTER TABLE {table} RENAME {column} TO of_old"));
-            let text = refusal();
+            let text = unopened();
             assert!(
                 text.contains(&format!("`{column}` of table `{table}`")),
                 "{text}"
@@ -288,27 +264,20 @@ fn missing_or_forbidden_columns_are_named() {
             .writer
             .run(&format!("REVOKE SELECT (xmin) ON {table} FROM {role}"));
         let since = reading.watermark.as_ref();
-        let error = Noted::read(&mut source, NoteKind::Issued, since)
-            .err()
-            .unwrap();
-        assert!(
-            matches!(error, SourceError::RescanRequired { .. }),
-            "{error}"
-        );
+        let error = refusal(&mut source, NoteKind::Issued, since);
+        assert!(error.starts_with("full reread required: "), "{error}");
         // Silently filtered rows would be missing from the filter.
         database.writer.run(&format!(
             "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
              CREATE POLICY larger ON {table} FOR SELECT USING (amount > 1)"
         ));
-        let error = Noted::read(&mut source, NoteKind::Issued, None)
-            .err()
-            .unwrap();
-        assert!(error.to_string().contains("row-level security"), "{error}");
+        let error = refusal(&mut source, NoteKind::Issued, None);
+        assert!(error.contains("row-level security"), "{error}");
         // New rows of a view cannot be found.
         database.writer.run(&format!(
             "ALTER TABLE {table} RENAME TO real; CREATE VIEW {table} AS SELECT * FROM real"
         ));
-        let text = refusal();
+        let text = unopened();
         assert!(
             text.contains(&format!("`{table}` is not a table")),
             "{text}"
@@ -377,22 +346,19 @@ fn table_truncated_before_lock_is_not_taken_for_empty() {
 
 #[test]
 fn replaced_table_is_read_in_full() {
-    let mint = MintType::Cdk;
     // A separate server, so that no transactions of other tests make old rows look new.
-    let Some(cluster) = Cluster::start(None, &[]) else {
+    let Some((_cluster, url)) = cdk_alone(0) else {
         return;
     };
-    let url = cdk_alone(&cluster, 0);
     let writer = Writer::connect(&url);
-    let row = |index| insert_member(mint, NoteKind::Spent, V1, &item(index), true);
-    writer.run(&(0..200).map(row).collect::<String>());
+    writer.run(&(0..200).map(insert).collect::<String>());
     // As many notes and the same newest ones, but one old note differs. All are older than the reading.
     writer.run(&format!(
         "CREATE TABLE other (LIKE proof INCLUDING ALL); ALTER TABLE proof RENAME TO this;
          ALTER TABLE other RENAME TO proof; {} ALTER TABLE proof RENAME TO other;
          ALTER TABLE this RENAME TO proof;
          INSERT INTO other SELECT * FROM proof WHERE get_byte(y, 32) > 0",
-        row(200)
+        insert(200)
     ));
     let (mut source, mut consumer) = (open(&url, None).unwrap(), Consumer::default());
     let mut tally = Tally::default();

@@ -4,13 +4,7 @@ use nutfilter_mint::source::MintSource;
 use nutfilter_mint::{MintType, NoteKind};
 
 use crate::history::{self, Database, Event, Random, Tally};
-use crate::support::{MintDatabase, Writer, delete, flip, insert_member, tables};
-
-/// The tables with notes.
-const TABLES: [(MintType, [&str; 2]); 2] = [
-    (MintType::Nutshell, ["proofs_used", "promises"]),
-    (MintType::Cdk, ["proof", "blind_signature"]),
-];
+use crate::support::{MintDatabase, Writer, delete, flip, insert_member, table, tables};
 
 /// A database changed through several connections. Some of their transactions began long before.
 struct Postgres<'d> {
@@ -39,8 +33,7 @@ impl<'d> Postgres<'d> {
     }
 
     fn tables(&self) -> [&'static str; 2] {
-        let mut all = TABLES.into_iter();
-        all.find(|&(mint, _)| mint == self.database.mint).unwrap().1
+        NoteKind::ALL.map(|kind| table(self.database.mint, kind))
     }
 
     fn run(&self, sql: &str) {
@@ -189,16 +182,17 @@ fn replaced_database_is_read_in_full() {
     drop(writer);
     let owner = Writer::connect(&cluster.url("postgres"));
     let gone = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'");
-    while owner.column(&gone) != ["0"] {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    let wait_until_unused = || {
+        while owner.column(&gone) != ["0"] {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    wait_until_unused();
     owner.run(&format!("CREATE DATABASE {name}_copy TEMPLATE {name}"));
     Writer::connect(&url).run(&insert(2));
     consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     assert_eq!((tally.increments, tally.whole), (1, 1));
-    while owner.column(&gone) != ["0"] {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_until_unused();
     owner.run(&format!(
         "ALTER DATABASE {name} RENAME TO {name}_old; ALTER DATABASE {name}_copy RENAME TO {name}"
     ));

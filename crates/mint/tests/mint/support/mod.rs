@@ -32,6 +32,7 @@ pub(crate) use fakes::{
     Clock, FakeMint, PATIENCE, no_notes, on_disk, one_keyset, pass_item, wait_until,
 };
 pub(crate) use items::{V1, items, keyset};
+pub(crate) use rows::table;
 pub(crate) use server::{Reply, Server, assert_refused, service_of};
 
 pub(crate) const V2: &str = "01c9c20fb8b348b389e296227c6cc7a63f77354b7388c720dbba6218f720f9b785";
@@ -301,14 +302,6 @@ pub(crate) fn refresh(refresher: &mut Refresher) -> RefreshReport {
 pub(crate) fn tables_of_notes() -> impl Iterator<Item = (MintType, NoteKind)> {
     let mints = MintType::ALL.into_iter();
     mints.flat_map(|mint| NoteKind::ALL.map(|kind| (mint, kind)))
-}
-
-/// The table with the spent notes of a mint.
-pub(crate) fn spent_table(mint: MintType) -> &'static str {
-    match mint {
-        MintType::Nutshell => "proofs_used",
-        _ => "proof",
-    }
 }
 
 /// Compares a response body with the expected items.

@@ -54,6 +54,11 @@ pub(crate) fn insert(
     )
 }
 
+/// The table of a kind of note.
+pub(crate) fn table(mint: MintType, kind: NoteKind) -> &'static str {
+    place(mint, kind, &[]).0
+}
+
 /// The table of a kind of note, its item column, and the SQL form of an item.
 pub(crate) fn place(
     mint: MintType,

@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 pub(crate) use cluster::Cluster;
-pub(crate) use rows::{delete, flip};
+pub(crate) use rows::{delete, flip, table};
 pub(crate) use tables::tables;
 
 pub(crate) const V1: &str = "009a1f293253e41e";
@@ -178,4 +178,15 @@ impl Noted {
         let reading = source.read(kind, since, &mut noted)?;
         Ok((noted, reading))
     }
+}
+
+/// Why a reading fails.
+#[track_caller]
+pub(crate) fn refusal(
+    source: &mut impl MintSource,
+    kind: NoteKind,
+    since: Option<&Watermark>,
+) -> String {
+    let read = Noted::read(source, kind, since);
+    read.map(drop).unwrap_err().to_string()
 }
