@@ -92,16 +92,8 @@ impl MintSource for Records {
     }
 
     fn keysets(&mut self) -> core::result::Result<Keysets, SourceError> {
-        let keyset = KeysetInfo {
-            id: KEYSET.parse().map_err(other)?,
-            unit: Some("sat".to_owned()),
-            active: true,
-            input_fee_ppk: 0,
-        };
-        Ok(Keysets {
-            keysets: vec![keyset],
-            unservable: vec![],
-        })
+        let keyset = KEYSET.parse().map_err(other)?;
+        Ok(Keysets::of([KeysetInfo::new(keyset)]))
     }
 
     /// Reads everything each time. A mint with many notes would return a watermark, and read what came after it.

@@ -53,13 +53,7 @@ use crate::{KeysetId, NoteKind};
 ///     }
 ///
 ///     fn keysets(&mut self) -> Result<Keysets, SourceError> {
-///         let keyset = KeysetInfo {
-///             id: self.0.clone(),
-///             unit: Some("sat".to_owned()),
-///             active: true,
-///             input_fee_ppk: 0,
-///         };
-///         Ok(Keysets { keysets: vec![keyset], unservable: vec![] })
+///         Ok(Keysets::of([KeysetInfo::new(self.0.clone())]))
 ///     }
 ///
 ///     fn read(
@@ -249,6 +243,14 @@ pub struct Keysets {
 }
 
 impl Keysets {
+    /// These keysets, of which each must occur once.
+    pub fn of(keysets: impl IntoIterator<Item = KeysetInfo>) -> Self {
+        Self {
+            keysets: keysets.into_iter().collect(),
+            unservable: vec![],
+        }
+    }
+
     /// Adds a keyset, or its id to the invalid ones. If several rows spell the same id, the first one is used.
     fn add(&mut self, id: &str, unit: Option<String>, active: bool, input_fee_ppk: u64) {
         let Ok(id) = KeysetId::parse(id) else {
@@ -287,4 +289,17 @@ pub struct KeysetInfo {
     pub active: bool,
     /// The fee per input, in thousandths of the unit.
     pub input_fee_ppk: u64,
+}
+
+impl KeysetInfo {
+    /// An active keyset of `sat`, without a fee.
+    #[must_use]
+    pub fn new(id: KeysetId) -> Self {
+        Self {
+            id,
+            unit: Some("sat".to_owned()),
+            active: true,
+            input_fee_ppk: 0,
+        }
+    }
 }

@@ -171,12 +171,7 @@ mod tests {
                 set("I2yN+iR/fkzT", None, 0),
             ],
             lost: vec!["00ad268c4d1f5826".to_owned()],
-            keysets: vec![KeysetInfo {
-                id: "009a1f293253e41e".parse().unwrap(),
-                unit: Some("sat".to_owned()),
-                active: true,
-                input_fee_ppk: 100,
-            }],
+            keysets: vec![KeysetInfo::new("009a1f293253e41e".parse().unwrap())],
         }
     }
 

@@ -143,16 +143,8 @@ impl MintSource for FakeMint {
     }
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
-        let keysets = KEYSETS.iter().map(|id| KeysetInfo {
-            id: id.parse().unwrap(),
-            unit: Some("sat".to_owned()),
-            active: true,
-            input_fee_ppk: 100,
-        });
-        Ok(Keysets {
-            keysets: keysets.collect(),
-            unservable: vec![],
-        })
+        let ids = KEYSETS.iter().map(|id| id.parse().unwrap());
+        Ok(Keysets::of(ids.map(KeysetInfo::new)))
     }
 
     fn read(

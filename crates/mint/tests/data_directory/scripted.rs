@@ -113,20 +113,8 @@ impl MintSource for Scripted {
         if script.lists_nothing {
             return Err(SourceError::Other("asked to list nothing".into()));
         }
-        let keysets = script
-            .listed
-            .iter()
-            .map(|id| KeysetInfo {
-                id: id.parse().unwrap(),
-                unit: None,
-                active: true,
-                input_fee_ppk: 0,
-            })
-            .collect();
-        Ok(Keysets {
-            keysets,
-            unservable: vec![],
-        })
+        let ids = script.listed.iter().map(|id| id.parse().unwrap());
+        Ok(Keysets::of(ids.map(KeysetInfo::new)))
     }
 
     fn read(

@@ -83,18 +83,12 @@ fn missing_place_is_an_error() {
 
 #[test]
 fn snapshot_takes_one_filter_at_a_time() {
-    let info = |id| KeysetInfo {
-        id: keyset(id),
-        unit: None,
-        active: true,
-        input_fee_ppk: 0,
-    };
-    let entry = |id| KeysetEntry {
-        info: info(id),
+    let entry = KeysetEntry {
+        info: KeysetInfo::new(keyset(V1)),
         spent: None,
         issued: None,
     };
-    let empty = Snapshot::new(vec![entry(V1)], 1);
+    let empty = Snapshot::new(vec![entry], 1);
     let (finished, _) = filter(3, 5, &BodyPlace::Memory);
     let finished = Arc::new(finished);
     let spent = empty

@@ -116,57 +116,18 @@ fn proof_that_comes_back_is_seen_at_each_refresh() {
 fn invalid_events_are_refused_and_nothing_is_taken() {
     let (data, clock) = (tempfile::tempdir().unwrap(), clock());
     let (refresher, events) = refresher(data.path(), &clock);
-    let point = vec![2; 33];
-    let long = vec![b'q'; 4097];
+    use Event::{BlindSignature, MeltQuote, MintQuote, ProofState};
+    let (point, short, quote, none) = (&[2; 33][..], &[2; 32][..], &b"q"[..], &b""[..]);
+    let (binary, long) = (&[0xff][..], &[b'q'; 4097][..]);
     for (event, state, ids, expected) in [
-        (
-            Event::ProofState,
-            "ISSUED",
-            vec![point.clone()],
-            "invalid state 'ISSUED' of proof_state",
-        ),
-        (
-            Event::MeltQuote,
-            "SPENT",
-            vec![b"q".to_vec()],
-            "invalid state 'SPENT' of melt_quote",
-        ),
-        (
-            Event::MintQuote,
-            "PAID",
-            vec![b"q".to_vec()],
-            "mint_quote has no states",
-        ),
-        (
-            Event::ProofState,
-            "SPENT",
-            vec![point.clone(), vec![2; 32]],
-            "not 32 that begin with 02",
-        ),
-        (
-            Event::BlindSignature,
-            "",
-            vec![point.clone(), vec![]],
-            "80 to bf; not 0",
-        ),
-        (
-            Event::MintQuote,
-            "",
-            vec![b"q".to_vec(), vec![]],
-            "empty mint_quote ID",
-        ),
-        (
-            Event::MeltQuote,
-            "PAID",
-            vec![vec![0xff]],
-            "melt_quote ID is not UTF-8",
-        ),
-        (
-            Event::MintQuote,
-            "",
-            vec![long],
-            "ID of 4097 bytes is too long; maximum 4096",
-        ),
+        (ProofState, "ISSUED", vec![point], "'ISSUED' of proof_state"),
+        (MeltQuote, "SPENT", vec![quote], "'SPENT' of melt_quote"),
+        (MintQuote, "PAID", vec![quote], "mint_quote has no states"),
+        (ProofState, "SPENT", vec![point, short], "not 32 that begin"),
+        (BlindSignature, "", vec![point, none], "80 to bf; not 0"),
+        (MintQuote, "", vec![quote, none], "empty mint_quote ID"),
+        (MeltQuote, "PAID", vec![binary], "ID is not UTF-8"),
+        (MintQuote, "", vec![long], "4097 bytes is too long"),
     ] {
         let error = events.report(event, state, &ids).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");

@@ -96,12 +96,8 @@ fn keyset_known_only_from_notes_is_served_and_listed() {
         database.add_signed(LEGACY, &issued);
         // The mint lists only one of them; the others are found with the notes.
         let listed = database.source().keysets().unwrap();
-        let info = KeysetInfo {
-            id: keyset(V1),
-            unit: Some("sat".to_owned()),
-            active: true,
-            input_fee_ppk: 100,
-        };
+        let mut info = KeysetInfo::new(keyset(V1));
+        info.input_fee_ppk = 100;
         assert_eq!(listed.keysets, [info]);
         assert!(listed.unservable.is_empty());
 

@@ -11,7 +11,7 @@ use nutfilter_cashu::state_filters::{
     Block, BlockInfo, Element, ElementHash, Event, Manifest, SequencePath,
 };
 use nutfilter_mint::{
-    FilterService, InfoFetcher, MintType, NoteKind, Refresher, RefresherOptions,
+    FilterService, InfoFetcher, MintType, NoteKind, RefreshReport, Refresher, RefresherOptions,
     StateFilterOptions, verify,
 };
 
@@ -44,6 +44,14 @@ fn refresher(database: &MintDatabase, data: &Path, clock: &Clock) -> Refresher {
         clock: clock.options().clock,
         ..on_disk(data)
     })
+}
+
+/// A refresher that has restored what is in the directory, and refreshed.
+fn restarted(database: &MintDatabase, data: &Path, clock: &Clock) -> (Refresher, RefreshReport) {
+    let mut refresher = refresher(database, data, clock);
+    refresher.restore();
+    let report = refresher.refresh().unwrap();
+    (refresher, report)
 }
 
 pub(crate) fn elements(event: Event, state: &str, items: &[Vec<u8>]) -> Vec<Element> {
@@ -156,11 +164,8 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
 
         clock.set(1_700_000_060);
         refresher_.refresh().unwrap();
-        assert_eq!(
-            manifest(&server, Event::ProofState),
-            first,
-            "nothing is new"
-        );
+        let again = manifest(&server, Event::ProofState);
+        assert_eq!(again, first, "nothing is new");
         database.add_spent(V3, &spent[100..200]);
         database.add_signed(V3, &issued[100..200]);
         clock.set(1_700_000_700);
@@ -222,21 +227,13 @@ fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
     assert_eq!(announced(&first), r#"{"nuts":{"served":false}}"#);
     database.add_spent(V1, &items(3, 1, 33));
     first.refresh().unwrap();
-    assert_eq!(
-        status(&first),
-        [400, 200],
-        "the next reading has only points"
-    );
+    assert_eq!(status(&first), [400, 200], "then only points are new");
     drop(first);
-    let mut again = refresher(&database, data.path(), &clock);
-    again.restore();
-    again.refresh().unwrap();
+    let (again, _) = restarted(&database, data.path(), &clock);
     assert_eq!(status(&again), [400, 200], "a restart forgets nothing");
     drop(again);
     database.execute("DELETE FROM proof WHERE length(y) = 96");
-    let mut last = refresher(&database, data.path(), &clock);
-    last.restore();
-    last.refresh().unwrap();
+    let (last, _) = restarted(&database, data.path(), &clock);
     assert_eq!(status(&last), [200, 200]);
 }
 
@@ -260,9 +257,7 @@ fn data_directory_without_sequences_is_read_whole_once() {
             without.restore();
             without.refresh().unwrap();
         }
-        let mut refresher = refresher(&database, data.path(), &clock);
-        refresher.restore();
-        let report = refresher.refresh().unwrap();
+        let (refresher, report) = restarted(&database, data.path(), &clock);
         assert_eq!(report.readings[0].whole, whole, "{known} known");
         let server = Server::start(refresher.service().clone());
         assert_followed(&server, &spent[..known], &[]);
@@ -306,38 +301,20 @@ fn served() -> (MintDatabase, tempfile::TempDir, Refresher, Clock, Server) {
 #[test]
 fn answers_are_cached_conditional_partial_and_compressed() {
     let (_database, _data, _refresher, _clock, server) = served();
-    let segment = manifest(&server, Event::ProofState).segments[0];
+    use SequencePath::{Block, BlockInfo, Manifest, OldManifest, Segment};
+    let listed = manifest(&server, Event::ProofState).segments[0];
+    let (start, end) = (listed.start, listed.end);
+    let (spent, signed) = (Event::ProofState, Event::BlindSignature);
+    let (json, octets) = ("application/json", "application/octet-stream");
+    let [refresh, interval] = ["60", "600"].map(|age| format!("public, max-age={age}"));
     let immutable = "public, max-age=31536000, immutable";
-    let spent = Event::ProofState;
-    let signed = Event::BlindSignature;
-    let octets = "application/octet-stream";
     for (path, media, cache) in [
-        (
-            SequencePath::Manifest(spent),
-            "application/json",
-            "public, max-age=60",
-        ),
-        (
-            SequencePath::OldManifest(spent, 0),
-            "application/json",
-            immutable,
-        ),
-        (
-            SequencePath::Segment(spent, segment.start, segment.end),
-            octets,
-            immutable,
-        ),
-        (
-            SequencePath::BlockInfo(signed),
-            "application/json",
-            "public, max-age=60",
-        ),
-        (SequencePath::Block(signed, 0), octets, immutable),
-        (
-            SequencePath::Block(signed, 2),
-            octets,
-            "public, max-age=600",
-        ),
+        (Manifest(spent), json, refresh.as_str()),
+        (OldManifest(spent, 0), json, immutable),
+        (Segment(spent, start, end), octets, immutable),
+        (BlockInfo(signed), json, &refresh),
+        (Block(signed, 0), octets, immutable),
+        (Block(signed, 2), octets, &interval),
     ] {
         let path = path.to_string();
         let whole = server.get(&path);
@@ -511,9 +488,7 @@ fn damaged_state_filters_do_not_stop_the_filters() {
     };
     assert!(damage.contains("proof_state/known"), "{damage}");
 
-    let mut refresher_ = refresher(&database, data.path(), &clock);
-    refresher_.restore();
-    let report = refresher_.refresh().unwrap();
+    let (refresher_, report) = restarted(&database, data.path(), &clock);
     assert!(report.failures.is_empty() && !report.is_complete());
     assert_eq!(report.event_failures[0].0, Event::ProofState);
     let server = Server::start(refresher_.service().clone());
@@ -523,9 +498,8 @@ fn damaged_state_filters_do_not_stop_the_filters() {
     drop(refresher_);
 
     std::fs::write(&file, good).unwrap();
-    let mut refresher_ = refresher(&database, data.path(), &clock);
-    refresher_.restore();
-    assert!(refresher_.refresh().unwrap().is_complete());
+    let (refresher_, report) = restarted(&database, data.path(), &clock);
+    assert!(report.is_complete());
     let server = Server::start(refresher_.service().clone());
     manifest(&server, Event::ProofState);
 }

@@ -91,34 +91,16 @@ fn wallet_follows_a_published_bucket() {
     let error = publish(&mut open(), &older).unwrap_err();
     assert!(is_older(&error), "{error}");
 
-    let immutable = "public, max-age=31536000, immutable";
+    let (json, octets) = ("application/json", "application/octet-stream");
+    let [refresh, interval, immutable] =
+        ["60", "600", "31536000, immutable"].map(|age| format!("public, max-age={age}"));
     for (path, media, cache) in [
-        (
-            "manifest/proof_state",
-            "application/json",
-            "public, max-age=60",
-        ),
-        ("manifests/proof_state/0", "application/json", immutable),
-        (
-            "info/blind_signature",
-            "application/json",
-            "public, max-age=60",
-        ),
-        (
-            "blocks/blind_signature/0",
-            "application/octet-stream",
-            immutable,
-        ),
-        (
-            "blocks/blind_signature/1",
-            "application/octet-stream",
-            immutable,
-        ),
-        (
-            "blocks/blind_signature/3",
-            "application/octet-stream",
-            "public, max-age=600",
-        ),
+        ("manifest/proof_state", json, &refresh),
+        ("manifests/proof_state/0", json, &immutable),
+        ("info/blind_signature", json, &refresh),
+        ("blocks/blind_signature/0", octets, &immutable),
+        ("blocks/blind_signature/1", octets, &immutable),
+        ("blocks/blind_signature/3", octets, &interval),
     ] {
         let (head, _) = ask("HEAD", &format!("/following/mint/v1/filters/{path}"));
         let lines: Vec<_> = head.lines().collect();

@@ -33,12 +33,7 @@ pub(crate) fn snapshot(keysets: &[(&str, u32)], date: u64) -> Snapshot {
         let filter = FinishedFilter::new(raw, n, Params::CASHU, date, &BodyPlace::Memory);
         let filter = Arc::new(filter.unwrap());
         KeysetEntry {
-            info: KeysetInfo {
-                id: KeysetId::parse(id).unwrap(),
-                unit: Some("sat".to_owned()),
-                active: true,
-                input_fee_ppk: 0,
-            },
+            info: KeysetInfo::new(KeysetId::parse(id).unwrap()),
             spent: Some(Arc::clone(&filter)),
             issued: Some(filter),
         }

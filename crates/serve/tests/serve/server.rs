@@ -211,14 +211,8 @@ pub(crate) fn service_of(n: usize) -> FilterService {
         let filter = FinishedFilter::new(raw, n, params, 1_767_225_600, &place);
         Some(Arc::new(filter.unwrap()))
     };
-    let info = KeysetInfo {
-        id: keyset(V1),
-        unit: None,
-        active: true,
-        input_fee_ppk: 0,
-    };
     let entry = KeysetEntry {
-        info,
+        info: KeysetInfo::new(keyset(V1)),
         spent: filter(n),
         issued: filter(0),
     };

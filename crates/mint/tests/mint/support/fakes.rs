@@ -82,16 +82,7 @@ where
 
 /// The listing of a mint with the single keyset [`V1`].
 pub(crate) fn one_keyset() -> Result<Keysets, SourceError> {
-    let info = KeysetInfo {
-        id: keyset(V1),
-        unit: None,
-        active: true,
-        input_fee_ppk: 0,
-    };
-    Ok(Keysets {
-        keysets: vec![info],
-        unservable: vec![],
-    })
+    Ok(Keysets::of([KeysetInfo::new(keyset(V1))]))
 }
 
 /// Passes one item of [`V1`] to a sink.
