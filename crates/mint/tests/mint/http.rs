@@ -121,22 +121,6 @@ fn hostile_ids_are_error_400_and_not_quoted() {
 }
 
 #[test]
-fn other_paths_are_not_found() {
-    let server = server();
-    for path in [
-        "/",
-        "/v1",
-        "/v1/filter",
-        "/v1/filter/spent",
-        "/v1/filter/spent/",
-        "/v1/filter/both/00",
-    ] {
-        assert_refused(&server.raw("GET", path), 404, 0);
-        assert_refused(&server.raw("DELETE", path), 404, 0);
-    }
-}
-
-#[test]
 fn answer_before_the_first_build_is_503() {
     let server = Server::start(FilterService::default());
     let reply = server.filter(NoteKind::Spent, V1);

@@ -1,9 +1,7 @@
 //! Sequences of state filters, published and followed.
 
-use std::array::from_fn;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
@@ -60,10 +58,6 @@ impl Mint {
         self.filters("data");
     }
 
-    fn source(&self) -> SqliteSource {
-        SqliteSource::open(&DatabaseLocation::from(&*self.path("db")), None).unwrap()
-    }
-
     /// What is served of a data directory after a restart and a refresh.
     pub(crate) fn filters(&self, data: &str) -> Vec<Arc<[Object]>> {
         let service = FilterService::default();
@@ -78,11 +72,15 @@ impl Mint {
             clock: Some(Box::new(move || time)),
             ..RefresherOptions::default()
         };
-        let refresher = Refresher::with_options(self.source(), service.clone(), options);
+        let source = SqliteSource::open(&DatabaseLocation::from(&*self.path("db")), None);
+        let refresher = Refresher::with_options(source.unwrap(), service.clone(), options);
         let mut refresher = refresher.unwrap();
         refresher.restore();
         refresher.refresh().unwrap();
-        sequences(&service)
+        let mut objects = service.objects();
+        // The filters.
+        objects.pop();
+        objects
     }
 
     /// The indices of all notes.
@@ -93,13 +91,6 @@ impl Mint {
     pub(crate) fn new_since(&self, first: usize) -> BTreeSet<usize> {
         (first..self.sample.spent as usize).collect()
     }
-}
-
-/// The objects of a service without those of the filters.
-fn sequences(service: &FilterService) -> Vec<Arc<[Object]>> {
-    let mut objects = service.objects();
-    objects.pop();
-    objects
 }
 
 pub(crate) fn publish(
@@ -145,25 +136,14 @@ impl Reader {
         let ids: Vec<_> = (0..count)
             .map(|index| mint.sample.note(notes, index))
             .collect();
-        let found = self.follow_ids(url, states, &ids);
-        found.into_iter().map(|(candidate, _)| candidate).collect()
-    }
-
-    /// The IDs that were found since the last time, and their states.
-    fn follow_ids<I: AsRef<[u8]>>(
-        &mut self,
-        url: &str,
-        states: &[&str],
-        ids: &[I],
-    ) -> BTreeSet<(usize, &'static str)> {
         let client = MintClient::new(url, Policy::default()).unwrap();
-        let follower = Follower::new(client, self.kind, states, ids).unwrap();
+        let follower = Follower::new(client, self.kind, states, &ids).unwrap();
         let bookmark = self.progress.bookmark.clone();
         let plan = follower.plan(Some(self.format), None, bookmark.as_ref());
         let (plan, progress) = (plan.unwrap(), self.progress.clone());
         let mut found = BTreeSet::new();
         let progress = follower.run(&plan, progress, None, &mut |one| {
-            found.insert((one.candidate, one.state));
+            found.insert(one.candidate);
         });
         self.progress = progress.unwrap();
         found
@@ -210,58 +190,6 @@ fn any_crash_leaves_the_old_or_the_new_sequence() {
         for (reader, mut found) in readers.iter_mut().zip(found) {
             found.extend(reader.follow(&url, &mint));
             assert!(found.is_superset(&new), "{reader:?} after {crash_at} puts");
-        }
-    }
-}
-
-#[test]
-fn reported_events_are_published_and_followed() {
-    let directory = tempfile::tempdir().unwrap();
-    let time = Arc::new(AtomicU64::new(now() - 30 * 86_400));
-    let clock = Arc::clone(&time);
-    let mut options = StateFilterOptions::new(&[]);
-    (options.reported, options.block_width) = (Event::ALL.to_vec(), 9);
-    let mint = Mint::new();
-    let service = FilterService::default();
-    let data = DataDirectory::open(directory.path()).unwrap();
-    let clock = move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed));
-    let options = RefresherOptions {
-        data_directory: Some(data),
-        state_filters: Some(options),
-        clock: Some(Box::new(clock)),
-        ..RefresherOptions::default()
-    };
-    let mut refresher = Refresher::with_options(mint.source(), service.clone(), options).unwrap();
-    let (events, store) = (refresher.event_feed(), MemoryStore::default());
-    let (mut destination, url) = (Destination::new(store.clone()), serve_files(store));
-    let ids: Vec<[u8; 33]> = (0..40)
-        .map(|i| from_fn(|at| if at == 0 { 2 } else { i }))
-        .collect();
-    let formats = [SequenceFormat::Segments, SequenceFormat::Blocks];
-    let mut readers: Vec<_> = Event::ALL
-        .into_iter()
-        .flat_map(|kind| formats.map(|format| Reader::new(kind, format)))
-        .collect();
-    // 22 events fill a block.
-    for new in [0..30, 30..40] {
-        for event in Event::ALL {
-            for state in event.states() {
-                events.report(event, state, &ids[new.clone()]).unwrap();
-            }
-        }
-        time.fetch_add(3_600, Ordering::Relaxed);
-        refresher.refresh().unwrap();
-        publish(&mut destination, &sequences(&service)).unwrap();
-        for reader in &mut readers {
-            let states = reader.kind.states();
-            let found = reader.follow_ids(&url, states, &ids);
-            let expected = new
-                .clone()
-                .flat_map(|id| states.iter().map(move |state| (id, *state)));
-            let expected: BTreeSet<_> = expected.collect();
-            // What was in the open block is found again when it is sealed.
-            let again = reader.format == SequenceFormat::Blocks && found.is_superset(&expected);
-            assert!(again || found == expected, "{reader:?}: {found:?}");
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,7 @@ use bytes::Bytes;
 use nutfilter_serve::{Limits, RouterOptions, router_with};
 use tokio::sync::Notify;
 
-use crate::V1;
-use crate::server::{Reply, Server, assert_refused, service_of};
+use crate::server::{Reply, Server, service_of};
 
 /// Longer than any limit here. It is only reached if something fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -347,24 +345,4 @@ fn answer_in_progress_at_shutdown_is_completed() {
         rest.len()
     );
     stopping.join().unwrap();
-}
-
-#[test]
-fn requests_from_many_threads_are_all_answered() {
-    let server = Server::limited(router(), Limits::default());
-    let failed = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                for _ in 0..30 {
-                    let reply = server.filter(nutfilter_mint::NoteKind::Spent, V1);
-                    if reply.status != 200 {
-                        failed.store(true, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    assert!(!failed.into_inner());
-    assert_refused(&server.get("/nothing"), 404, 0);
 }
