@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nutfilter::{ItemHash, Nut25, SortedHashes};
 
-use super::report::RefreshProgress;
+use super::report::{RefreshError, RefreshProgress};
 use crate::source::{ItemBatch, ItemSink, SourceError};
 use crate::state::{COLLECT_LIMIT, DataDirectory, KeysetHashes, StateError};
 use crate::state_filters::Elements;
@@ -28,7 +28,8 @@ pub(super) struct Collector<'a> {
     /// Number of unreadable rows.
     pub(super) unreadable: u64,
     pub(super) hashing: Duration,
-    pub(super) failed: Option<Failed>,
+    /// Why the sink stopped the reading.
+    pub(super) failed: Option<RefreshError>,
     /// The elements for the state filters, if they are collected.
     pub(super) elements: Option<Elements>,
 }
@@ -45,15 +46,6 @@ pub(super) enum Beyond<'a> {
         sets: BTreeMap<KeysetId, KeysetHashes>,
         as_of: u64,
     },
-}
-
-/// Why the sink stopped a reading.
-pub(super) enum Failed {
-    /// The refresh was stopped.
-    Stopped,
-    /// There are more new items than may be collected at once.
-    TooMany,
-    State(StateError),
 }
 
 impl<'a> Collector<'a> {
@@ -116,26 +108,25 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    fn has_room(&mut self) -> Result<(), Failed> {
+    fn has_room(&mut self) -> Result<(), RefreshError> {
         match self.beyond {
-            Beyond::TooMany if self.held > COLLECT_LIMIT => Err(Failed::TooMany),
-            Beyond::Disk { .. } if self.held > COLLECT_LIMIT => self.spill().map_err(Failed::State),
+            Beyond::TooMany if self.held > COLLECT_LIMIT => {
+                let reason = format!("more than {COLLECT_LIMIT} items are new");
+                Err(SourceError::rescan(reason).into())
+            }
+            Beyond::Disk { .. } if self.held > COLLECT_LIMIT => Ok(self.spill()?),
             _ => Ok(()),
         }
     }
 
-    fn go_on(&mut self, result: Result<(), Failed>) -> ControlFlow<()> {
-        let stopped = || match self.stop.load(Ordering::Relaxed) {
-            true => Err(Failed::Stopped),
-            false => Ok(()),
+    fn go_on(&mut self, result: Result<(), RefreshError>) -> ControlFlow<()> {
+        let error = match result {
+            Ok(()) if self.stop.load(Ordering::Relaxed) => SourceError::Stopped.into(),
+            Ok(()) => return ControlFlow::Continue(()),
+            Err(error) => error,
         };
-        match result.and_then(|()| stopped()) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(failed) => {
-                self.failed = Some(failed);
-                ControlFlow::Break(())
-            }
-        }
+        self.failed = Some(error);
+        ControlFlow::Break(())
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::RefreshError;
-use super::collect::{Beyond, Collector, Failed};
+use super::collect::{Beyond, Collector};
 use super::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport};
 use super::{Kind, Refresher, millis};
-use crate::source::{Reading, SourceError, Watermark, retry_once};
-use crate::state::{COLLECT_LIMIT, Changes, KindSets, StateError};
+use crate::source::{SourceError, Watermark, retry_once};
+use crate::state::{Changes, KindSets, StateError};
 use crate::state_filters::Elements;
 use crate::{KeysetId, NoteKind};
 
@@ -103,7 +103,11 @@ impl Refresher {
         let mut collector = Collector::new(kind, &self.stop, progress, beyond, elements);
         let result = self.source.read(kind, since, &mut collector);
         let as_of = self.clock.date(began);
-        let reading = checked(result, &mut collector)?;
+        // If the sink has stopped the reading, only the collector knows why.
+        let reading = match collector.failed.take() {
+            None => result?,
+            Some(error) => return Err(error),
+        };
         super::warn_of_unservable(&mut self.kinds[kind].unservable, &reading);
         let (came, hash) = (collector.came(), collector.hashing);
         let bad = core::mem::take(&mut collector.bad);
@@ -266,9 +270,9 @@ fn without_repeats(
     for (keyset, hashes) in hashes {
         let hashes = match state.sets.get(&keyset) {
             Some(set) => {
-                let split = set.split_known(hashes)?;
-                known += split.known.len() as u64;
-                split.unknown
+                let [unknown, others] = set.split_known(hashes)?;
+                known += others.len() as u64;
+                unknown
             }
             None => hashes,
         };
@@ -330,21 +334,5 @@ fn report_lost(kind: NoteKind, lost: &Lost, reread: bool) {
         tracing::warn!(%kind, %error, added, "could not compare the full database with the damaged earlier state");
     } else if reread {
         tracing::info!(%kind, lost = 0, added, "0 items lost: rows were renumbered or rewritten, and none is gone");
-    }
-}
-
-/// Returns the result of a reading, or the error with which the sink stopped it.
-fn checked(
-    result: Result<Reading, SourceError>,
-    collector: &mut Collector<'_>,
-) -> Result<Reading, RefreshError> {
-    match collector.failed.take() {
-        None => Ok(result?),
-        Some(Failed::Stopped) => Err(SourceError::Stopped.into()),
-        Some(Failed::State(error)) => Err(error.into()),
-        Some(Failed::TooMany) => {
-            let reason = format!("more than {COLLECT_LIMIT} items are new");
-            Err(SourceError::rescan(reason).into())
-        }
     }
 }

@@ -31,15 +31,6 @@ enum Hashes {
     },
 }
 
-/// New hashes, compared with a set.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct SplitHashes {
-    /// Hashes that the set does not contain: these items are certainly new.
-    pub(crate) unknown: Vec<u64>,
-    /// Hashes that the set contains: repeated items, or new items with the same hash.
-    pub(crate) known: Vec<u64>,
-}
-
 /// Differences between a set and its predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
@@ -121,18 +112,16 @@ impl KeysetHashes {
         }
     }
 
-    /// Splits `hashes`, in any order, into unknown and known hashes, each sorted.
-    pub(crate) fn split_known(&self, hashes: Vec<u64>) -> Result<SplitHashes, StateError> {
+    /// Splits `hashes`, in any order, into unknown hashes, of items that are certainly new, and known ones: repeated
+    /// items, or new items with the same hash. Both are sorted.
+    pub(crate) fn split_known(&self, hashes: Vec<u64>) -> Result<[Vec<u64>; 2], StateError> {
         let sorted = SortedHashes::from_hashes(hashes).into_hashes();
         let mut is_known = vec![false; sorted.len()];
         let mut at = 0;
         self.for_each_piece(|piece| mark_known(piece, &sorted, &mut is_known, &mut at))?;
-        let mut split = SplitHashes::default();
+        let mut split = [vec![], vec![]];
         for (hash, is_known) in sorted.into_iter().zip(is_known) {
-            match is_known {
-                true => split.known.push(hash),
-                false => split.unknown.push(hash),
-            }
+            split[usize::from(is_known)].push(hash);
         }
         Ok(split)
     }
@@ -322,9 +311,9 @@ mod tests {
 
             for set in [&mut memory, &mut disk] {
                 set.changed = false;
-                let split = set.split_known(new.clone()).unwrap();
-                assert_eq!((&split.known, &split.unknown), (&known, &unknown));
-                set.add(split.unknown, 9).unwrap();
+                let [new, old] = set.split_known(new.clone()).unwrap();
+                assert_eq!((&old, &new), (&known, &unknown));
+                set.add(new, 9).unwrap();
                 let len = expected.len() as u64;
                 assert_eq!((set.changed, set.len()), (!unknown.is_empty(), len));
                 let (body, n) = set.encode(Params::CASHU, &BodyPlace::Memory).unwrap();

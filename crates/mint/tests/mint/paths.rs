@@ -17,30 +17,8 @@ const IDS: [&str; 4] = [V1, V2, V3, LEGACY];
 
 /// Pieces of hostile paths. `?` and `#` are left out because they end a path.
 const PIECES: [&str; 24] = [
-    "%",
-    "%2",
-    "%zz",
-    "%00",
-    "%2f",
-    "%2F",
-    "%2B",
-    "%25",
-    "%252F",
-    "%c3%a9",
-    "%ff",
-    "+",
-    "-",
-    "_",
-    "/",
-    "//",
-    ".",
-    "..",
-    "/../",
-    "%2e%2e%2f",
-    "0",
-    "A",
-    "=",
-    "~",
+    "%", "%2", "%zz", "%00", "%2f", "%2F", "%2B", "%25", "%252F", "%c3%a9", "%ff", "+", "-", "_",
+    "/", "//", ".", "..", "/../", "%2e%2e", "0", "A", "=", "~",
 ];
 
 /// The text of an id with some characters in other spellings, and occasionally something invalid.

@@ -11,7 +11,7 @@ use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 use crate::history::{Consumer, Tally};
 use crate::support::{
-    Cluster, MintDatabase, Noted, V1, Writer, insert_member, item, open, refusal, tables,
+    Cluster, MintDatabase, V1, Writer, insert_member, item, open, read, refusal, tables,
 };
 
 /// A CDK mint's database on its own server, with this many spent notes.
@@ -65,30 +65,27 @@ fn stopped_server_is_an_error_then_read_in_full() {
     assert!(error.contains("connecting"), "{error}");
 
     cluster.start_again();
-    let (noted, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
-    assert_eq!((noted.count, reading.total), (300_000, Some(300_000)));
+    let (count, _, reading) = read(&mut source, NoteKind::Spent, None).unwrap();
+    assert_eq!((count, reading.total), (300_000, Some(300_000)));
 
     // There are no other transactions, so old rows are known to be old.
-    let (noted, again) =
-        Noted::read(&mut source, NoteKind::Spent, reading.watermark.as_ref()).unwrap();
-    assert!(noted.count == 0 && again == reading);
+    let (count, _, again) = read(&mut source, NoteKind::Spent, reading.watermark.as_ref()).unwrap();
+    assert!(count == 0 && again == reading);
     Writer::connect(&url).run(&(0..5).map(insert).collect::<String>());
-    let (noted, reading) =
-        Noted::read(&mut source, NoteKind::Spent, reading.watermark.as_ref()).unwrap();
-    assert_eq!((noted.count, reading.total), (5, Some(300_005)));
+    let (count, _, reading) =
+        read(&mut source, NoteKind::Spent, reading.watermark.as_ref()).unwrap();
+    assert_eq!((count, reading.total), (5, Some(300_005)));
 
     cluster.stop("fast");
     let since = reading.watermark.as_ref();
-    let error = Noted::read(&mut source, NoteKind::Spent, since)
-        .err()
-        .unwrap();
+    let error = read(&mut source, NoteKind::Spent, since).err().unwrap();
     assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
     cluster.start_again();
     let error = refusal(&mut source, NoteKind::Spent, since);
     let expected = "full reread required: the Postgres server was restarted";
     assert_eq!(error, expected);
-    let (noted, _) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
-    assert_eq!(noted.count, 300_005);
+    let (count, ..) = read(&mut source, NoteKind::Spent, None).unwrap();
+    assert_eq!(count, 300_005);
 }
 
 #[test]
@@ -133,7 +130,7 @@ fn missing_newest_notes_cause_full_reading() {
     };
     let mut source = database.source();
     (0..3).for_each(|index| database.writer.run(&insert(index)));
-    let (_, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
+    let (.., reading) = read(&mut source, NoteKind::Spent, None).unwrap();
     for change in ["UPDATE proof SET state = 'PENDING'", "DELETE FROM proof"] {
         // The same number as before.
         database
@@ -252,14 +249,14 @@ fn missing_or_forbidden_columns_are_named() {
         // Without a grant on xmin it works, but reads everything each time.
         let mut source = open(&url, None).unwrap();
         source.keysets().unwrap();
-        let (_, reading) = Noted::read(&mut source, NoteKind::Issued, None).unwrap();
+        let (.., reading) = read(&mut source, NoteKind::Issued, None).unwrap();
         assert_eq!((reading.total, reading.watermark), (Some(0), None));
         let table = columns[2].0;
         database
             .writer
             .run(&format!("GRANT SELECT (xmin) ON {table} TO {role}"));
-        let (_, reading) = Noted::read(&mut source, NoteKind::Issued, None).unwrap();
-        Noted::read(&mut source, NoteKind::Issued, reading.watermark.as_ref()).unwrap();
+        let (.., reading) = read(&mut source, NoteKind::Issued, None).unwrap();
+        read(&mut source, NoteKind::Issued, reading.watermark.as_ref()).unwrap();
         database
             .writer
             .run(&format!("REVOKE SELECT (xmin) ON {table} FROM {role}"));
@@ -335,8 +332,8 @@ fn table_truncated_before_lock_is_not_taken_for_empty() {
         let _stop = StopOnDrop(stop);
         let mut source = database.source();
         for _ in 0..60 {
-            match Noted::read(&mut source, NoteKind::Spent, None) {
-                Ok((noted, reading)) => assert_eq!((noted.count, reading.total), (9, Some(9))),
+            match read(&mut source, NoteKind::Spent, None) {
+                Ok((count, _, reading)) => assert_eq!((count, reading.total), (9, Some(9))),
                 Err(SourceError::Rewritten { table }) => assert_eq!(table, "proof"),
                 Err(error) => panic!("{error}"),
             }

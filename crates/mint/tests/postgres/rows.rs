@@ -5,7 +5,7 @@ use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 use crate::history::{Consumer, Held, Tally};
 use crate::support::{
-    LEGACY, MintDatabase, Noted, V1, delete, insert_keyset, insert_member, item, refusal,
+    LEGACY, MintDatabase, V1, delete, insert_keyset, insert_member, item, read, refusal,
 };
 
 fn count(held: &Held) -> usize {
@@ -121,27 +121,27 @@ fn counts_leave_out_keysets_that_cannot_be_served() {
             };
             let mut source = database.source();
             let mut since = None;
-            let mut read = || {
-                let (noted, reading) = Noted::read(&mut source, kind, since.as_ref()).unwrap();
+            let mut read_on = || {
+                let (count, _, reading) = read(&mut source, kind, since.as_ref()).unwrap();
                 since = reading.watermark;
-                (noted.count, reading.total, reading.unservable)
+                (count, reading.total, reading.unservable)
             };
             let none = || vec!["none".to_owned()];
             insert(V1, 0);
-            assert_eq!(read(), (1, Some(1), vec![]));
+            assert_eq!(read_on(), (1, Some(1), vec![]));
             insert(V1, 1);
-            assert_eq!(read(), (1, Some(2), vec![]));
+            assert_eq!(read_on(), (1, Some(2), vec![]));
             // A new row is in such a keyset, then an old one.
             insert("none", 2);
-            assert_eq!(read(), (0, Some(2), none()));
+            assert_eq!(read_on(), (0, Some(2), none()));
             insert(V1, 3);
-            assert_eq!(read(), (1, Some(3), none()));
+            assert_eq!(read_on(), (1, Some(3), none()));
             database.writer.run(&delete(mint, kind, &item(2)));
-            assert_eq!(read(), (0, Some(3), vec![]));
+            assert_eq!(read_on(), (0, Some(3), vec![]));
             database.writer.run(&delete(mint, kind, &item(1)));
             insert(V1, 4);
             // One of the anchors is gone.
-            assert!(Noted::read(&mut source, kind, since.as_ref()).is_err());
+            assert!(read(&mut source, kind, since.as_ref()).is_err());
         }
     }
 }
@@ -201,10 +201,9 @@ fn unreadable_row_is_reported_until_it_changes() {
                 bad();
                 rows += 1;
             }
-            let (noted, reading) =
-                Noted::read(&mut source, NoteKind::Spent, since.as_ref()).unwrap();
-            assert_eq!(noted.bad.len(), rows, "{value}, step {step}");
-            let error = &noted.bad[0];
+            let (_, bad, reading) = read(&mut source, NoteKind::Spent, since.as_ref()).unwrap();
+            assert_eq!(bad.len(), rows, "{value}, step {step}");
+            let error = &bad[0];
             assert!(error.contains("`y` of table `proofs_used`"), "{error}");
             assert!(error.contains(said), "{error}");
             since = Some(reading.watermark.unwrap());

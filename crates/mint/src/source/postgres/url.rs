@@ -31,26 +31,13 @@ const SOCKET_DIRECTORIES: [&str; 3] = ["/run/postgresql", "/var/run/postgresql",
 const DEFAULT_PORT: u16 = 5432;
 
 /// The options that a URL may contain, in addition to `sslmode` and the TLS files.
-const OPTIONS: [&str; 18] = [
-    "application_name",
-    "channel_binding",
-    "connect_timeout",
-    "dbname",
-    "host",
-    "hostaddr",
-    "keepalives",
-    "keepalives_idle",
-    "keepalives_interval",
-    "keepalives_retries",
-    "load_balance_hosts",
-    "options",
-    "password",
-    "port",
-    "sslnegotiation",
-    "target_session_attrs",
-    "tcp_user_timeout",
-    "user",
-];
+const OPTIONS: &str = "application_name channel_binding connect_timeout dbname host hostaddr keepalives \
+    keepalives_idle keepalives_interval keepalives_retries load_balance_hosts options password port sslnegotiation \
+    target_session_attrs tcp_user_timeout user";
+
+fn is_passed_on(key: &str) -> bool {
+    OPTIONS.split(' ').any(|option| option == key)
+}
 
 /// A Postgres database.
 #[derive(Clone, PartialEq, Eq)]
@@ -67,7 +54,7 @@ pub(in crate::source) struct PostgresUrl {
 impl PostgresUrl {
     /// Whether this is the name of an option of libpq.
     pub(in crate::source) fn is_option(key: &str) -> bool {
-        OPTIONS.contains(&key) || key.starts_with("ssl") || matches!(key, "passfile" | "service")
+        is_passed_on(key) || key.starts_with("ssl") || matches!(key, "passfile" | "service")
     }
 
     /// Parses the part after `postgres://`.
@@ -101,7 +88,7 @@ impl PostgresUrl {
                 "sslrootcert" => ssl.roots = Some(percent_decoded(value)?),
                 "sslcert" => ssl.certificate = Some(percent_decoded(value)?),
                 "sslkey" => ssl.key = Some(percent_decoded(value)?),
-                _ if OPTIONS.contains(&key) => kept.push(option),
+                _ if is_passed_on(key) => kept.push(option),
                 _ => {
                     return Err(refused(
                         "unknown option after the `?`; accepted are sslmode, sslrootcert, sslcert, \

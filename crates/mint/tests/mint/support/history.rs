@@ -127,7 +127,7 @@ fn run(seed: u64, database: &mut dyn Database, tally: &mut Tally) {
 /// The items of each keyset, sorted.
 pub(crate) type Items = BTreeMap<KeysetId, Vec<Vec<u8>>>;
 
-fn count_of(items: &Items) -> u64 {
+pub(crate) fn count_of(items: &Items) -> u64 {
     items.values().map(|items| items.len() as u64).sum()
 }
 
@@ -243,7 +243,7 @@ impl Held {
         self.total = reading.total;
         self.unservable = reading.unservable;
         self.unservable.sort();
-        self.bad = new.bad;
+        self.bad = new.bad.len();
         self.watermark = reading.watermark;
         Ok(self)
     }
@@ -251,8 +251,9 @@ impl Held {
 
 #[derive(Default)]
 pub(crate) struct NewItems {
-    items: Items,
-    bad: usize,
+    pub(crate) items: Items,
+    /// The errors of unreadable rows.
+    pub(crate) bad: Vec<String>,
 }
 
 impl ItemSink for NewItems {
@@ -262,8 +263,8 @@ impl ItemSink for NewItems {
         ControlFlow::Continue(())
     }
 
-    fn bad_row(&mut self, _keyset: &KeysetId, _error: SourceError) -> ControlFlow<()> {
-        self.bad += 1;
+    fn bad_row(&mut self, _keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
+        self.bad.push(error.to_string());
         ControlFlow::Continue(())
     }
 }

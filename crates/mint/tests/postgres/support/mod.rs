@@ -6,16 +6,16 @@ mod rows;
 #[path = "../../mint/support/tables.rs"]
 mod tables;
 
-use core::ops::ControlFlow;
 use std::time::Duration;
 
 use nutfilter_mint::source::{
-    DatabaseLocation, ItemBatch, ItemSink, MintSource, PostgresSource, Reading, SourceError,
-    Watermark,
+    DatabaseLocation, MintSource, PostgresSource, Reading, SourceError, Watermark,
 };
-use nutfilter_mint::{KeysetId, MintType, NoteKind};
+use nutfilter_mint::{MintType, NoteKind};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
+
+use crate::history::{NewItems, count_of};
 
 pub(crate) use cluster::Cluster;
 pub(crate) use rows::{delete, flip, table};
@@ -148,36 +148,16 @@ pub(crate) fn item(index: u8) -> Vec<u8> {
     item
 }
 
-/// The results of one reading.
-#[derive(Default)]
-pub(crate) struct Noted {
-    pub(crate) count: u64,
-    pub(crate) bad: Vec<String>,
-}
-
-impl ItemSink for Noted {
-    fn items(&mut self, _: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
-        self.count += items.len() as u64;
-        ControlFlow::Continue(())
-    }
-
-    fn bad_row(&mut self, _: &KeysetId, error: SourceError) -> ControlFlow<()> {
-        self.bad.push(error.to_string());
-        ControlFlow::Continue(())
-    }
-}
-
-impl Noted {
-    pub(crate) fn read(
-        source: &mut impl MintSource,
-        kind: NoteKind,
-        since: Option<&Watermark>,
-    ) -> Result<(Self, Reading), SourceError> {
-        let mut noted = Self::default();
-        source.verify_next();
-        let reading = source.read(kind, since, &mut noted)?;
-        Ok((noted, reading))
-    }
+/// Reads. Returns the number of items, and the errors of unreadable rows.
+pub(crate) fn read(
+    source: &mut impl MintSource,
+    kind: NoteKind,
+    since: Option<&Watermark>,
+) -> Result<(u64, Vec<String>, Reading), SourceError> {
+    let mut new = NewItems::default();
+    source.verify_next();
+    let reading = source.read(kind, since, &mut new)?;
+    Ok((count_of(&new.items), new.bad, reading))
 }
 
 /// Why a reading fails.
@@ -187,6 +167,6 @@ pub(crate) fn refusal(
     kind: NoteKind,
     since: Option<&Watermark>,
 ) -> String {
-    let read = Noted::read(source, kind, since);
+    let read = read(source, kind, since);
     read.map(drop).unwrap_err().to_string()
 }
