@@ -84,15 +84,12 @@ pub enum NotReady {
         /// Longest time allowed.
         limit: Duration,
     },
-    /// State filters end in the future, because the clock was ahead. Wallets refuse them until then.
+    /// State filters end this long in the future, because the clock was ahead. Wallets refuse them until then.
     #[error(
         "state filters end {} s in the future; see \"State filters end in the future\" in the operator's guide",
-        ahead.as_secs()
+        _0.as_secs()
     )]
-    DatedAhead {
-        /// Time until then.
-        ahead: Duration,
-    },
+    DatedAhead(Duration),
 }
 
 /// More files than a sequence lists in ten years. The rest is checked again.
@@ -247,7 +244,7 @@ impl FilterService {
         }
         let latest = UNIX_EPOCH + Duration::from_secs(self.latest_event());
         match latest.duration_since(SystemTime::now()) {
-            Ok(ahead) if ahead > MAX_AHEAD => Err(NotReady::DatedAhead { ahead }),
+            Ok(ahead) if ahead > MAX_AHEAD => Err(NotReady::DatedAhead(ahead)),
             _ => Ok(()),
         }
     }

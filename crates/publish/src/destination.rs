@@ -12,7 +12,7 @@ use crate::directory::Directory;
 use crate::{DestinationError, Found, PublishError, Put, Store, Version};
 
 /// How often an object is tried before other publishers win.
-const ATTEMPTS: u32 = 8;
+pub(crate) const ATTEMPTS: u32 = 8;
 
 /// An object dated later than this many seconds from now was published with a wrong clock, and is replaced. Wallets
 /// reject such a filter.
@@ -86,9 +86,7 @@ impl Destination {
                 Ok(Self::new(Directory::open(path.as_ref().as_ref())?))
             }
             "s3" | "s3a" | "gs" | "az" | "abfs" | "abfss" => cloud(scheme, destination),
-            _ => Err(DestinationError::Scheme {
-                scheme: scheme.to_owned(),
-            }),
+            _ => Err(DestinationError::Scheme(scheme.to_owned())),
         }
     }
 
@@ -209,10 +207,7 @@ impl Destination {
                 return Ok(());
             }
         }
-        Err(PublishError::Contended {
-            path: object.path.to_string(),
-            attempts: ATTEMPTS,
-        })
+        Err(PublishError::Contended(object.path.to_string()))
     }
 
     /// Whether an object may replace another one, which has other bytes.
@@ -268,9 +263,7 @@ fn cloud(_: &str, destination: &str) -> Result<Destination, DestinationError> {
 
 #[cfg(not(feature = "object-store"))]
 fn cloud(scheme: &str, _: &str) -> Result<Destination, DestinationError> {
-    Err(DestinationError::NotBuiltIn {
-        scheme: scheme.to_owned(),
-    })
+    Err(DestinationError::NotBuiltIn(scheme.to_owned()))
 }
 
 #[cfg(test)]

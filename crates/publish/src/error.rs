@@ -4,6 +4,8 @@ use core::error::Error;
 
 use nutfilter_mint::NotSuccessor;
 
+use crate::destination::ATTEMPTS;
+
 /// An operation of a store failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} failed: {source}")]
@@ -44,13 +46,8 @@ pub enum PublishError {
     #[error(transparent)]
     File(nutfilter_sequence::Error),
     /// Other publishers replaced the object each time before it could be written.
-    #[error("{path}: other publishers replaced it {attempts} times in the meantime")]
-    Contended {
-        /// The object.
-        path: String,
-        /// Number of attempts.
-        attempts: u32,
-    },
+    #[error("{0}: other publishers replaced it {ATTEMPTS} times in the meantime")]
+    Contended(String),
 }
 
 impl PublishError {
@@ -62,8 +59,7 @@ impl PublishError {
 
 impl DestinationError {
     pub(crate) fn url(reason: impl ToString) -> Self {
-        let reason = reason.to_string();
-        Self::Url { reason }
+        Self::Url(reason.to_string())
     }
 }
 
@@ -77,25 +73,16 @@ fn place(path: &Option<String>) -> String {
 #[non_exhaustive]
 pub enum DestinationError {
     /// The URL is malformed.
-    #[error("invalid destination: {reason}")]
-    Url {
-        /// The fault.
-        reason: String,
-    },
+    #[error("invalid destination: {0}")]
+    Url(String),
     /// The scheme is not supported.
-    #[error("unsupported destination {scheme}://; use a directory, file://, s3://, gs:// or az://")]
-    Scheme {
-        /// The scheme.
-        scheme: String,
-    },
-    /// This build has no object stores.
+    #[error("unsupported destination {0}://; use a directory, file://, s3://, gs:// or az://")]
+    Scheme(String),
+    /// This build has no object stores, to which this scheme belongs.
     #[error(
-        "{scheme}:// needs a build with --features object-store; this one writes to directories only"
+        "{0}:// needs a build with --features object-store; this one writes to directories only"
     )]
-    NotBuiltIn {
-        /// The scheme.
-        scheme: String,
-    },
+    NotBuiltIn(String),
     /// The directory cannot be created or opened.
     #[error("{path}: {source}")]
     Directory {

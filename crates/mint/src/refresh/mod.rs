@@ -25,7 +25,7 @@ pub use self::report::{
 pub use self::thread::RefreshThread;
 use crate::body::BodyPlace;
 use crate::service::FilterService;
-use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
+use crate::source::{KeysetInfo, MintSource, Reading, SourceError, retry_once};
 use crate::state::{DataDirectory, KindSets, StateError};
 use crate::state_filters::{EventFeed, EventSequences, StateFilterOptions};
 use crate::{KeysetId, NoteKind};
@@ -327,7 +327,10 @@ impl Refresher {
         let listing = Instant::now();
         let listed = retry_once(|| self.source.keysets())?;
         report.list = listing.elapsed();
-        self.warn_of_unservable_keysets(&listed);
+        if listed.unservable != self.unservable {
+            listed.warn_of_unservable();
+            self.unservable = listed.unservable;
+        }
         self.listed = listed.keysets;
         for kind in NoteKind::ALL {
             if !self.kinds[kind].failed
@@ -397,13 +400,6 @@ impl Refresher {
             state.recorded = state.as_of;
         }
         Ok(())
-    }
-
-    fn warn_of_unservable_keysets(&mut self, listed: &Keysets) {
-        if listed.unservable != self.unservable {
-            listed.warn_of_unservable();
-            self.unservable.clone_from(&listed.unservable);
-        }
     }
 
     fn tell(&self, as_of: u64, report: &RefreshReport) {

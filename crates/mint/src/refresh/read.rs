@@ -30,7 +30,7 @@ impl Refresher {
         }
         if let Some(since) = self.kinds[kind].state.watermark.clone() {
             match self.read_new_and_count(kind, &since, refresh, progress) {
-                Err(RefreshError::Source(SourceError::RescanRequired { reason })) => {
+                Err(RefreshError::Source(SourceError::RescanRequired(reason))) => {
                     metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
                         .increment(1);
                     tracing::warn!(%kind, reason, "rereading the full database");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::source::{ItemBatch, ItemSink, Watermark};
+use crate::source::{ItemBatch, ItemSink, Keysets, Watermark};
 
 /// A mint with one spent note, which can be read only once.
 struct OneNote;

@@ -38,11 +38,8 @@ pub enum SourceError {
     },
     /// A table was truncated or rewritten after the snapshot was taken and before the table was locked. Reading
     /// again is enough.
-    #[error("table `{table}` was truncated or rewritten while it was being read")]
-    Rewritten {
-        /// The table.
-        table: &'static str,
-    },
+    #[error("table `{0}` was truncated or rewritten while it was being read")]
+    Rewritten(&'static str),
     /// SQLite failed.
     #[error("{path}: {doing}: {source}")]
     Sqlite {
@@ -69,19 +66,13 @@ pub enum SourceError {
         /// The fault of the row.
         fault: RowFault,
     },
-    /// The store is not its earlier state plus new items, so everything must be read. This is not a fault of the
-    /// store.
-    #[error("full reread required: {reason}")]
-    RescanRequired {
-        /// Why it must be read again.
-        reason: String,
-    },
+    /// The store is not its earlier state plus new items, for this reason, so everything must be read. This is not a
+    /// fault of the store.
+    #[error("full reread required: {0}")]
+    RescanRequired(String),
     /// An unused database was opened for writing while it was being read. Reading it again is enough.
-    #[error("{path}: the database was opened for writing while it was being read")]
-    ChangedWhileRead {
-        /// The database.
-        path: PathBuf,
-    },
+    #[error("{0}: the database was opened for writing while it was being read")]
+    ChangedWhileRead(PathBuf),
     /// The receiver of the items stopped the reading.
     #[error("read cancelled")]
     Stopped,
@@ -102,12 +93,9 @@ pub enum RowFault {
         /// The expected type.
         expected: &'static str,
     },
-    /// Text that is not an even number of hex digits.
-    #[error("invalid hex text of {length} bytes")]
-    NotHex {
-        /// The length of the text, in bytes.
-        length: usize,
-    },
+    /// Text of this many bytes that is not an even number of hex digits.
+    #[error("invalid hex text of {0} bytes")]
+    NotHex(usize),
     /// An empty value. A point is never empty.
     #[error("empty")]
     Empty,
@@ -116,8 +104,7 @@ pub enum RowFault {
 impl SourceError {
     /// Everything must be read, for this reason.
     pub(crate) fn rescan(reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        SourceError::RescanRequired { reason }
+        SourceError::RescanRequired(reason.into())
     }
 
     /// Nothing is at the path of a database. Only the part that exists is named: the rest may be a password.

@@ -33,9 +33,7 @@ mod tests {
 
     #[test]
     fn only_transient_errors_are_retried_once() {
-        let changed = || SourceError::ChangedWhileRead {
-            path: "mint.db".into(),
-        };
+        let changed = || SourceError::ChangedWhileRead("mint.db".into());
         let attempts = |results: [Result<(), SourceError>; 2]| {
             let (mut results, mut attempts) = (results.into_iter(), 0);
             let result = retry_once(|| {

@@ -64,7 +64,7 @@ impl Notes {
         let length = stored.len();
         match self.hex {
             _ if length == 0 => Err(RowFault::Empty),
-            true if !batch.push_hex(stored) => Err(RowFault::NotHex { length }),
+            true if !batch.push_hex(stored) => Err(RowFault::NotHex(length)),
             true => Ok(()),
             false => {
                 batch.push(stored);
@@ -92,15 +92,9 @@ const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
 /// a signed promise counts as issued.
 const NUTSHELL: Schema = Schema {
     mint: MintType::Nutshell,
-    keysets: Table {
-        name: "keysets",
-        columns: KEYSET_COLUMNS,
-    },
+    keysets: Table::new("keysets", KEYSET_COLUMNS),
     spent: Notes {
-        table: Table {
-            name: "proofs_used",
-            columns: &["id", "y"],
-        },
+        table: Table::new("proofs_used", &["id", "y"]),
         keyset: "id",
         item: "y",
         hex: true,
@@ -109,10 +103,7 @@ const NUTSHELL: Schema = Schema {
         totals: None,
     },
     issued: Notes {
-        table: Table {
-            name: "promises",
-            columns: &["id", "b_", "c_"],
-        },
+        table: Table::new("promises", &["id", "b_", "c_"]),
         keyset: "id",
         item: "b_",
         hex: true,
@@ -125,43 +116,28 @@ const NUTSHELL: Schema = Schema {
 /// A proof passes through other states before `SPENT`. It may also leave these states without ever being spent.
 const CDK: Schema = Schema {
     mint: MintType::Cdk,
-    keysets: Table {
-        name: "keyset",
-        columns: KEYSET_COLUMNS,
-    },
+    keysets: Table::new("keyset", KEYSET_COLUMNS),
     spent: Notes {
-        table: Table {
-            name: "proof",
-            columns: &["keyset_id", "y", "state"],
-        },
+        table: Table::new("proof", &["keyset_id", "y", "state"]),
         keyset: "keyset_id",
         item: "y",
         hex: false,
         member: "state = 'SPENT'",
         since: None,
         totals: Some(Totals {
-            table: Table {
-                name: "keyset_amounts",
-                columns: &["keyset_id", "total_redeemed"],
-            },
+            table: Table::new("keyset_amounts", &["keyset_id", "total_redeemed"]),
             amount: "amount",
         }),
     },
     issued: Notes {
-        table: Table {
-            name: "blind_signature",
-            columns: &["keyset_id", "blinded_message", "c"],
-        },
+        table: Table::new("blind_signature", &["keyset_id", "blinded_message", "c"]),
         keyset: "keyset_id",
         item: "blinded_message",
         hex: false,
         member: "c IS NOT NULL",
         since: Some("signed_time"),
         totals: Some(Totals {
-            table: Table {
-                name: "keyset_amounts",
-                columns: &["keyset_id", "total_issued"],
-            },
+            table: Table::new("keyset_amounts", &["keyset_id", "total_issued"]),
             amount: "amount",
         }),
     },
@@ -211,6 +187,10 @@ impl Schema {
 }
 
 impl Table {
+    const fn new(name: &'static str, columns: &'static [&'static str]) -> Self {
+        Self { name, columns }
+    }
+
     /// Selects all rows, with the columns in their order.
     pub(super) fn select(&self) -> String {
         format!("SELECT {} FROM {}", self.columns.join(", "), self.name)

@@ -52,11 +52,8 @@ pub struct DataDirectory {
 #[non_exhaustive]
 pub enum StateError {
     /// Another process uses the directory.
-    #[error("{path}: data directory is in use by another process")]
-    InUse {
-        /// The directory.
-        path: PathBuf,
-    },
+    #[error("{0}: data directory is in use by another process")]
+    InUse(PathBuf),
     /// A file or directory could not be read or written.
     #[error("{path}: {source}")]
     Io {
@@ -118,7 +115,7 @@ impl DataDirectory {
         make_directory(&sets).map_err(at(&sets))?;
         let lock_path = path.join(LOCK);
         let lock = nutfilter_files::lock(&lock_path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => StateError::InUse { path: path.into() },
+            io::ErrorKind::WouldBlock => StateError::InUse(path.into()),
             _ => at(&lock_path)(error),
         })?;
         // A caller may never restore the existing sets. New sets must not overwrite them.
@@ -396,7 +393,6 @@ fn damage_of<E: Into<StateError>>(
     found: Result<Vec<String>, E>,
 ) -> Result<Vec<String>, StateError> {
     match found.map_err(Into::into) {
-        Err(StateError::Sequence(error)) if error.is_damage() => Ok(vec![error.to_string()]),
         Err(error) if error.is_damage() => Ok(vec![error.to_string()]),
         found => found,
     }

@@ -78,8 +78,8 @@ impl EventFeed {
         let inbox = self
             .inbox(event)
             .ok_or(match self.damaged.contains(&event) {
-                true => ReportError::Damaged { event },
-                false => ReportError::Unexpected { event },
+                true => ReportError::Damaged(event),
+                false => ReportError::Unexpected(event),
             })?;
         let hash = ElementHash::new(event, state).map_err(ReportError::Invalid)?;
         let elements = ids.iter().map(|id| {
@@ -105,17 +105,11 @@ impl EventFeed {
 #[non_exhaustive]
 pub enum ReportError {
     /// The kind is not in [`StateFilterOptions::reported`](super::StateFilterOptions::reported).
-    #[error("{event} is not a kind that the mint reports")]
-    Unexpected {
-        /// The kind.
-        event: Event,
-    },
+    #[error("{0} is not a kind that the mint reports")]
+    Unexpected(Event),
     /// The files of the kind are damaged. Report the event again after they were restored.
-    #[error("the state filters of {event} are damaged; the log of the start names the file")]
-    Damaged {
-        /// The kind.
-        event: Event,
-    },
+    #[error("the state filters of {0} are damaged; the log of the start names the file")]
+    Damaged(Event),
     /// The state or an ID is not one of the kind.
     #[error(transparent)]
     Invalid(StateFilterError),

@@ -158,9 +158,7 @@ impl MintSource for FakeMint {
             State::from_line(core::str::from_utf8(since.as_bytes()).unwrap().trim()).unwrap()
         });
         if since.is_some_and(|since| since.epoch != now.epoch) {
-            return Err(SourceError::RescanRequired {
-                reason: "another epoch".to_owned(),
-            });
+            return Err(SourceError::RescanRequired("another epoch".to_owned()));
         }
         let since = since.unwrap_or_default();
         let (mut total, of_kind) = (0, usize::from(kind == NoteKind::Issued));

@@ -126,7 +126,7 @@ impl MintSource for Scripted {
         let script = self.script();
         if script.starts_over && since.is_some() {
             let reason = "it was asked to".to_owned();
-            return Err(SourceError::RescanRequired { reason });
+            return Err(SourceError::RescanRequired(reason));
         }
         let first = since.map_or(0, |since| {
             usize::from_le_bytes(since.as_bytes().try_into().unwrap())

@@ -120,9 +120,7 @@ fn reading_interrupted_by_a_mint_start_is_repeated() {
     // The mint starts during the first attempt of every reading. Even calls are first attempts.
     let calls = Arc::new(AtomicU64::new(0));
     let start = move || match calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
-        true => Err(SourceError::ChangedWhileRead {
-            path: "mint.db".into(),
-        }),
+        true => Err(SourceError::ChangedWhileRead("mint.db".into())),
         false => Ok(()),
     };
     let start_while_read = start.clone();

@@ -63,7 +63,7 @@ fn hex_in_either_case_is_decoded() {
 fn bad_row_is_an_error_that_names_it() {
     use MintType::{Cdk, Nutshell};
     let odd = format!("'02{}'", "a".repeat(63));
-    let not_hex = |length| RowFault::NotHex { length };
+    let not_hex = RowFault::NotHex;
     let wrong = |found, expected| RowFault::WrongType { found, expected };
     let cases = [
         (Nutshell, "'02zz'", not_hex(4)),

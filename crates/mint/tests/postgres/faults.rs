@@ -334,7 +334,7 @@ fn table_truncated_before_lock_is_not_taken_for_empty() {
         for _ in 0..60 {
             match read(&mut source, NoteKind::Spent, None) {
                 Ok((count, _, reading)) => assert_eq!((count, reading.total), (9, Some(9))),
-                Err(SourceError::Rewritten { table }) => assert_eq!(table, "proof"),
+                Err(SourceError::Rewritten(table)) => assert_eq!(table, "proof"),
                 Err(error) => panic!("{error}"),
             }
         }

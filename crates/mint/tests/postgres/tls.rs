@@ -118,12 +118,10 @@ impl Server {
         self.files.path().join(name)
     }
 
-    /// Opens the database as a user, at a host with this name. The error must not contain a secret.
-    fn open(&self, user: &str, host: &str, options: &str) -> Result<(), String> {
-        let url = format!(
-            "postgres://{user}@{host}:{}/mint?hostaddr=127.0.0.1&{options}",
-            self.port
-        );
+    /// Opens the database with this login and name of the host. The error must not contain a secret.
+    fn open(&self, login: &str, options: &str) -> Result<(), String> {
+        let port = self.port;
+        let url = format!("postgres://{login}:{port}/mint?hostaddr=127.0.0.1&{options}");
         let result = open(&url, None);
         if let Err(error) = &result {
             let all = format!("{error} {error:?}");
@@ -133,8 +131,8 @@ impl Server {
     }
 
     #[track_caller]
-    fn refuses(&self, user: &str, host: &str, options: &str, said: &str) {
-        let error = self.open(user, host, options).unwrap_err();
+    fn refuses(&self, login: &str, options: &str, said: &str) {
+        let error = self.open(login, options).unwrap_err();
         assert!(error.contains(said), "{options}: {error}");
     }
 }
@@ -146,57 +144,45 @@ fn sslmode_decides_how_a_server_is_verified() {
     };
     let roots = |name: &str| format!("&sslrootcert={}", server.file(name).display());
     let (right, wrong) = (roots("right.pem"), roots("wrong.pem"));
-    let mint = "mint:hunter2";
+    let mint = "mint:hunter2@localhost";
     for mode in ["require", "verify-full", "verify-ca"] {
         let mode = format!("sslmode={mode}");
         let with = |more: &str| mode.clone() + more;
-        server.open(mint, "localhost", &with(&right)).unwrap();
-        server.refuses(mint, "localhost", &with(&wrong), "certificate");
+        server.open(mint, &with(&right)).unwrap();
+        server.refuses(mint, &with(&wrong), "certificate");
         // Mozilla's roots did not sign it either.
-        server.refuses(
-            mint,
-            "localhost",
-            &with("&sslrootcert=system"),
-            "certificate",
-        );
+        server.refuses(mint, &with("&sslrootcert=system"), "certificate");
         let (empty, none) = (with(&roots("empty.pem")), with(&roots("none.pem")));
-        server.refuses(mint, "localhost", &empty, "no certificate");
-        server.refuses(mint, "localhost", &none, "none.pem");
+        server.refuses(mint, &empty, "no certificate");
+        server.refuses(mint, &none, "none.pem");
     }
     for mode in ["verify-ca", "verify-full"] {
-        server.refuses(mint, "localhost", &format!("sslmode={mode}"), "certificate");
+        server.refuses(mint, &format!("sslmode={mode}"), "certificate");
     }
     // As in libpq, only `verify-full` requires the name, and `require` verifies nothing without roots.
     let full = format!("sslmode=verify-full{right}");
-    server.refuses(mint, "db.example", &full, "not valid for name");
+    server.refuses("mint:hunter2@db.example", &full, "not valid for name");
     for options in [
         "sslmode=require",
         &format!("sslmode=require{right}"),
         &format!("sslmode=verify-ca{right}"),
     ] {
-        server.open(mint, "db.example", options).unwrap();
+        server.open("mint:hunter2@db.example", options).unwrap();
     }
     // Options without verification still use TLS.
-    server.open(mint, "localhost", "").unwrap();
-    server.open(mint, "localhost", "sslmode=prefer").unwrap();
+    server.open(mint, "").unwrap();
+    server.open(mint, "sslmode=prefer").unwrap();
+    server.open(mint, "channel_binding=require").unwrap();
+    server.refuses(mint, "sslmode=disable", "no pg_hba.conf entry");
     server
-        .open(mint, "localhost", "channel_binding=require")
-        .unwrap();
-    server.refuses(mint, "localhost", "sslmode=disable", "no pg_hba.conf entry");
-    server
-        .open("plain:hunter2", "localhost", "sslmode=disable")
+        .open("plain:hunter2@localhost", "sslmode=disable")
         .unwrap();
 
     server.cluster.stop("fast");
     server.cluster.start_again_without_tls();
     let options = format!("sslmode=require{right}");
-    server.refuses(
-        "plain:hunter2",
-        "localhost",
-        &options,
-        "does not support TLS",
-    );
-    server.open("plain:hunter2", "localhost", "").unwrap();
+    server.refuses("plain:hunter2@localhost", &options, "does not support TLS");
+    server.open("plain:hunter2@localhost", "").unwrap();
 }
 
 #[test]
@@ -209,14 +195,14 @@ fn self_signed_certificate_is_trusted_if_given() {
         let roots = server.file(roots);
         format!("sslmode={mode}&sslrootcert={}", roots.display())
     };
-    let mint = "mint:hunter2";
+    let mint = "mint:hunter2@localhost";
     for mode in ["require", "verify-ca", "verify-full"] {
         let (right, wrong) = (options(mode, "right.pem"), options(mode, "wrong.pem"));
-        server.open(mint, "localhost", &right).unwrap();
-        server.refuses(mint, "localhost", &wrong, "certificate");
+        server.open(mint, &right).unwrap();
+        server.refuses(mint, &wrong, "certificate");
     }
     let full = options("verify-full", "right.pem");
-    server.refuses(mint, "db.example", &full, "not valid for name");
+    server.refuses("mint:hunter2@db.example", &full, "not valid for name");
 }
 
 #[test]
@@ -229,9 +215,9 @@ fn client_certificate_opens_the_database() {
         let (certificate, key) = (certificate.display(), key.display());
         format!("sslmode=require&sslcert={certificate}&sslkey={key}")
     };
-    let open = |options: &str| server.open("certified", "localhost", options);
+    let open = |options: &str| server.open("certified@localhost", options);
     open(&files("client.pem", "client.key")).unwrap();
-    server.refuses("certified", "localhost", "sslmode=require", "certificate");
+    server.refuses("certified@localhost", "sslmode=require", "certificate");
     for (certificate, key, said) in [
         ("client.pem", "other.key", "client.pem"),
         ("empty.pem", "client.key", "no certificate"),
@@ -239,7 +225,7 @@ fn client_certificate_opens_the_database() {
         ("client.pem", "none.key", "none.key"),
         ("client.pem", "client.pem", "client.pem"),
     ] {
-        server.refuses("certified", "localhost", &files(certificate, key), said);
+        server.refuses("certified@localhost", &files(certificate, key), said);
     }
 }
 
@@ -249,19 +235,13 @@ fn login_errors_do_not_contain_the_password() {
         return;
     };
     server.refuses(
-        "mint:hunter3",
-        "localhost",
+        "mint:hunter3@localhost",
         "",
         "password authentication failed",
     );
-    server.refuses("mint", "localhost", "", "password");
-    server.refuses("nobody:hunter2", "localhost", "", "pg_hba.conf");
-    server.refuses(
-        "mint:hunter2",
-        "localhost",
-        "dbname=nothing",
-        "does not exist",
-    );
+    server.refuses("mint@localhost", "", "password");
+    server.refuses("nobody:hunter2@localhost", "", "pg_hba.conf");
+    server.refuses("mint:hunter2@localhost", "dbname=nothing", "does not exist");
     let vacant = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

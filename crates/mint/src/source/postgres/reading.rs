@@ -63,7 +63,7 @@ impl<'u> Begun<'u> {
         let relation = relation_if_unchanged(&mut begun.session, notes.table.name)?;
         if relation != begun.state.relation {
             let table = notes.table.name;
-            return Err(SourceError::Rewritten { table });
+            return Err(SourceError::Rewritten(table));
         }
         Ok(begun)
     }
@@ -387,7 +387,7 @@ pub(super) fn relation_if_unchanged(
     );
     let relation = session.value("looking for changes", &sql)?;
     match relation.is_empty() {
-        true => Err(SourceError::Rewritten { table }),
+        true => Err(SourceError::Rewritten(table)),
         false => Ok(relation),
     }
 }

@@ -117,7 +117,7 @@ impl ReadOnly {
             // Opening a database in WAL mode creates the `-wal` file before anything is written. If that file is
             // gone again, its contents were moved to the database file, whose time has changed.
             Some(before) if before != Stamp::of(&self.path)? => {
-                Err(SourceError::ChangedWhileRead { path: self.path })
+                Err(SourceError::ChangedWhileRead(self.path))
             }
             _ => Ok(()),
         }

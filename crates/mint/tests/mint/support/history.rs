@@ -176,7 +176,7 @@ impl Consumer {
                     *held = continued;
                     return;
                 }
-                Err(SourceError::RescanRequired { reason }) => {
+                Err(SourceError::RescanRequired(reason)) => {
                     let reason = reason
                         .chars()
                         .filter(|digit| !digit.is_ascii_digit())
@@ -212,9 +212,8 @@ impl Held {
             .total
             .is_some_and(|total| total != count_of(&held.items))
         {
-            return Err(SourceError::RescanRequired {
-                reason: "the consumer counts otherwise".to_owned(),
-            });
+            let reason = "the consumer counts otherwise".to_owned();
+            return Err(SourceError::RescanRequired(reason));
         }
         Ok(held)
     }
