@@ -752,30 +752,3 @@ fn run_files_are_for_their_owner_alone() {
         assert_eq!(mode & 0o777, 0o600);
     }
 }
-
-#[cfg(unix)]
-#[test]
-fn read_only_directory_is_named_and_can_be_repaired() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let (_directory, kept) = place_of_store();
-    let all = three_runs(&kept, [600, 700, 3]);
-    let mut store = Store::open(&kept, options()).expect("a store");
-    let mode = |mode| fs::set_permissions(&kept, fs::Permissions::from_mode(mode)).expect("a mode");
-    mode(0o555);
-    if fs::write(kept.join("probe"), "").is_ok() {
-        eprintln!("skipped: this user may write anywhere");
-        mode(0o755);
-        return;
-    }
-    let mut batch = store.batch();
-    batch.push_hashes(&[7; 100]).expect("memory");
-    let error = batch.commit().expect_err("no new file");
-    assert_eq!(error.kind(), StoreErrorKind::Io, "{error}");
-    assert!(error.path().expect("a path").starts_with(&kept), "{error}");
-    // What is there can be read all the same.
-    check_equal(&store, &all, "read only");
-    mode(0o755);
-    add(&mut store, &[7; 100]);
-    assert_eq!(store.len(), all.len() as u64 + 100);
-}

@@ -24,16 +24,12 @@ pub(crate) fn refresher(directory: &Path) -> Refresher {
     with(directory, None)
 }
 
-fn data(directory: &Path) -> DataDirectory {
-    open(|| DataDirectory::open(directory.join("data")))
-}
-
 fn with(directory: &Path, state_filters: Option<StateFilterOptions>) -> Refresher {
     let mint = FakeMint::in_directory(directory);
     let clock = mint.clone();
     let clock = move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now());
     let options = RefresherOptions {
-        data_directory: Some(data(directory)),
+        data_directory: Some(open(|| DataDirectory::open(directory.join("data")))),
         state_filters,
         restamp_after: Duration::from_secs(3),
         clock: Some(Box::new(clock)),
@@ -78,18 +74,13 @@ fn observe(directory: &Path, observers: &mut [Observer; 2]) -> [Segment; 2] {
 
 fn timestamps(service: &FilterService) -> BTreeMap<(String, &'static str), u64> {
     let snapshot = service.snapshot().unwrap();
-    let mut times = BTreeMap::new();
-    for entry in snapshot.keysets() {
-        for kind in NoteKind::ALL {
-            if let Some(filter) = entry.filter(kind) {
-                times.insert(
-                    (entry.info.id.to_string(), kind.as_str()),
-                    filter.timestamp(),
-                );
-            }
-        }
-    }
-    times
+    let filters = snapshot.keysets().flat_map(|entry| {
+        NoteKind::ALL.map(|kind| {
+            let what = (entry.info.id.to_string(), kind.as_str());
+            Some((what, entry.filter(kind)?.timestamp()))
+        })
+    });
+    filters.flatten().collect()
 }
 
 /// Continues from the existing state, checks it, and refreshes until it is killed.
@@ -172,7 +163,7 @@ fn service_killed_at_any_moment_recovers_exactly() {
     let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty());
     mint.assert_right(refresher.service(), "");
-    let keyset: KeysetId = crate::fake_mint::KEYSETS[0].parse().unwrap();
+    let keyset: KeysetId = KEYSETS[0].parse().unwrap();
     let snapshot = refresher.service().snapshot().unwrap();
     assert!(snapshot.keyset(&keyset).is_some());
     drop(refresher);

@@ -69,28 +69,6 @@ fn data_directory_has_one_owner() {
 }
 
 #[test]
-fn unchanged_filter_is_the_same_until_restamped() {
-    let directory = tempfile::tempdir().unwrap();
-    let mint = FakeMint::in_directory(directory.path());
-    let mut refresher = refresher(directory.path());
-    let mut tags = vec![];
-    for _ in 0..5 {
-        mint.push(state(1_000));
-        refresher.refresh().unwrap();
-        let snapshot = refresher.service().snapshot().unwrap();
-        let entry = snapshot.keysets().next().unwrap();
-        let filter = entry.filter(NoteKind::Spent).unwrap();
-        tags.push((filter.timestamp(), *filter.json().sha256()));
-    }
-    let times: Vec<u64> = tags.iter().map(|(time, _)| *time).collect();
-    // Multiples of 3 s.
-    assert_eq!(times, [1, 1, 3, 3, 3]);
-    assert_eq!(tags[0].1, tags[1].1);
-    assert_ne!(tags[1].1, tags[2].1);
-    assert_eq!(tags[2].1, tags[4].1);
-}
-
-#[test]
 fn hashes_beyond_the_memory_limit_use_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let mint = FakeMint::in_directory(directory.path());

@@ -5,7 +5,6 @@ use core::ops::ControlFlow;
 use nutfilter_mint::source::{RowFault, SourceError};
 use nutfilter_mint::{MintType, NoteKind, RefresherOptions};
 
-use crate::support::history::Held;
 use crate::support::{
     MintDatabase, Server, V1, V2, assert_filter_of, assert_served, items, keyset, on_disk,
     read_whole, table,
@@ -193,35 +192,6 @@ fn filter_from_before_a_bad_row_keeps_its_date() {
         let report = refresher.refresh().unwrap();
         assert!(!report.readings[0].whole);
         assert_eq!(server.filter(NoteKind::Spent, V1).body, before);
-    }
-}
-
-/// A keyset spelled in two ways is one keyset, because a reading covers all keysets at once.
-#[test]
-fn keyset_spelled_in_two_ways_is_one() {
-    for (one, other) in [("I2yN+iR/fkzT", "I2yN-iR_fkzT"), (V1, "009A1F293253E41E")] {
-        for mint in MintType::ALL {
-            let database = MintDatabase::new(mint);
-            database.add_keyset(one, "sat", true, 0);
-            database.add_spent(one, &items(1, 5000, 33));
-            database.add_spent(V2, &items(3, 5, 33));
-            database.add_spent(other, &items(2, 5000, 33));
-            let held = Held::whole(&mut database.source(), NoteKind::Spent).unwrap();
-            assert_eq!(held.total, Some(10_005));
-            assert_eq!(held.items.len(), 2);
-            let mut both = [items(1, 5000, 33), items(2, 5000, 33)].concat();
-            both.sort();
-            assert!(held.items[&keyset(one)] == both);
-
-            let mut refresher = database.refresher();
-            assert!(refresher.refresh().unwrap().failures.is_empty());
-            let server = Server::start(refresher.service().clone());
-            let path = format!(
-                "/v1/filter/spent/{}",
-                one.replace('+', "-").replace('/', "_")
-            );
-            assert_filter_of(&server.get(&path).body, &both);
-        }
     }
 }
 

@@ -46,29 +46,6 @@ fn both_mints_are_detected_listed_and_read() {
     }
 }
 
-#[test]
-fn points_of_48_bytes_are_read_like_others() {
-    for mint in MintType::ALL {
-        let Some(database) = MintDatabase::new(mint) else {
-            return;
-        };
-        let bls = "02".to_owned() + &"ab".repeat(32);
-        let point = [0xb3; 48];
-        let mut sql = insert_keyset(mint, V1) + &insert_keyset(mint, &bls);
-        for kind in NoteKind::ALL {
-            sql += &insert_member(mint, kind, V1, &item(1), true);
-            sql += &insert_member(mint, kind, &bls, &point, true);
-        }
-        database.writer.run(&sql);
-        let mut source = database.source();
-        for kind in NoteKind::ALL {
-            let held = Held::whole(&mut source, kind).unwrap();
-            assert_eq!(count(&held), 2);
-            assert_eq!(held.items[&KeysetId::parse(&bls).unwrap()], [point]);
-        }
-    }
-}
-
 /// Ends this many transactions that write nothing.
 fn end_transactions(database: &MintDatabase, count: u32) {
     database.writer.run(&format!(

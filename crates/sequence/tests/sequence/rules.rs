@@ -112,30 +112,6 @@ fn parts_stay_listed_and_then_served_for_their_time() {
 }
 
 #[test]
-fn elements_of_a_restored_backup_stay_and_are_not_added_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut sequence = open(directory.path());
-    let elements: Vec<_> = (0..100).map(element).collect();
-    add(&mut sequence, &elements, 2_000).unwrap();
-    let view = |sequence: &Sequence| format!("{:?}", sequence.view());
-    let before = view(&sequence);
-    let added = |new, known, missing| Added {
-        new,
-        known,
-        missing,
-    };
-    assert_eq!(
-        add(&mut sequence, &elements[..60], 2_100).unwrap(),
-        added(0, 60, 40)
-    );
-    assert_eq!(
-        add(&mut sequence, &elements, 2_200).unwrap(),
-        added(0, 100, 0)
-    );
-    assert_eq!(view(&sequence), before);
-}
-
-#[test]
 fn reported_events_are_published_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let mut sequence = open(directory.path());
