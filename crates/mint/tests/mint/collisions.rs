@@ -38,12 +38,8 @@ impl Mint {
 
     #[track_caller]
     fn refresh_without_reread(&self, refresher: &mut Refresher) {
-        let report = self.refresh(refresher);
-        assert!(
-            report.readings.iter().all(|reading| !reading.whole),
-            "{:?}",
-            report.readings
-        );
+        let readings = self.refresh(refresher).readings;
+        assert!(readings.iter().all(|one| !one.whole), "{readings:?}");
     }
 }
 

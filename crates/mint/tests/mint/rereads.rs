@@ -16,11 +16,7 @@ fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Refresher) {
         true => database.refresher_on_disk(&database.directory().join("data")),
         false => database.refresher(),
     };
-    assert_eq!(
-        spent_reading(&mut refresher).lost,
-        None,
-        "the first reading"
-    );
+    assert_eq!(spent_reading(&mut refresher).lost, None);
     (database, refresher)
 }
 

@@ -7,13 +7,6 @@ use super::session::Session;
 use crate::source::schema::{self, Notes, Schema, Table};
 use crate::source::{MintType, SourceError};
 
-impl Notes {
-    /// The required type of the item's column.
-    pub(super) fn item_type(&self) -> &'static str {
-        if self.hex { "text" } else { "bytea" }
-    }
-}
-
 /// A system column of every table: the transaction that wrote the row.
 const XMIN: &str = "xmin";
 
@@ -74,7 +67,8 @@ impl Found {
         }
         for notes in [&schema.spent, &schema.issued] {
             let table = &self.tables[notes.table.name];
-            self.verify_type(notes, table, notes.item, notes.item_type())?;
+            let item_type = if notes.hex { "text" } else { "bytea" };
+            self.verify_type(notes, table, notes.item, item_type)?;
             self.verify_type(notes, table, notes.keyset, "text")?;
         }
         Ok(())
