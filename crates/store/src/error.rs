@@ -188,35 +188,122 @@ mod tests {
 
     use nutfilter::{Nut25, SortedHashes};
 
-    // That each message has its numbers is checked by the compiler: another field would never be read.
     #[test]
-    fn errors_tell_their_file_and_cause() {
-        let path = Path::new("the/file");
+    fn errors_name_the_file_and_carry_their_numbers() {
+        let path = || PathBuf::from("the/file");
         let error = || io::Error::other("the reason");
-        let written = StoreError(Fault::Output {
-            written: 7001,
-            error: error(),
-        });
+        let (doing, written) = ("sync", 7001);
+        let (memory, bytes) = (7002, 7003);
         let unsorted = SortedHashes::builder(Nut25).sorted(vec![2, 1]).unwrap_err();
-        for (error, text) in [
+        let faults: [(Fault, &[&str]); 12] = [
             (
-                StoreError::io("sync", path, error()),
-                "the/file: cannot sync: the reason",
+                Fault::Io {
+                    doing,
+                    path: path(),
+                    error: error(),
+                },
+                &["the/file: ", "sync", "the reason"],
             ),
             (
-                written,
-                "cannot write the filter beyond byte 7001: the reason",
+                Fault::Output {
+                    written,
+                    error: error(),
+                },
+                &["7001", "the reason"],
             ),
             (
-                StoreError::damaged(path, Damage::NoMagic),
-                "the/file: is not a file of a store",
+                Fault::Damaged {
+                    path: path(),
+                    damage: Damage::NoMagic,
+                },
+                &["the/file: is not a file of a store"],
             ),
-            (unsorted.into(), "the runs do not merge: "),
-        ] {
-            assert!(error.to_string().starts_with(text), "{error}");
-            assert_eq!(error.path().is_some(), text.contains("the/file"), "{error}");
-            assert_eq!(error.io_error().is_some(), text.contains("the reason"));
-            assert_eq!(error.source().is_some(), text.contains("the reason"));
+            (Fault::Exists { path: path() }, &["the/file", "already"]),
+            (Fault::InUse { path: path() }, &["the/file", "in use"]),
+            (
+                Fault::OtherSet { path: path() },
+                &["the/file", "another set"],
+            ),
+            (
+                Fault::TooManyItems {
+                    n: 7004,
+                    limit: 7005,
+                },
+                &["7004 items", "7005"],
+            ),
+            (Fault::TooLittleMemory { memory }, &["7002", "262144"]),
+            (Fault::OutOfMemory { bytes }, &["7003 bytes"]),
+            (
+                Fault::LongMetadata { bytes: 70_004 },
+                &["70004 bytes", "65536"],
+            ),
+            (
+                Fault::RecordLength {
+                    len: 7006,
+                    record_bytes: 33,
+                },
+                &["7006 bytes", "record size 33"],
+            ),
+            (Fault::Encoder(unsorted), &["value 1 "]),
+        ];
+        for (fault, words) in faults {
+            let error = StoreError(fault);
+            let text = error.to_string();
+            for word in words {
+                assert!(text.contains(word), "{word} is not in: {text}");
+            }
+            assert_eq!(error.path().is_some(), text.contains("the/file"), "{text}");
+            assert_eq!(
+                error.source().is_some(),
+                text.contains("the reason"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn damage_errors_carry_their_numbers() {
+        let (stored, computed) = (0xabc, 0xdef);
+        let sums = ["0000000000000abc", "0000000000000def"];
+        let (len, hashes, needed, listed) = (7001, 7002, 7003, 7004);
+        let damages: [(Damage, &[&str]); 11] = [
+            (Damage::NoMagic, &["store"]),
+            (Damage::Version { version: 7 }, &["version 7"]),
+            (Damage::Header { stored, computed }, &sums),
+            (
+                Damage::OtherRun {
+                    id: 0xa,
+                    wanted: 0xb,
+                },
+                &["run a", "run b"],
+            ),
+            (
+                Damage::Length {
+                    len,
+                    hashes,
+                    needed,
+                },
+                &["7001", "7002", "7003"],
+            ),
+            (Damage::Items { hashes, listed }, &["7002", "7004"]),
+            (Damage::Cut { at: 7005, needed }, &["7005", "7003"]),
+            (
+                Damage::Block {
+                    block: 7006,
+                    stored,
+                    computed,
+                },
+                &["7006", sums[0], sums[1]],
+            ),
+            (Damage::Unsorted { block: 7007 }, &["7007"]),
+            (Damage::Manifest { line: 7008 }, &["line 7008"]),
+            (Damage::ManifestChecksum, &["checksum"]),
+        ];
+        for (damage, words) in damages {
+            let text = damage.to_string();
+            for word in words {
+                assert!(text.contains(word), "{word} is not in: {text}");
+            }
         }
     }
 }
