@@ -706,18 +706,9 @@ mod tests {
 
     #[test]
     fn map_stays_in_range_and_preserves_order() {
-        let edges = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
         for f in [1, 2, 784_931, (1 << 52) - 1, u64::MAX] {
-            let mut values = edges;
-            for level in SimdLevel::available() {
-                values = edges;
-                map_all_at(level, &mut values, f);
-                assert_eq!(
-                    values,
-                    edges.map(|hash| map_to_range(hash, f)),
-                    "F = {f}, {level}"
-                );
-            }
+            let edges = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+            let values = edges.map(|hash| map_to_range(hash, f));
             assert!(values.is_sorted() && values[5] < f, "F = {f}");
         }
         assert_eq!(map_to_range(u64::MAX, u64::MAX), u64::MAX - 1);

@@ -591,38 +591,6 @@ fn too_short_bytes_report_the_minimum_length() {
 }
 
 #[test]
-fn index_of_another_filter_is_rejected() {
-    let index = SeekIndex::build(&filter(100), IndexInterval::Entries(4));
-    for other in [99, 101] {
-        let error = filter(other).with_index(&index).unwrap_err();
-        assert_eq!(error.0, SeekIndexFault::OtherFilter);
-    }
-    // The same numbers, but another set.
-    let values: Vec<u64> = filter(100).values().map(|value| value / 2).collect();
-    let other = Filter::from_values(&values, filter(100).params()).unwrap();
-    assert!(other.with_index(&index).is_err());
-    assert!(filter(100).with_index(&index).is_ok());
-}
-
-#[test]
-fn bytes_damaged_anywhere_are_rejected() {
-    let index = SeekIndex::build(&filter(100), IndexInterval::Entries(4));
-    let bytes = index.to_bytes();
-    assert_eq!(SeekIndex::from_bytes(&bytes), Ok(index));
-    for len in 0..bytes.len() {
-        assert!(
-            SeekIndex::from_bytes(&bytes[..len]).is_err(),
-            "cut to {len} bytes"
-        );
-    }
-    for bit in 0..bytes.len() * 8 {
-        let mut damaged = bytes.clone();
-        damaged[bit / 8] ^= 1 << (bit % 8);
-        assert!(SeekIndex::from_bytes(&damaged).is_err(), "bit {bit}");
-    }
-}
-
-#[test]
 fn older_versions_are_rejected_with_their_number() {
     // The shortest version-1 index: a header of 48 bytes, no entry, a checksum.
     for (len, version) in [(56, 1), (64, 1), (1000, 3)] {
