@@ -1,18 +1,12 @@
 //! Targets that are odd: repeated, colliding, empty, none. By every strategy, at every level, with and without an
 //! index, validated before or in the same pass.
 
-use nutfilter::internals::{SimdLevel, Strategy};
+use nutfilter::internals::SimdLevel;
 use nutfilter::{
     Filter, IndexInterval, ItemHash, Nut25, Params, RawValues, SeekIndex, SortedHashes,
     map_to_range,
 };
-
-const STRATEGIES: [Strategy; 4] = [
-    Strategy::Cheapest,
-    Strategy::Lookup,
-    Strategy::Merge,
-    Strategy::Bitmap,
-];
+use nutfilter_harness::STRATEGIES;
 
 /// Of sizes that go through the serial scan, and through lanes.
 const SIZES: [u32; 3] = [2, 300, 20_000];
