@@ -12,7 +12,7 @@ use rand::{Rng, RngExt, SeedableRng};
 fn hashes_agree_with_the_murmur3_and_siphasher_crates() {
     let bytes = random_bytes(1, 600);
     // Each hash, with each use of it.
-    for profile in 0..16 {
+    for profile in 0..64 {
         for offset in 0..16 {
             for width in 0..=u8::MAX {
                 let run = hashing::Run { width, count: 2 };
