@@ -285,9 +285,10 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// Iterates over the mapped values in ascending order, duplicates included.
     #[must_use]
     pub fn values(&self) -> Values<'_> {
-        let scanner = self.scanner();
+        let coded = self.coded();
+        let scanner = Scanner::new(coded.level, coded.bytes, coded.n, coded.params);
         Values {
-            coded: self.coded(),
+            coded,
             serial: if scanner.remaining() < LARGE {
                 usize::MAX
             } else {
@@ -354,9 +355,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// 192 items, or 192 bytes if that is more.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
-        self.coded()
-            .matches(Strategy::Cheapest, values, false)
-            .expect(VALIDATED)
+        self.matches_by(Strategy::Cheapest, values)
     }
 
     /// [`Filter::matches_values`] with a given strategy, for tests and benchmarks.
@@ -364,18 +363,17 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     #[doc(hidden)]
     #[must_use]
     pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
-        let found = self.unvalidated.coded().matches(strategy, values, false);
+        self.matches_by(strategy, values)
+    }
+
+    fn matches_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
+        let found = self.coded().matches(strategy, values, false);
         found.expect(VALIDATED)
     }
 
     /// Calls `each` with slices of the values, in order, until it breaks.
     pub(crate) fn visit_values(&self, each: impl FnMut(&[u64]) -> ControlFlow<()>) {
-        let _end = decode::visit_rest(&self.scanner(), self.bytes(), self.params(), each)
-            .expect(VALIDATED);
-    }
-
-    pub(crate) fn scanner(&self) -> Scanner<'_> {
-        self.unvalidated.scanner()
+        let _end = decode::visit(self.coded(), each).expect(VALIDATED);
     }
 
     pub(crate) fn coded(&self) -> Coded<'_> {
@@ -404,8 +402,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
 
     fn any_of(&self, strategy: Strategy, values: &[u64]) -> bool {
         let mut any = false;
-        let coded = self.unvalidated.coded();
-        let asked = coded.visit_matches(strategy, values, false, |_| {
+        let asked = self.coded().visit_matches(strategy, values, false, |_| {
             any = true;
             false
         });
@@ -616,10 +613,6 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
             params: self.params,
         }
     }
-
-    fn scanner(&self) -> Scanner<'_> {
-        Scanner::new(self.level, self.bytes(), self.n, self.params)
-    }
 }
 
 impl<D: AsRef<[u8]>, H: ItemHash> UnvalidatedFilter<D, H> {
@@ -719,17 +712,12 @@ impl Iterator for Values<'_> {
         };
         // An `Option`, because the closure must move the value out and put it back.
         let mut folded = Some(all(init, &self.block[self.given..]));
-        let visited = decode::visit_rest(
-            &self.scanner,
-            self.coded.bytes,
-            self.coded.params,
-            |values| {
-                if let Some(before) = folded.take() {
-                    folded = Some(all(before, values));
-                }
-                ControlFlow::Continue(())
-            },
-        );
+        let visited = decode::visit_rest(&self.scanner, self.coded, |values| {
+            if let Some(before) = folded.take() {
+                folded = Some(all(before, values));
+            }
+            ControlFlow::Continue(())
+        });
         let _end = visited.expect(VALIDATED);
         folded.expect("it is put back each time")
     }

@@ -262,6 +262,10 @@ mod tests {
         ] {
             assert_eq!(Params::new(p, m).is_ok(), ok, "P = {p}, M = {m}");
         }
+        for m in [0, 1 << 32] {
+            assert!(Params::best_p(m).is_err(), "M = {m}");
+            assert!(Params::with_best_p(m).is_err(), "M = {m}");
+        }
     }
 
     #[test]
@@ -318,7 +322,7 @@ mod tests {
             }
         }
         assert!(Params::for_rate((1.0 / f64::from(u32::MAX)).next_down()).is_err());
-        for rate in [0.0, -1.0, 1.1, 1e-10, f64::NAN, f64::INFINITY] {
+        for rate in [0.0, -1.0, 1.0_f64.next_up(), f64::NAN, f64::INFINITY] {
             assert!(Params::for_rate(rate).is_err(), "{rate}");
         }
     }

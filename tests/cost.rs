@@ -57,6 +57,7 @@ fn hostile_sets(n: u64, params: Params) -> Vec<Hostile> {
             [vec![1; n as usize - 1], vec![range - 1]].concat(),
         ),
         ("equal", vec![range / 2; n as usize]),
+        ("equal to the largest", vec![range - 1; n as usize]),
         (
             "heaps",
             (0..n).map(|at| at / 500 * 500 * params.m()).collect(),
@@ -93,16 +94,18 @@ fn targets(values: &[u64], range: u64) -> Vec<u64> {
     around
         .chain(others)
         .chain(some)
-        .chain([0, range - 1, range])
+        .chain([0, range - 1, range, u64::MAX])
         .collect()
 }
 
-const SHAPES: [(u32, u64); 5] = [
+const SHAPES: [(u32, u64); 7] = [
     (19, 784_931),
     (11, 784_931),
     (3, 12),
+    (0, 1),
     (0, 40),
     (25, 50_000_000),
+    (32, u32::MAX as u64),
 ];
 
 /// With so many items a loop decodes ahead in lanes, which hostile sets defeat.
@@ -177,6 +180,11 @@ fn lookups_decode_a_bounded_number_of_bits() {
                             indexed.matches_values_by(strategy, &targets)
                         });
                         assert_eq!(found, expected, "{context:?}");
+                    }
+                    // Counts for single look-ups, and counts that fill some lanes.
+                    for count in [0, 1, 4, 24, 25, 33] {
+                        let found = indexed.matches_values_by(Strategy::Lookup, &targets[..count]);
+                        assert_eq!(found, expected[..count], "{count}, {context:?}");
                     }
                     for (&target, &found) in targets.iter().zip(&expected) {
                         let once = || indexed.contains_value(target);

@@ -1,52 +1,33 @@
 //! Every path against the reference, and against implementations that somebody else wrote.
 
-use std::collections::HashMap;
-use std::hash::Hasher as _;
-use std::io::Cursor;
-
-use bitcoin::bip158::BlockFilter;
-use bitcoin::blockdata::constants::genesis_block;
-use bitcoin::hashes::Hash as _;
-use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, TxIn, TxOut};
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, bip158};
+use nutfilter::{Filter, Params, SortedHashes};
 use nutfilter_harness::{
-    decode, encode, matching, params_from, recipe, resident, response, seek_index,
+    bip158, decode, encode, hashing, matching, params_from, recipe, resident, response, seek_index,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 #[test]
-fn murmur_agrees_with_the_murmur3_crate() {
+fn hashes_agree_with_the_murmur3_and_siphasher_crates() {
     let bytes = random_bytes(1, 600);
-    for offset in 0..16 {
-        for len in 0..=520 {
-            let item = &bytes[offset..offset + len];
-            let upper = murmur3::murmur3_32(&mut Cursor::new(item), 0).unwrap();
-            let lower = murmur3::murmur3_32(&mut Cursor::new(item), upper).unwrap();
-            let joined = u64::from(upper) << 32 | u64::from(lower);
-            assert_eq!(Nut25.hash(item), joined, "{len} bytes at {offset}");
-            let whole = murmur3::murmur3_x64_128(&mut Cursor::new(item), 0).unwrap();
-            assert_eq!(Nut23.hash(item), whole as u64, "{len} bytes at {offset}");
-        }
-    }
-}
-
-#[test]
-fn siphash_agrees_with_the_siphasher_crate() {
-    let bytes = random_bytes(2, 600);
-    for offset in 0..16 {
-        let key: [u8; 16] = bytes[offset..offset + 16].try_into().unwrap();
-        for len in 0..=520 {
-            let item = &bytes[offset..offset + len];
-            let mut hasher = siphasher::sip::SipHasher24::new_with_key(&key);
-            hasher.write(item);
-            let expected = hasher.finish();
-            assert_eq!(
-                SipHash::from_key(key).hash(item),
-                expected,
-                "{len} bytes at {offset}"
-            );
+    // Each hash, with each use of it.
+    for profile in 0..64 {
+        for offset in 0..16 {
+            for width in 0..=u8::MAX {
+                let run = hashing::Run { width, count: 2 };
+                let case = hashing::Case {
+                    profile,
+                    level: width.wrapping_add(offset),
+                    offset,
+                    places: 0,
+                    range: 784_931_000,
+                    key: [profile.into(), width.into()],
+                    runs: [run; 3],
+                    bytes: &bytes,
+                };
+                case.check();
+            }
         }
     }
 }
@@ -199,29 +180,6 @@ fn every_query_agrees_with_the_reference() {
 }
 
 #[test]
-fn index_does_not_change_answers_of_a_large_filter() {
-    let items = nutfilter_harness::vectors::generate_items(60_000, 7);
-    let filter = SortedHashes::from_items(&items[..50_000])
-        .encode(Params::default())
-        .unwrap();
-    let expected = filter.matches(&items);
-    assert!(expected[..50_000].iter().all(|&found| found));
-    for step in [
-        nutfilter::IndexInterval::Items(1),
-        nutfilter::IndexInterval::Items(128),
-        nutfilter::IndexInterval::Entries(32),
-        nutfilter::IndexInterval::Entries(1),
-    ] {
-        let index = nutfilter::SeekIndex::build(&filter, step);
-        let indexed = filter.with_index(&index).unwrap();
-        assert_eq!(indexed.matches(&items), expected, "{step:?}");
-        // Few and far between: every target skips.
-        let few: Vec<_> = items.iter().step_by(5_000).collect();
-        assert_eq!(indexed.matches(&few), filter.matches(&few), "{step:?}");
-    }
-}
-
-#[test]
 fn damaged_index_agrees_with_scan() {
     let mut rng = SmallRng::seed_from_u64(8);
     for round in 0..6_000 {
@@ -281,121 +239,25 @@ fn damaged_responses_do_not_panic() {
 }
 
 #[test]
-fn genesis_blocks_give_the_filters_of_the_bitcoin_crate() {
-    for network in [
-        Network::Bitcoin,
-        Network::Testnet,
-        Network::Signet,
-        Network::Regtest,
-    ] {
-        check_block(&genesis_block(network), &[]);
-    }
-}
-
-#[test]
-fn random_blocks_give_the_filters_of_the_bitcoin_crate() {
+fn block_filters_agree_with_the_bitcoin_crate() {
     let mut rng = SmallRng::seed_from_u64(10);
-    for round in 0..60 {
-        let mut block = genesis_block(Network::Regtest);
-        block.header.nonce = round;
-        let mut previous_scripts = Vec::new();
-        for _ in 0..rng.random_range(0..40) {
-            let mut transaction = block.txdata[0].clone();
-            transaction.input = (0..rng.random_range(1..4))
-                .map(|_| input(&mut rng))
-                .collect();
-            for _ in &transaction.input {
-                previous_scripts.push(script(&mut rng));
-            }
-            transaction.output = (0..rng.random_range(1..4))
-                .map(|_| output(&mut rng))
-                .collect();
-            block.txdata.push(transaction);
-        }
-        check_block(&block, &previous_scripts);
-    }
-
-    fn input(rng: &mut SmallRng) -> TxIn {
-        let txid = bitcoin::Txid::from_byte_array(rng.random());
-        TxIn {
-            previous_output: OutPoint::new(txid, rng.next_u32()),
-            ..TxIn::default()
-        }
-    }
-
-    fn output(rng: &mut SmallRng) -> TxOut {
-        TxOut {
-            value: Amount::from_sat(1),
-            script_pubkey: script(rng),
-        }
-    }
-
-    /// Repeats (few different scripts), empty ones, and ones that begin with OP_RETURN.
-    fn script(rng: &mut SmallRng) -> ScriptBuf {
-        let bytes = match rng.random_range(0..8) {
-            0 => Vec::new(),
-            1 => vec![0x6a, 1, 7],
-            2 => vec![0x51],
-            _ => random_bytes(rng.random_range(0..500), 25),
+    for round in 0..4_000 {
+        let len = rng.random_range(0..400);
+        let case = bip158::Case {
+            form: rng.random(),
+            p: rng.random(),
+            m: rng.random(),
+            key: rng.random(),
+            // Hundreds of scripts in one case of 16.
+            count: rng.random_range(if round % 16 == 0 { 0xfc00 } else { 0 }..=u16::MAX),
+            changes: match round % 2 {
+                0 => [(0, 0); 2],
+                _ => rng.random(),
+            },
+            cut: rng.random_range(0..12),
+            bytes: &random_bytes(rng.next_u64(), len),
         };
-        ScriptBuf::from_bytes(bytes)
-    }
-}
-
-/// Our filter of a block against the `bitcoin` crate's, both ways.
-fn check_block(block: &Block, previous_scripts: &[ScriptBuf]) {
-    let spent = block.txdata[1..]
-        .iter()
-        .flat_map(|transaction| &transaction.input);
-    let scripts: HashMap<OutPoint, &ScriptBuf> = spent
-        .map(|input| input.previous_output)
-        .zip(previous_scripts)
-        .collect();
-    let theirs =
-        BlockFilter::new_script_filter(block, |spent: &OutPoint| Ok(scripts[spent].clone()))
-            .unwrap();
-    let ours = bip158::block_filter(block, previous_scripts).unwrap();
-    assert_eq!(bip158::serialize(&ours), theirs.content);
-
-    let previous = bip158::FilterHeader::all_zeros();
-    assert_eq!(
-        bip158::filter_header(&theirs.content, &previous),
-        theirs.filter_header(&previous)
-    );
-
-    let hash: BlockHash = block.block_hash();
-    let read = bip158::parse(hash, &theirs.content).unwrap();
-    assert_eq!(read, ours);
-    for number in 0..200_u64 {
-        let non_member = number.to_le_bytes();
-        let query = || std::iter::once(non_member.as_slice());
-        let expected = theirs.match_any(&hash, query()).unwrap();
-        assert_eq!(read.contains(non_member), expected, "non_member {number}");
-    }
-    let items: Vec<&[u8]> = bip158::block_items(block, previous_scripts).collect();
-    if !items.is_empty() {
-        assert!(theirs.match_all(&hash, items.iter().copied()).unwrap());
-        assert_eq!(read.matches(&items), vec![true; items.len()]);
-    }
-}
-
-#[test]
-fn whole_range_values_decode_as_they_were_encoded() {
-    // The largest F there is: sums of differences come within 2^33 of 2^64.
-    let params = Params::new(32, u64::from(u32::MAX)).unwrap();
-    for n in [1_u32, 2, 3, 100, 10_000] {
-        let largest = params.range(n) - 1;
-        for values in [
-            vec![largest; n as usize],
-            (0..u64::from(n))
-                .map(|i| i * (largest / u64::from(n)))
-                .collect(),
-        ] {
-            let filter = Filter::from_values(&values, params).unwrap();
-            let expected = nutfilter_reference::encode_values(&values, 32);
-            assert_eq!(filter.bytes(), expected);
-            assert!(filter.values().eq(values));
-        }
+        case.check();
     }
 }
 

@@ -31,7 +31,6 @@ use crate::arch::lanes::{GROUP, Scalar};
 use crate::arch::memory::append;
 use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
-use crate::params::Params;
 
 pub(crate) use scan::{Scanner, in_pairs};
 pub(crate) use spans::{Gap, longest_span};
@@ -145,8 +144,8 @@ pub(crate) fn visit(
     coded: Coded<'_>,
     each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    let scanner = coded.scanner(Place::START);
-    visit_rest(&scanner, coded.bytes, coded.params, each)
+    let mut each = absolute(coded.level, each);
+    visit_from(&mut Vec::new(), Place::START, coded, &mut each)
 }
 
 /// Appends all values to `values`, and validates the filter. `memory` is kept for the next filter; its content is
@@ -165,8 +164,7 @@ pub(crate) fn append_values(
         append(coded.level, slice, base, values);
         ControlFlow::Continue(())
     };
-    let scanner = coded.scanner(Place::START);
-    visit_from(memory, &scanner, coded.bytes, coded.params, &mut each).map(drop)
+    visit_from(memory, Place::START, coded, &mut each).map(drop)
 }
 
 /// The number of values that an iterator decodes ahead in lanes: an eighth of a megabyte.
@@ -200,38 +198,29 @@ pub(crate) fn append_ahead<'a>(
     Ok(driver.place != place && driver.kept_step() && scanner.remaining() >= AHEAD)
 }
 
-/// [`visit`] from the position of `scanner`, which must scan these bytes with these parameters.
+/// [`visit`] from the position of `scanner`, which must scan this filter.
 ///
 /// # Errors
 ///
 /// As [`visit`].
 pub(crate) fn visit_rest(
     scanner: &Scanner<'_>,
-    bytes: &[u8],
-    params: Params,
+    coded: Coded<'_>,
     each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    let mut each = absolute(scanner.level(), each);
-    visit_from(&mut Vec::new(), scanner, bytes, params, &mut each)
+    let mut each = absolute(coded.level, each);
+    visit_from(&mut Vec::new(), Place::of(scanner), coded, &mut each)
 }
 
 fn visit_from(
     memory: &mut Vec<u64>,
-    scanner: &Scanner<'_>,
-    bytes: &[u8],
-    params: Params,
+    place: Place,
+    coded: Coded<'_>,
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    let place = Place::of(scanner);
-    let coded = Coded {
-        level: scanner.level(),
-        bytes,
-        n: scanner.n(),
-        params,
-    };
     // A small filter gets a buffer of about its own size, regardless of the declared number of items. The usual
     // filter of a Bitcoin block then takes one chunk of lanes: each chunk reads the codes before its lanes twice.
-    let values = (bytes.len() as u64 * 3 / 2 + (48 << 10)) / 8;
+    let values = (coded.bytes.len() as u64 * 3 / 2 + (48 << 10)) / 8;
     let values = values.min(BUFFERED_VALUES);
     let lane_items = BUFFERED_LANE.min(values / lanes_of(&coded));
     let mut visit = Visit::new(memory, each);

@@ -60,10 +60,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn level(&self) -> SimdLevel {
-        self.level
-    }
-
     /// The number of items, read or not.
     pub(super) fn n(&self) -> u32 {
         self.n

@@ -10,6 +10,7 @@ use super::*;
 use crate::arch::lanes::{self as kernels, Lanes, Simd};
 use crate::bits::BitWriter;
 use crate::cost;
+use crate::params::Params;
 use crate::rice;
 use crate::splitmix::Random;
 

@@ -268,59 +268,6 @@ fn index_equals_scan_for_every_value_at_every_level() {
 }
 
 #[test]
-fn hostile_sets_answer_equally_with_and_without_an_index() {
-    for (p, m) in SHAPES {
-        let params = Params::new(p, m).unwrap();
-        for (name, filter) in hostile_sets(600, params) {
-            let mut targets: Vec<u64> = filter
-                .values()
-                .flat_map(|v| [v.saturating_sub(1), v, v + 1])
-                .chain((0..500).map(|i| spread(i) % filter.range()))
-                .chain([0, filter.range(), u64::MAX])
-                .collect();
-            targets.sort_by_key(|&value| spread(value));
-            // With the simplest method.
-            let values: Vec<u64> = filter.values().collect();
-            let expected: Vec<bool> = targets
-                .iter()
-                .map(|target| values.binary_search(target).is_ok())
-                .collect();
-            for level in SimdLevel::available() {
-                let filter = filter.clone().with_level(level);
-                let (bytes, n) = (filter.bytes(), u64::from(filter.n()));
-                let admitted = Filter::check_length_with(RawValues, bytes, n, params).unwrap();
-                let admitted = admitted.with_level(level);
-                for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
-                    let context = (name, params, strategy, level);
-                    let answers = filter.matches_values_by(strategy, &targets);
-                    assert_eq!(answers, expected, "{context:?}");
-                    let answers = admitted.matches_values_by(strategy, &targets);
-                    assert_eq!(answers.as_ref(), Ok(&expected), "{context:?}");
-                }
-                for step in [1, 64, 1_000].map(IndexInterval::Items) {
-                    let indexed = filter.clone().into_indexed(step);
-                    let context = (name, params, step, level);
-                    for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
-                        let answers = indexed.matches_values_by(strategy, &targets);
-                        assert_eq!(answers, expected, "{strategy:?}, {context:?}");
-                    }
-                    for (&target, &found) in targets.iter().zip(&expected).step_by(31) {
-                        let answer = indexed.contains_value(target);
-                        assert_eq!(answer, found, "{target}, {context:?}");
-                    }
-                    // Counts for single look-ups, and counts that fill some lanes.
-                    for count in [0, 1, 4, 24, 25, 33] {
-                        let answers =
-                            indexed.matches_values_by(Strategy::Lookup, &targets[..count]);
-                        assert_eq!(answers, expected[..count], "{count}, {context:?}");
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn pairs_one_bit_longer_than_a_window_are_found() {
     for p in [3_u64, 9, 14, 19] {
         for bits in [56_u64, 57, 58, 59] {
@@ -587,38 +534,6 @@ fn too_short_bytes_report_the_minimum_length() {
         let fault = SeekIndexFault::TooShort { len, needed };
         let found = SeekIndex::from_bytes(&bytes[..len as usize]);
         assert_eq!(found, Err(SeekIndexError(fault)));
-    }
-}
-
-#[test]
-fn index_of_another_filter_is_rejected() {
-    let index = SeekIndex::build(&filter(100), IndexInterval::Entries(4));
-    for other in [99, 101] {
-        let error = filter(other).with_index(&index).unwrap_err();
-        assert_eq!(error.0, SeekIndexFault::OtherFilter);
-    }
-    // The same numbers, but another set.
-    let values: Vec<u64> = filter(100).values().map(|value| value / 2).collect();
-    let other = Filter::from_values(&values, filter(100).params()).unwrap();
-    assert!(other.with_index(&index).is_err());
-    assert!(filter(100).with_index(&index).is_ok());
-}
-
-#[test]
-fn bytes_damaged_anywhere_are_rejected() {
-    let index = SeekIndex::build(&filter(100), IndexInterval::Entries(4));
-    let bytes = index.to_bytes();
-    assert_eq!(SeekIndex::from_bytes(&bytes), Ok(index));
-    for len in 0..bytes.len() {
-        assert!(
-            SeekIndex::from_bytes(&bytes[..len]).is_err(),
-            "cut to {len} bytes"
-        );
-    }
-    for bit in 0..bytes.len() * 8 {
-        let mut damaged = bytes.clone();
-        damaged[bit / 8] ^= 1 << (bit % 8);
-        assert!(SeekIndex::from_bytes(&damaged).is_err(), "bit {bit}");
     }
 }
 

@@ -1,5 +1,3 @@
-use alloc::vec;
-
 use super::*;
 use crate::splitmix::noise;
 
@@ -119,58 +117,29 @@ fn hostile_hashes_fall_back_after_a_bounded_number_of_moves() {
     let in_leaf = |leaf: u64, beyond: u64| {
         ((u128::from(leaf) << 64).div_ceil(u128::from(leaves)) as u64) + beyond
     };
-    // Equal hashes are already sorted, so change one.
-    let mut equal = vec![u64::MAX / 3; N];
-    equal[N / 2] = 0;
-    let cases: [(&str, Vec<u64>, usize); 9] = [
-        ("equal", equal, N),
-        ("all in one bucket", map(&|_, hash| hash >> 20), N),
-        (
-            "all in one leaf",
-            map(&|_, hash| in_leaf(77, hash >> 20)),
-            N,
-        ),
-        (
-            "all in one cell of their leaf",
-            map(&|_, hash| in_leaf(hash % leaves, hash >> 30)),
-            N,
-        ),
-        (
-            "half equal",
-            map(&|i, hash| if i % 2 == 0 { 1 << 63 } else { hash }),
-            N,
-        ),
-        (
-            "two clusters",
-            map(&|i, hash| ((i as u64 % 2) << 63) + (hash >> 30)),
-            N,
-        ),
-        (
-            "one hash in ten equal",
-            map(&|i, hash| if i % 10 == 0 { 1 << 40 } else { hash }),
-            N / 20,
-        ),
-        (
-            "one leaf too full",
-            map(&|i, hash| {
-                if i < 3000 {
-                    in_leaf(5, hash >> 12)
-                } else {
-                    hash
-                }
-            }),
-            3000,
-        ),
-        (
-            "few different ones",
-            map(&|_, hash| hash & (7 << 61)),
-            N / 2,
-        ),
-    ];
-    for (what, hashes, least) in cases {
-        let work = checked(what, &hashes);
+    let check = |what: &str, least: usize, hash: &dyn Fn(usize, u64) -> u64| {
+        let work = checked(what, &map(hash));
         assert!(work.general >= least, "{what}: {work:?}");
-    }
+    };
+    // Equal hashes are already sorted, so change one.
+    check("equal", N, &|i, _| u64::from(i != N / 2) * (u64::MAX / 3));
+    check("all in one bucket", N, &|_, hash| hash >> 20);
+    check("all in one leaf", N, &|_, hash| in_leaf(77, hash >> 20));
+    check("all in one cell of their leaf", N, &|_, hash| {
+        in_leaf(hash % leaves, hash >> 30)
+    });
+    let some = |is: bool, value: u64, other: u64| if is { value } else { other };
+    check("half equal", N, &|i, hash| some(i % 2 == 0, 1 << 63, hash));
+    check("two clusters", N, &|i, hash| {
+        ((i as u64 % 2) << 63) + (hash >> 30)
+    });
+    check("one hash in ten equal", N / 20, &|i, hash| {
+        some(i % 10 == 0, 1 << 40, hash)
+    });
+    check("one leaf too full", 3000, &|i, hash| {
+        some(i < 3000, in_leaf(5, hash >> 12), hash)
+    });
+    check("few different ones", N / 2, &|_, hash| hash & (7 << 61));
     let mut ordered = random;
     ordered.sort_unstable();
     assert_eq!(checked("sorted", &ordered), Work::default());

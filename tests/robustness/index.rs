@@ -1,6 +1,6 @@
 //! Indexes that are damaged, or of another filter.
 
-use nutfilter::{Filter, IndexInterval, Params, SeekIndex, SortedHashes};
+use nutfilter::{Filter, IndexInterval, Params, SeekIndex, SeekIndexErrorKind, SortedHashes};
 
 use crate::allocations::{FIXED, peak_of};
 
@@ -66,6 +66,12 @@ fn index_of_another_filter_is_rejected() {
         &coarser.expect("a filter"),
         &rarer.expect("a filter"),
     ] {
-        assert!(other.with_index(&index).is_err(), "N {}", other.n());
+        let error = other.with_index(&index).expect_err("another filter");
+        assert_eq!(
+            error.kind(),
+            SeekIndexErrorKind::OtherFilter,
+            "N {}",
+            other.n()
+        );
     }
 }

@@ -44,68 +44,37 @@ fn row(name: &str, bytes: Vec<u8>, class: Result<(), DecodeErrorKind>) -> Row {
 
 fn damaged() -> Vec<Row> {
     let whole = honest();
-    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+    let middle = whole.len() / 2;
+    let mut rows = vec![row("as it is", whole.clone(), Ok(()))];
+    let mut add = |kind, name, change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = whole.clone();
         change(&mut bytes);
-        bytes
+        rows.push(row(name, bytes, Err(kind)));
     };
-    let middle = whole.len() / 2;
-    vec![
-        row("as it is", whole.clone(), Ok(())),
-        row(
-            "cut in the last byte",
-            changed(&|b| b.truncate(2 * middle - 1)),
-            Err(TooShort),
-        ),
-        row(
-            "cut in the middle",
-            changed(&|b| b.truncate(middle + 200_000)),
-            Err(TooShort),
-        ),
-        row(
-            "ones in the middle",
-            changed(&|b| b[middle..][..250_000].fill(0xff)),
-            Err(OutOfRange),
-        ),
-        row(
-            "ones at the end",
-            changed(&|b| b[2 * middle - 999..].fill(0xff)),
-            Err(TooShort),
-        ),
-        row(
-            "padding",
-            changed(&|b| *b.last_mut().expect("a byte") |= 1),
-            Err(Padding),
-        ),
-        row("a byte more", changed(&|b| b.push(0)), Err(TrailingData)),
-        row(
-            "zeros at the end",
-            changed(&|b| b[middle..].fill(0)),
-            Err(TrailingData),
-        ),
-        row(
-            "far too many bytes",
-            changed(&|b| b.resize(3 * middle, 0)),
-            Err(TooLong),
-        ),
-        // Eight items a byte: what is kept of items, not of bytes, would be 64 times the input.
-        Row {
-            n: 8 << 20,
+    add(TooShort, "cut at the end", &|b| b.truncate(2 * middle - 1));
+    add(TooShort, "cut in the middle", &|b| {
+        b.truncate(middle + 200_000);
+    });
+    add(OutOfRange, "ones in the middle", &|b| {
+        b[middle..][..250_000].fill(0xff);
+    });
+    add(TooShort, "ones at the end", &|b| {
+        b[2 * middle - 999..].fill(0xff);
+    });
+    add(Padding, "padding", &|b| *b.last_mut().expect("a byte") |= 1);
+    add(TrailingData, "a byte more", &|b| b.push(0));
+    add(TrailingData, "zeros at the end", &|b| b[middle..].fill(0));
+    add(TooLong, "far too many bytes", &|b| b.resize(3 * middle, 0));
+    // Eight items a byte: what is kept of items, not of bytes, would be 64 times the input.
+    for (more, class) in [(0, Ok(())), (1, Err(TooShort))] {
+        rows.push(Row {
+            n: (8 << 20) + more,
             p: 0,
             m: u64::from(u32::MAX),
-            ..row("1 MiB of zeros, P 0", vec![0; 1 << 20], Ok(()))
-        },
-        Row {
-            n: (8 << 20) + 1,
-            p: 0,
-            m: u64::from(u32::MAX),
-            ..row(
-                "1 MiB of zeros, P 0, N too large",
-                vec![0; 1 << 20],
-                Err(TooShort),
-            )
-        },
-    ]
+            ..row("1 MiB of zeros, P 0", vec![0; 1 << 20], class)
+        });
+    }
+    rows
 }
 
 /// 64 MiB of zeros, in codes of 32 bits: all items are 0.

@@ -17,7 +17,7 @@ mod targets;
 
 use allocations::peak_of;
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, Params};
+use nutfilter::{Filter, Params, SipHash, bip158};
 use nutfilter_harness::class_of;
 use readers::{Case, READERS, Reader};
 use rows::Row;
@@ -109,4 +109,13 @@ fn errors_carry_their_numbers() {
         text,
         "P is 33, and the format allows 0 to 32 remainder bits"
     );
+    for (count, n, width) in [
+        (&[0xfd, 0xfc, 0][..], 252_u64, 3),
+        (&[0xfe, 0xff, 0xff, 0, 0], 65_535, 5),
+        (&[0xff, 0, 0, 1, 0, 0, 0, 0, 0], 65_536, 9),
+    ] {
+        let text = bip158::parse(SipHash::new(1, 2), count).unwrap_err();
+        let words = format!("{n}, is written in {width} bytes");
+        assert!(text.to_string().contains(&words), "{text}");
+    }
 }

@@ -6,6 +6,7 @@ use nutfilter::{
     SipHash, UnvalidatedFilter, bip158, map_to_range,
 };
 use nutfilter_cashu::{FilterResponse, ResponseErrorKind};
+use nutfilter_harness::STRATEGIES;
 
 use crate::allocations::FIXED;
 use crate::rows::Row;
@@ -141,9 +142,10 @@ fn match_no_items(case: &Case, level: SimdLevel) -> Class {
     Ok(())
 }
 
-fn match_values_by(case: &Case, level: SimdLevel, strategy: Strategy) -> Class {
+/// By the strategy with this number.
+fn match_values<const STRATEGY: usize>(case: &Case, level: SimdLevel) -> Class {
     let admitted = case.admitted::<RawValues>(level)?;
-    let found = admitted.matches_values_by(strategy, &case.targets);
+    let found = admitted.matches_values_by(STRATEGIES[STRATEGY], &case.targets);
     assert_eq!(found.map_err(|error| error.kind())?, case.members);
     Ok(())
 }
@@ -209,14 +211,6 @@ fn nothing(_: &Case) -> usize {
     0
 }
 
-fn twice_the_bytes(case: &Case) -> usize {
-    2 * case.row.bytes.len() + FIXED
-}
-
-fn twice_the_json(case: &Case) -> usize {
-    2 * case.json.len() + FIXED
-}
-
 /// What `SeekIndex::build` promises: at most 69 + 24 bytes per entry for the index, and 16 for building it.
 fn an_index(case: &Case) -> usize {
     let len = case.row.bytes.len();
@@ -224,60 +218,42 @@ fn an_index(case: &Case) -> usize {
     (69 + 24 + 16) * entries + FIXED
 }
 
+/// May take twice the bytes.
 const fn reader(name: &'static str, leveled: bool, read: fn(&Case, SimdLevel) -> Class) -> Reader {
     Reader {
         name,
         leveled,
         read,
-        most: twice_the_bytes,
+        most: |case| 2 * case.row.bytes.len() + FIXED,
+    }
+}
+
+impl Reader {
+    const fn within(self, most: fn(&Case) -> usize) -> Self {
+        Self { most, ..self }
     }
 }
 
 /// All of them. The command's and the wallet's are in the tests of their crates.
 pub(crate) const READERS: &[Reader] = &[
-    Reader {
-        most: nothing,
-        ..reader("parse, nut25", false, parse::<Nut25>)
-    },
-    Reader {
-        most: nothing,
-        ..reader("parse, nut23", false, parse::<Nut23>)
-    },
-    Reader {
-        most: nothing,
-        ..reader("parse, values", false, parse::<RawValues>)
-    },
-    Reader {
-        most: nothing,
-        ..reader("parse, with a key", false, parse_with_a_key)
-    },
-    Reader {
-        most: nothing,
-        ..reader("check length and validate", true, validate)
-    },
+    reader("parse, nut25", false, parse::<Nut25>).within(nothing),
+    reader("parse, nut23", false, parse::<Nut23>).within(nothing),
+    reader("parse, values", false, parse::<RawValues>).within(nothing),
+    reader("parse, with a key", false, parse_with_a_key).within(nothing),
+    reader("check length and validate", true, validate).within(nothing),
     reader("check length and match, nut25", true, match_items::<Nut25>),
     reader("check length and match, nut23", true, match_items::<Nut23>),
     reader("check length and match nothing", true, match_no_items),
-    reader("check length and match values", true, |case, level| {
-        match_values_by(case, level, Strategy::Cheapest)
-    }),
+    reader("check length and match values", true, match_values::<0>),
     reader(
         "check length and look each value up",
         true,
-        |case, level| match_values_by(case, level, Strategy::Lookup),
+        match_values::<1>,
     ),
-    reader("check length and merge", true, |case, level| {
-        match_values_by(case, level, Strategy::Merge)
-    }),
+    reader("check length and merge", true, match_values::<2>),
     reader("validate and match", true, match_when_validated),
     reader("validate and read values", true, read_values),
-    Reader {
-        most: twice_the_json,
-        ..reader("JSON", false, from_json)
-    },
+    reader("JSON", false, from_json).within(|case| 2 * case.json.len() + FIXED),
     reader("count in front", false, from_block),
-    Reader {
-        most: an_index,
-        ..reader("with an index", true, with_an_index)
-    },
+    reader("with an index", true, with_an_index).within(an_index),
 ];

@@ -156,36 +156,26 @@ fn objects() -> Vec<Text> {
         rows.push((cell, name.to_owned(), text, class));
     };
     let cell = "a member given twice; a depth of 100,000; NaN; data behind the end; a byte-order mark; invalid UTF-8";
+    for first in [
+        r#""n": 1, "#,
+        r#""p": null, "#,
+        r#""m": 784931, "#,
+        r#""content": "AAAA", "#,
+        r#""timestamp": 1, "#,
+        r#""\u006e": 1, "#, // a repeated n, escaped
+        &format!(r#""x": {open}{close}, "#),
+        &format!(r#""x": {open_objects}1{close_objects}, "#),
+        r#""x": NaN, "#,
+        r#""x": -Infinity, "#,
+    ] {
+        let name = format!("begins with {:.40}", first);
+        row(cell, &name, after_the_brace(first).into_bytes(), Err(Json));
+    }
     for (name, text) in [
-        ("a repeated n", after_the_brace(r#""n": 1, "#)),
-        ("a repeated p", after_the_brace(r#""p": null, "#)),
-        ("a repeated m", after_the_brace(r#""m": 784931, "#)),
-        (
-            "a repeated content",
-            after_the_brace(r#""content": "AAAA", "#),
-        ),
-        (
-            "a repeated timestamp",
-            after_the_brace(r#""timestamp": 1, "#),
-        ),
-        ("a repeated n, escaped", after_the_brace(r#""\u006e": 1, "#)),
         ("depth", open.clone()),
-        (
-            "depth of a member",
-            after_the_brace(&format!(r#""x": {open}{close}, "#)),
-        ),
-        ("depth of n", with("n", &format!("{open}{close}"))),
-        (
-            "depth of content",
-            with("content", &format!("{open}{close}")),
-        ),
-        (
-            "depth of objects",
-            after_the_brace(&format!(r#""x": {open_objects}1{close_objects}, "#)),
-        ),
-        ("NaN", after_the_brace(r#""x": NaN, "#)),
+        ("depth of n", with("n", &(open.clone() + &close))),
+        ("depth of content", with("content", &(open + &close))),
         ("n is NaN", with("n", "NaN")),
-        ("Infinity", after_the_brace(r#""x": -Infinity, "#)),
         ("data behind the end", format!("{usual} 1")),
         ("a second object", format!("{usual}{usual}")),
         ("NUL behind the end", format!("{usual}\0")),
@@ -199,16 +189,11 @@ fn objects() -> Vec<Text> {
         "\"x\": [\"\u{1}\"], ",
     ] {
         // 0x01 stands for an invalid UTF-8 byte.
-        let text = after_the_brace(place).into_bytes();
-        let text = text
-            .into_iter()
-            .map(|byte| if byte == 1 { 0xff } else { byte });
-        row(
-            cell,
-            &format!("0xff in {place:?}"),
-            text.collect(),
-            Err(Json),
-        );
+        let mut text = after_the_brace(place).into_bytes();
+        text.iter_mut()
+            .filter(|byte| **byte == 1)
+            .for_each(|byte| *byte = 0xff);
+        row(cell, &format!("0xff in {place:?}"), text, Err(Json));
     }
     let cell = "text that is not an object, or not all of one";
     let mut others = vec![

@@ -543,19 +543,8 @@ def print_items(count: int, seed: int) -> int:
 
 
 def build_file(arguments: argparse.Namespace) -> int:
-    source = sys.stdin if arguments.items == "-" else open(arguments.items, encoding="ascii")
-    with source:
-        lines = [line.strip() for line in source]
-    items = [bytes.fromhex(line) for line in lines if line]
-    prefix = b""
-    if arguments.profile == "bip158":
-        items = list(dict.fromkeys(items))
-        prefix = compact_size(len(items))
-    filter_bytes = prefix + build(items, arguments.profile, arguments.p, arguments.m, arguments.key)
-    if arguments.output is None:
-        sys.stdout.buffer.write(filter_bytes)
-    else:
-        arguments.output.write_bytes(filter_bytes)
+    items = [bytes.fromhex(line) for line in arguments.items.read_text(encoding="ascii").split()]
+    arguments.output.write_bytes(build(items, arguments.profile, arguments.p, arguments.m))
     return 0
 
 
@@ -569,18 +558,12 @@ def main() -> int:
     items.add_argument("--count", type=int, required=True)
     items.add_argument("--seed", type=int, required=True)
 
-    builder = commands.add_parser(
-        "build",
-        help="build a filter and write its bytes",
-        description="Writes the bytes of the filter. With bip158, equal items are removed first and the "
-        "CompactSize comes in front; the other profiles count every item and have nothing in front.",
-    )
-    builder.add_argument("items", metavar="ITEMS", help="hex items, one a line; - for standard input")
-    builder.add_argument("--profile", choices=PROFILES, default="nut25")
+    builder = commands.add_parser("build", help="write the bytes of a filter, every item counted")
+    builder.add_argument("items", metavar="ITEMS", type=Path, help="hex items, one a line")
+    builder.add_argument("--profile", choices=["nut25", "nut23"], default="nut25")
     builder.add_argument("--p", type=int, default=DEFAULT_P)
     builder.add_argument("--m", type=int, default=DEFAULT_M)
-    builder.add_argument("--key", type=bytes.fromhex, metavar="HEX", help="16 bytes, for bip158")
-    builder.add_argument("--output", type=Path, help="a file instead of standard output")
+    builder.add_argument("--output", type=Path, required=True)
 
     arguments = parser.parse_args()
     self_test()
@@ -592,11 +575,7 @@ def main() -> int:
         case "items":
             return print_items(arguments.count, arguments.seed)
         case "build":
-            try:
-                return build_file(arguments)
-            except (OSError, ValueError) as error:
-                print(f"make_vectors.py: {error}", file=sys.stderr)
-                return 2
+            return build_file(arguments)
 
 
 if __name__ == "__main__":

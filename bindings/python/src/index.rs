@@ -94,10 +94,6 @@ impl IndexedFilter {
             profile: filter.profile,
         })
     }
-
-    fn core(&self) -> &nutfilter::IndexedFilter {
-        &self.core
-    }
 }
 
 #[pymethods]
@@ -105,8 +101,8 @@ impl IndexedFilter {
     /// Returns whether `item` may be in the set. Cost: less than a microsecond.
     fn contains(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         let hash = items::with_item(item, |bytes| self.profile.hash(bytes))?;
-        let value = map_to_range(hash, self.core().filter().range());
-        Ok(self.core().contains_value(value))
+        let value = map_to_range(hash, self.core.filter().range());
+        Ok(self.core.contains_value(value))
     }
 
     /// Returns for each item whether it may be in the set: a list of bool in the order of the items.
@@ -118,9 +114,9 @@ impl IndexedFilter {
         items: &Bound<'_, PyAny>,
         record_bytes: Option<Number>,
     ) -> PyResult<Vec<bool>> {
-        let range = self.core().filter().range();
+        let range = self.core.filter().range();
         let values = values_of(items, record_bytes, self.profile, range)?;
-        Ok(items.py().detach(|| self.core().matches_values(&values)))
+        Ok(items.py().detach(|| self.core.matches_values(&values)))
     }
 
     /// `matches` as bytes, 1 for a match and 0 for none.
@@ -137,7 +133,7 @@ impl IndexedFilter {
     /// N: the number of items, duplicates included.
     #[getter]
     fn n(&self) -> u32 {
-        self.core().filter().n()
+        self.core.filter().n()
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {

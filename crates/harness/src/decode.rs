@@ -54,8 +54,6 @@ impl Case<'_> {
     /// # Panics
     ///
     /// If two results differ.
-    ///
-    /// Where two of them differ.
     pub fn check(&self) {
         let claim = self.claim();
         let expected =

@@ -11,6 +11,8 @@ pub mod blocks;
 pub mod cost;
 pub mod decode;
 pub mod encode;
+#[cfg(feature = "files")]
+mod folder;
 pub mod gcs_file;
 pub mod hashing;
 pub mod keyset_path;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::Arbitrary;
 use nutfilter::segment::Universe;
@@ -12,6 +11,8 @@ use nutfilter_cashu::state_filters::{Element, Event};
 use nutfilter_files::faults;
 use nutfilter_sequence::{BlockOptions, Error, Options, Sequence, verify};
 use sha2::{Digest, Sha256};
+
+use crate::folder::Folder;
 
 /// A change of one file of a small sequence.
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -32,8 +33,8 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 /// A sequence with a merge, its parts, sealed blocks, an open one, and reported events that wait.
 static FILES: LazyLock<Files> = LazyLock::new(|| {
-    let folder = Folder::new(&Files::new());
-    let mut sequence = folder.open().expect("a new sequence");
+    let folder = Folder::empty();
+    let mut sequence = open(&folder).expect("a new sequence");
     for (now, n) in [(2_000, 9), (3_000, 3), (3_300, 2), (3_600, 1)] {
         let elements: Vec<Element> = (now..now + n).map(element).collect();
         let mut batch = sequence.batch();
@@ -43,46 +44,29 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
     }
     let events = [element(90), element(91)];
     sequence.inbox().push(&events).expect("room");
-    folder.files()
+    files_of(&folder)
 });
 
 fn element(i: u64) -> Element {
     Sha256::digest(i.to_le_bytes()).into()
 }
 
-struct Folder(PathBuf);
+fn open(folder: &Folder) -> Result<Sequence, Error> {
+    let universe = Universe::new(36).expect("a width");
+    let mut options = Options::new(Event::BlindSignature, &[], universe);
+    options.blocks = Some(BlockOptions {
+        width: 7,
+        timeout: 1_000,
+    });
+    // Without waiting for the disk.
+    faults::after(u64::MAX);
+    Sequence::open(&folder.0, options, 1_000)
+}
 
-impl Folder {
-    fn new(files: &Files) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nutfilter-sequence-{}-{number}", std::process::id());
-        let folder = Self(std::env::temp_dir().join(name));
-        for (name, bytes) in files {
-            let path = folder.0.join(name);
-            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            fs::write(path, bytes).expect("a file");
-        }
-        folder
-    }
-
-    fn open(&self) -> Result<Sequence, Error> {
-        let universe = Universe::new(36).expect("a width");
-        let mut options = Options::new(Event::BlindSignature, &[], universe);
-        options.blocks = Some(BlockOptions {
-            width: 7,
-            timeout: 1_000,
-        });
-        // Without waiting for the disk.
-        faults::after(u64::MAX);
-        Sequence::open(&self.0, options, 1_000)
-    }
-
-    fn files(&self) -> Files {
-        let mut files = Files::new();
-        collect(&self.0, "", &mut files);
-        files
-    }
+fn files_of(folder: &Folder) -> Files {
+    let mut files = Files::new();
+    collect(&folder.0, "", &mut files);
+    files
 }
 
 fn collect(folder: &Path, prefix: &str, files: &mut Files) {
@@ -95,12 +79,6 @@ fn collect(folder: &Path, prefix: &str, files: &mut Files) {
         } else {
             files.insert(name, fs::read(&path).expect("a file"));
         }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -122,13 +100,16 @@ impl Case<'_> {
             || name == "lock"
             || name.starts_with("inbox/")
             || (name.ends_with("-open") && bytes.starts_with(&before));
-        let folder = Folder::new(&files);
+        let folder = Folder::of(&files);
         let found = verify(&folder.0).map(|damage| !damage.is_empty());
-        assert!(folder.files() == files, "verify changed a file: {self:?}");
+        assert!(
+            files_of(&folder) == files,
+            "verify changed a file: {self:?}"
+        );
         if !is_repaired {
             assert_eq!(found.unwrap_or(true), !is_harmless, "{name}: {self:?}");
         }
-        let Ok(mut sequence) = folder.open() else {
+        let Ok(mut sequence) = open(&folder) else {
             return;
         };
         let view = sequence.view();

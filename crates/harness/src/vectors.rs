@@ -1,4 +1,6 @@
 //! Loads test vector files, and generates the items that they define by a rule.
+//!
+//! These functions panic if a file is missing, or if a value has another type than expected.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +9,6 @@ use serde_json::Value;
 pub use nutfilter_reference::generate_items;
 
 /// A file of the repository's own vectors, written by an independent implementation.
-///
-/// # Panics
-///
-/// If the file is missing or is not JSON.
-#[must_use]
 pub fn own(name: &str) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     read(&root.join("../../tests/vectors").join(name))
@@ -19,11 +16,6 @@ pub fn own(name: &str) -> Value {
 
 /// A file of published vectors. They are not in the repository: `NUTFILTER_VECTORS` names their folder. If it is
 /// not set, this prints a message and returns `None`.
-///
-/// # Panics
-///
-/// If the variable is set, and the file is missing or is not JSON.
-#[must_use]
 pub fn published(name: &str) -> Option<Value> {
     let Some(folder) = std::env::var_os("NUTFILTER_VECTORS") else {
         eprintln!("skipped: NUTFILTER_VECTORS does not say where {name} is");
@@ -39,11 +31,6 @@ fn read(path: &Path) -> Value {
 }
 
 /// The members of a list.
-///
-/// # Panics
-///
-/// If `value` is not a list.
-#[must_use]
 pub fn list(value: &Value) -> &[Value] {
     value
         .as_array()
@@ -51,11 +38,6 @@ pub fn list(value: &Value) -> &[Value] {
 }
 
 /// A number.
-///
-/// # Panics
-///
-/// If `value` is not a number.
-#[must_use]
 pub fn number(value: &Value) -> u64 {
     value
         .as_u64()
@@ -63,31 +45,16 @@ pub fn number(value: &Value) -> u64 {
 }
 
 /// The numbers of a list.
-///
-/// # Panics
-///
-/// If `value` is not a list of numbers.
-#[must_use]
 pub fn numbers(value: &Value) -> Vec<u64> {
     list(value).iter().map(number).collect()
 }
 
 /// A text.
-///
-/// # Panics
-///
-/// If `value` is not a text.
-#[must_use]
 pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
 }
 
 /// The bytes of a hex text.
-///
-/// # Panics
-///
-/// If `value` is not a text of hex digits.
-#[must_use]
 pub fn hex(value: &Value) -> Vec<u8> {
     let digits = text(value);
     let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex digits");
@@ -95,11 +62,6 @@ pub fn hex(value: &Value) -> Vec<u8> {
 }
 
 /// The number of a text of 16 hex digits, most significant digit first.
-///
-/// # Panics
-///
-/// If `value` is not such a text.
-#[must_use]
 pub fn hex_u64(value: &Value) -> u64 {
     u64::from_str_radix(text(value), 16).expect("hex digits")
 }

@@ -1,13 +1,13 @@
 //! A wallet's cache file and its bookmark: damage is found, and what is read back is what was written.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::Arbitrary;
 use nutfilter_cashu::state_filters::Event;
 use nutfilter_wallet::follow::Bookmark;
 use nutfilter_wallet::internals::{cache_file, read_cache_file};
+
+use crate::folder::Folder;
 
 /// A cache file or a bookmark.
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Case<'_> {
 
     /// What was read is stored and read again, equal.
     fn bookmark(&self) {
-        let folder = Folder::new();
+        let folder = Folder::empty();
         let kind = Event::BlindSignature;
         fs::write(folder.0.join(format!("{kind}.json")), self.bytes).expect("a file");
         if let Ok(Some(bookmark)) = Bookmark::load(&folder.0, kind) {
@@ -70,24 +70,5 @@ impl Case<'_> {
             let again = Bookmark::load(&folder.0, kind).expect("a bookmark");
             assert_eq!(again, Some(bookmark), "{self:?}");
         }
-    }
-}
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nutfilter-bookmark-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

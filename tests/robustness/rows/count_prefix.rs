@@ -37,8 +37,12 @@ pub(crate) fn count_prefix_rows() -> Vec<(&'static str, Vec<u8>, Result<u32, Dec
     // A count of each width that is right.
     for (count, n) in [
         (vec![1], 1),
+        (vec![252], 252),
         (vec![0xfd, 253, 0], 253),
-        (vec![0xfe, 0, 0, 1, 0], 65_536_u32),
+        (vec![0xfd, 0x34, 0x12], 0x1234),
+        (vec![0xfd, 0xff, 0xff], 65_535),
+        (vec![0xfe, 0, 0, 1, 0], 65_536),
+        (vec![0xfe, 0x56, 0x34, 0x12, 0], 0x12_3456_u32),
     ] {
         let zeros = vec![0; (n as usize * 20).div_ceil(8)];
         rows.push((

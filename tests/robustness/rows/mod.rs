@@ -56,35 +56,61 @@ const MIB: usize = 1 << 20;
 
 /// All rows of up to a megabyte.
 pub(crate) fn rows() -> Vec<Row> {
-    let mut rows = Vec::new();
-    numbers::counts(&mut rows);
-    numbers::parameters(&mut rows);
-    numbers::cuts(&mut rows);
-    values::ranges(&mut rows);
-    values::accepted(&mut rows);
-    values::ends(&mut rows);
-    rows
+    let mut rows = Rows::default();
+    rows.counts();
+    rows.parameters();
+    rows.cuts();
+    rows.ranges();
+    rows.repeats();
+    rows.ends();
+    rows.rows
 }
 
-/// Puts a row behind the others.
-fn row(
-    rows: &mut Vec<Row>,
+/// The rows so far, and the cell of the next ones.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<Row>,
     cell: &'static str,
-    name: impl Into<String>,
-    bytes: impl Into<Vec<u8>>,
-    (n, p, m): (u64, u32, u64),
-    class: Result<(), DecodeErrorKind>,
-) {
-    let (name, bytes) = (name.into(), bytes.into());
-    rows.push(Row {
-        cell,
-        name,
-        bytes,
-        n,
-        p,
-        m,
-        class,
-    });
+}
+
+impl Rows {
+    /// Adds an input for these N, P and M.
+    fn push(
+        &mut self,
+        class: Result<(), DecodeErrorKind>,
+        name: impl Into<String>,
+        bytes: impl Into<Vec<u8>>,
+        (n, p, m): (u64, u32, u64),
+    ) {
+        self.rows.push(Row {
+            cell: self.cell,
+            name: name.into(),
+            bytes: bytes.into(),
+            n,
+            p,
+            m,
+            class,
+        });
+    }
+
+    fn valid(
+        &mut self,
+        name: impl Into<String>,
+        bytes: impl Into<Vec<u8>>,
+        numbers: (u64, u32, u64),
+    ) {
+        self.push(Ok(()), name, bytes, numbers);
+    }
+
+    fn invalid(
+        &mut self,
+        kind: DecodeErrorKind,
+        name: impl Into<String>,
+        bytes: impl Into<Vec<u8>>,
+        numbers: (u64, u32, u64),
+    ) {
+        self.push(Err(kind), name, bytes, numbers);
+    }
 }
 
 /// A filter of so many items, each of 33 bytes.

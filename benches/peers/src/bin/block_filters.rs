@@ -19,7 +19,7 @@ use bitcoin::BlockHash;
 use bitcoin::bip158::{BlockFilter, FilterHeader};
 use bitcoin::hashes::Hash;
 use clap::Parser;
-use nutfilter::bip158::{self, HeaderChain, Scratch, Watchlist};
+use nutfilter::bip158::{self, BlockMatch, HeaderChain, ScanError, Scratch, Watchlist};
 use nutfilter::internals::SimdLevel;
 use nutfilter::{ItemHash, SipHash, SortedHashes};
 use nutfilter_benchmarks::machine::Machine;
@@ -148,6 +148,28 @@ struct Contender<'a> {
     wall: Duration,
 }
 
+struct Contenders<'a>(Vec<Contender<'a>>);
+
+impl<'a> Contenders<'a> {
+    fn add(
+        &mut self,
+        name: &str,
+        bytes: usize,
+        finds: bool,
+        scan: impl FnMut(std::ops::Range<usize>, &mut Vec<usize>) + 'a,
+    ) {
+        self.0.push(Contender {
+            name: name.to_owned(),
+            bytes,
+            finds,
+            scan: Box::new(scan),
+            found: Vec::new(),
+            cpu: Duration::ZERO,
+            wall: Duration::ZERO,
+        });
+    }
+}
+
 fn contenders<'a>(
     wallet: &'a Wallet,
     gcs: &'a Stored,
@@ -155,85 +177,64 @@ fn contenders<'a>(
     fuse8: &'a Stored,
     blocks: &'a [[u8; 32]],
 ) -> Vec<Contender<'a>> {
-    let mut all = Vec::new();
-    let mut add = |name: &str, bytes, finds, scan: Scan<'a>| {
-        all.push(Contender {
-            name: name.to_owned(),
-            bytes,
-            finds,
-            scan,
-            found: Vec::new(),
-            cpu: Duration::ZERO,
-            wall: Duration::ZERO,
-        });
-    };
+    let mut all = Contenders(Vec::new());
+    let size = gcs.bytes.len();
     let key = |at: usize| SipHash::from(blocks[at]);
     let given = move |range: std::ops::Range<usize>| {
         range.map(move |at| (at as u32, blocks[at], gcs.filter(at)))
     };
-    let report =
-        |found: &mut Vec<usize>,
-         block: Result<bip158::BlockMatch<'_, (u32, [u8; 32])>, bip158::ScanError<_>>| {
-            found.push(block.expect("a valid filter").block.0 as usize);
-        };
+    type Found<'w> = Result<BlockMatch<'w, (u32, [u8; 32])>, ScanError<(u32, [u8; 32])>>;
+    let report = |found: &mut Vec<usize>, block: Found<'_>| {
+        found.push(block.expect("a valid filter").block.0 as usize);
+    };
 
     // The whole scan, then its parts.
     for level in SimdLevel::available() {
-        add(
+        all.add(
             &format!("whole/ours/{level}"),
-            gcs.bytes.len(),
+            size,
             true,
-            Box::new(move |range, found| {
+            move |range, found| {
                 let scratch = Scratch::new().with_level(level);
                 wallet
                     .list
                     .scan_verified_at(scratch, &gcs.chain, given(range))
                     .for_each(|block| report(found, block));
-            }),
+            },
         );
     }
-    add(
-        "whole/ours/all-threads",
-        gcs.bytes.len(),
-        true,
-        Box::new(move |range, found| {
-            wallet
-                .list
-                .par_scan_verified(&gcs.chain, given(range))
-                .for_each(|block| report(found, block));
-        }),
-    );
+    all.add("whole/ours/all-threads", size, true, move |range, found| {
+        wallet
+            .list
+            .par_scan_verified(&gcs.chain, given(range))
+            .for_each(|block| report(found, block));
+    });
     let scripts: Vec<&[u8]> = wallet.scripts.chunks(SCRIPT).collect();
-    add(
-        "whole/rust-bitcoin",
-        gcs.bytes.len(),
-        true,
-        Box::new(move |range, found| {
-            for at in range {
-                let filter = BlockFilter::new(gcs.filter(at));
-                let previous = FilterHeader::from_byte_array(gcs.previous(at));
-                assert_eq!(
-                    Some(filter.filter_header(&previous).to_byte_array()),
-                    gcs.chain.header(at as u32)
-                );
-                let hash = BlockHash::from_byte_array(blocks[at]);
-                if filter
-                    .match_any(&hash, scripts.iter().copied())
-                    .expect("a valid filter")
-                {
-                    found.push(at);
-                }
+    all.add("whole/rust-bitcoin", size, true, move |range, found| {
+        for at in range {
+            let filter = BlockFilter::new(gcs.filter(at));
+            let previous = FilterHeader::from_byte_array(gcs.previous(at));
+            assert_eq!(
+                Some(filter.filter_header(&previous).to_byte_array()),
+                gcs.chain.header(at as u32)
+            );
+            let hash = BlockHash::from_byte_array(blocks[at]);
+            if filter
+                .match_any(&hash, scripts.iter().copied())
+                .expect("a valid filter")
+            {
+                found.push(at);
             }
-        }),
-    );
+        }
+    });
     for (name, fuse, wide) in [("fuse16", fuse16, true), ("fuse8", fuse8, false)] {
         for (hash, ours) in [("our-hash", true), ("siphasher", false)] {
             let mut hashes = vec![0; wallet.scripts.len() / SCRIPT];
-            add(
+            all.add(
                 &format!("whole/{name}/{hash}"),
                 fuse.bytes.len(),
                 true,
-                Box::new(move |range, found| {
+                move |range, found| {
                     for at in range {
                         fuse.chain
                             .verify(at as u32, fuse.filter(at))
@@ -243,39 +244,29 @@ fn contenders<'a>(
                             found.push(at);
                         }
                     }
-                }),
+                },
             );
         }
     }
-    add(
-        "part/verify/one-by-one",
-        gcs.bytes.len(),
-        false,
-        Box::new(move |range, _| {
-            range.for_each(|at| {
-                gcs.chain
-                    .verify(at as u32, gcs.filter(at))
-                    .expect("its header commits to it")
-            });
-        }),
-    );
+    all.add("part/verify/one-by-one", size, false, move |range, _| {
+        range.for_each(|at| {
+            gcs.chain
+                .verify(at as u32, gcs.filter(at))
+                .expect("its header commits to it")
+        });
+    });
     let none = Watchlist::new();
-    add(
-        "part/verify-and-decode",
-        gcs.bytes.len(),
-        false,
-        Box::new(move |range, _| {
-            assert_eq!(none.scan_verified(&gcs.chain, given(range)).count(), 0);
-        }),
-    );
+    all.add("part/verify-and-decode", size, false, move |range, _| {
+        assert_eq!(none.scan_verified(&gcs.chain, given(range)).count(), 0);
+    });
     for level in SimdLevel::available() {
         let none = Watchlist::new();
         let mut scratch = Scratch::new().with_level(level);
-        add(
+        all.add(
             &format!("part/decode/{level}"),
-            gcs.bytes.len(),
+            size,
             false,
-            Box::new(move |range, _| {
+            move |range, _| {
                 for at in range {
                     assert!(
                         !none
@@ -283,37 +274,32 @@ fn contenders<'a>(
                             .expect("a valid filter")
                     );
                 }
-            }),
+            },
         );
         let mut scratch = Scratch::new().with_level(level);
-        add(
+        all.add(
             &format!("part/match/{level}"),
-            gcs.bytes.len(),
+            size,
             true,
-            Box::new(move |range, found| {
+            move |range, found| {
                 for at in range {
                     let scripts = wallet.list.matches(&mut scratch, key(at), gcs.filter(at));
                     if !scripts.expect("a valid filter").is_empty() {
                         found.push(at);
                     }
                 }
-            }),
+            },
         );
     }
     for (hash, ours) in [("ours", true), ("siphasher", false)] {
         let mut hashes = vec![0; wallet.scripts.len() / SCRIPT];
-        add(
-            &format!("part/hash/{hash}"),
-            0,
-            false,
-            Box::new(move |range, _| {
-                for at in range {
-                    wallet.hash(&blocks[at], ours, &mut hashes);
-                }
-            }),
-        );
+        all.add(&format!("part/hash/{hash}"), 0, false, move |range, _| {
+            for at in range {
+                wallet.hash(&blocks[at], ours, &mut hashes);
+            }
+        });
     }
-    all
+    all.0
 }
 
 /// Whether a binary fuse filter, of 16 or 8 bits, has any of the hashes.

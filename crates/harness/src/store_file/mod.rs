@@ -3,14 +3,14 @@
 mod files;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::Arbitrary;
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
 
+use crate::folder::Folder;
 use crate::{is_long, seeded};
 use files::{
     Files, LIST, Mark, Said, file_name, repair_blocks, repair_header, repair_list, run_name,
@@ -191,26 +191,26 @@ impl Case<'_> {
     }
 
     fn check_in_directory(&self, files: &Files, said: &Result<Said, StoreErrorKind>) {
-        let directory = Directory::of(files);
-        let store = Store::open(&directory.path, options());
+        let directory = Folder::of(files.iter().map(|(&of, bytes)| (file_name(of), bytes)));
+        let store = Store::open(&directory.0, options());
         // An unreadable list must not cause a removal.
         let listed = store.as_ref().err().is_none_or(|error| {
             error
                 .path()
-                .is_none_or(|path| !path.ends_with(LIST) && path != directory.path)
+                .is_none_or(|path| !path.ends_with(LIST) && path != directory.0)
         });
         for (&of, bytes) in files.iter().filter(|_| !listed) {
-            let kept = fs::read(directory.path.join(file_name(of)));
+            let kept = fs::read(directory.0.join(file_name(of)));
             assert_eq!(kept.ok().as_ref(), Some(bytes), "{of:?}: {self:?}");
         }
         self.check_store(store, said);
         let Ok(said) = said else { return };
         for &id in files.keys().flatten() {
-            let kept = directory.path.join(run_name(id)).exists();
+            let kept = directory.0.join(run_name(id)).exists();
             assert_eq!(kept, said.runs.contains(&id), "{id}: {self:?}");
         }
         if let (Ok(hashes), true) = (&said.hashes, self.form & 16 == 0) {
-            self.check_commit(&directory.path, said, hashes);
+            self.check_commit(&directory.0, said, hashes);
         }
     }
 
@@ -311,9 +311,9 @@ fn options() -> Options {
 fn mark() -> Mark {
     static MARK: OnceLock<Mark> = OnceLock::new();
     *MARK.get_or_init(|| {
-        let directory = Directory::of(&Files::new());
-        drop(Store::create(&directory.path, options()).expect("a store"));
-        let list = fs::read_to_string(directory.path.join(LIST)).expect("its list");
+        let directory = Folder::empty();
+        drop(Store::create(&directory.0, options()).expect("a store"));
+        let list = fs::read_to_string(directory.0.join(LIST)).expect("its list");
         let words = list.lines().find_map(|line| line.strip_prefix("set "));
         let words = words.expect("its mark").split(' ');
         let words = words.map(|word| u64::from_str_radix(word, 16).expect("a number"));
@@ -322,38 +322,6 @@ fn mark() -> Mark {
             .try_into()
             .expect("three numbers")
     })
-}
-
-/// A directory that is removed on drop; in memory if the system supports it.
-struct Directory {
-    path: PathBuf,
-}
-
-impl Directory {
-    fn of(files: &Files) -> Self {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nutfilter-store-file-{}-{count}", std::process::id());
-        let memory = Path::new("/dev/shm");
-        let parent = match memory.is_dir() {
-            true => memory.to_owned(),
-            false => std::env::temp_dir(),
-        };
-        let path = parent.join(name);
-        // A process with the same ID may have left one.
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).expect("a directory");
-        for (&of, bytes) in files {
-            fs::write(path.join(file_name(of)), bytes).expect("room");
-        }
-        Self { path }
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
 }
 
 #[cfg(test)]
@@ -369,8 +337,8 @@ mod tests {
                 hashes
             })
             .to_vec();
-        let directory = Directory::of(&Files::new());
-        let mut store = Store::create(&directory.path, options()).expect("a store");
+        let directory = Folder::empty();
+        let mut store = Store::create(&directory.0, options()).expect("a store");
         for run in &runs {
             let mut batch = store.batch();
             batch.push_hashes(run).expect("room");
@@ -380,7 +348,7 @@ mod tests {
         let files = written(mark(), b"a note", &runs);
         for (&of, bytes) in &files {
             assert_eq!(run_of(&file_name(of)), of);
-            let theirs = fs::read(directory.path.join(file_name(of))).expect("the same name");
+            let theirs = fs::read(directory.0.join(file_name(of))).expect("the same name");
             assert!(theirs == *bytes, "{of:?}");
         }
         let mut all = runs.concat();

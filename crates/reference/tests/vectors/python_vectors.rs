@@ -5,8 +5,7 @@ use nutfilter_harness::vectors::{
     generate_items, hex, hex_u64, list, number, numbers, own as vector_file, text,
 };
 use nutfilter_reference::{
-    Profile, build, contains, decode, encode_values, map, mapped_values, matches, parse_bip158,
-    serialize_bip158, wrong_dialect_hash,
+    Profile, build, decode, encode_values, mapped_values, matches, serialize_bip158,
 };
 use serde_json::Value;
 
@@ -22,11 +21,6 @@ fn hashes_agree_for_items_of_every_length() {
                 "{name}: {case}"
             );
         }
-        assert_eq!(
-            wrong_dialect_hash(&item),
-            hex_u64(&case["nut25_wrong_dialect"]),
-            "{case}"
-        );
     }
 }
 
@@ -68,11 +62,6 @@ fn small_sets_agree_in_full() {
         );
         if let Some(serialized) = case.get("serialized_hex").map(hex) {
             assert_eq!(serialize_bip158(n, &filter), serialized, "{case}");
-            assert_eq!(
-                parse_bip158(&serialized),
-                Ok((n, filter.as_slice())),
-                "{case}"
-            );
         }
     }
 }
@@ -144,29 +133,8 @@ fn items_that_collide_with_a_member_all_match() {
         assert_eq!(Profile::Nut23.hash(item), hex_u64(&case["nut23"]), "{case}");
     }
     let filter = build(Profile::Nut25, &items[..1], 19, 784_931);
-    for item in &items {
-        assert_eq!(
-            contains(&filter, 1, 19, 784_931, Profile::Nut25, item),
-            Ok(true)
-        );
-    }
-}
-
-#[test]
-fn wrong_dialect_loses_the_known_share_of_members() {
-    // What the draft of a mint would serve for 10,000 items, checked with the correct hash: 44 of 100 members
-    // match.
-    let items = generate_items(10_000, 1);
-    let f = 10_000 * 784_931;
-    let mut values: Vec<u64> = items
-        .iter()
-        .map(|item| map(wrong_dialect_hash(item), f))
-        .collect();
-    values.sort_unstable();
-    let filter = encode_values(&values, 19);
-    let answers = matches(&filter, 10_000, 19, 784_931, Profile::Nut25, &items).unwrap();
-    let found = answers.iter().filter(|&&answer| answer).count();
-    assert!((4_200..4_600).contains(&found), "{found} of 10,000 found");
+    let found = matches(&filter, 1, 19, 784_931, Profile::Nut25, &items);
+    assert_eq!(found, Ok(vec![true; items.len()]));
 }
 
 fn profile(name: &str, file: &Value) -> Profile {
