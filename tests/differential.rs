@@ -1,7 +1,10 @@
 //! Every path against the reference, and against implementations that somebody else wrote.
 
+use std::hash::Hasher as _;
+use std::io::Cursor;
+
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, Params, SortedHashes};
+use nutfilter::{Filter, ItemHash as _, Nut23, Nut25, Params, SipHash, SortedHashes};
 use nutfilter_harness::{
     bip158, decode, encode, hashing, matching, params_from, recipe, resident, response, seek_index,
 };
@@ -9,7 +12,42 @@ use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 #[test]
-fn hashes_agree_with_the_murmur3_and_siphasher_crates() {
+fn murmur_agrees_with_the_murmur3_crate() {
+    let bytes = random_bytes(1, 600);
+    for offset in 0..16 {
+        for len in 0..=520 {
+            let item = &bytes[offset..offset + len];
+            let upper = murmur3::murmur3_32(&mut Cursor::new(item), 0).unwrap();
+            let lower = murmur3::murmur3_32(&mut Cursor::new(item), upper).unwrap();
+            let joined = u64::from(upper) << 32 | u64::from(lower);
+            assert_eq!(Nut25.hash(item), joined, "{len} bytes at {offset}");
+            let whole = murmur3::murmur3_x64_128(&mut Cursor::new(item), 0).unwrap();
+            assert_eq!(Nut23.hash(item), whole as u64, "{len} bytes at {offset}");
+        }
+    }
+}
+
+#[test]
+fn siphash_agrees_with_the_siphasher_crate() {
+    let bytes = random_bytes(2, 600);
+    for offset in 0..16 {
+        let key: [u8; 16] = bytes[offset..offset + 16].try_into().unwrap();
+        for len in 0..=520 {
+            let item = &bytes[offset..offset + len];
+            let mut hasher = siphasher::sip::SipHasher24::new_with_key(&key);
+            hasher.write(item);
+            let expected = hasher.finish();
+            assert_eq!(
+                SipHash::from_key(key).hash(item),
+                expected,
+                "{len} bytes at {offset}"
+            );
+        }
+    }
+}
+
+#[test]
+fn all_uses_of_a_hash_agree() {
     let bytes = random_bytes(1, 600);
     // Each hash, with each use of it.
     for profile in 0..64 {
