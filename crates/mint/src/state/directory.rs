@@ -393,6 +393,8 @@ fn damage_of<E: Into<StateError>>(
     found: Result<Vec<String>, E>,
 ) -> Result<Vec<String>, StateError> {
     match found.map_err(Into::into) {
+        // Without the prefix: a line begins with the file.
+        Err(StateError::Sequence(error)) if error.is_damage() => Ok(vec![error.to_string()]),
         Err(error) if error.is_damage() => Ok(vec![error.to_string()]),
         found => found,
     }
