@@ -112,7 +112,12 @@ fn shutdown_finishes_open_streams() {
         // GOAWAY prevents new streams; open ones are completed.
         assert_eq!(whole(body).await.len(), LARGE);
         drop(sender);
-        connection.await.unwrap().unwrap();
+        // The server may have closed the connection before the client's last frame.
+        let ended = connection.await.unwrap();
+        assert!(
+            ended.as_ref().err().is_none_or(h2::Error::is_io),
+            "{ended:?}"
+        );
         let stopped = tokio::task::spawn_blocking(move || stopping.join().unwrap());
         stopped.await.unwrap();
     });
