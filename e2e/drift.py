@@ -40,11 +40,14 @@ def sample(pid, data=None):
            "threads": len(os.listdir(proc / "task")), "maps": (proc / "maps").read_bytes().count(b"\n")}
     if data:
         sizes = []
-        for path in pathlib.Path(data).rglob("*"):
-            with contextlib.suppress(OSError):
-                # Sequences of state filters keep every segment and block that they published.
-                if path.is_file() and path.name != "ballast" and "state-filters" not in path.parts:
-                    sizes.append(path.stat().st_size)
+        # An event may remove the directory meanwhile; os.walk passes over what is gone.
+        for folder, folders, names in os.walk(data):
+            if "state-filters" in folders:
+                folders.remove("state-filters")  # sequences keep every segment and block that they published
+            for name in names:
+                with contextlib.suppress(OSError):
+                    if name != "ballast":
+                        sizes.append(os.stat(os.path.join(folder, name)).st_size)
         row["data_files"], row["data_bytes"] = len(sizes), sum(sizes)
     return row
 

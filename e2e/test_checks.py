@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import random
+import shutil
 import socket
 import threading
 import time
@@ -315,6 +316,23 @@ def test_a_sample_counts_what_this_process_has(tmp_path):
     assert after["data_files"] == 1 and after["anonymous"] > 0
     for each in held:
         each.close()
+
+
+def test_a_sample_of_a_directory_that_vanishes_is_no_failure(tmp_path):
+    ended = threading.Event()
+
+    def vanish():
+        while not ended.is_set():
+            (tmp_path / "data/sets/one").mkdir(parents=True)
+            shutil.rmtree(tmp_path / "data")
+    thread = threading.Thread(target=vanish)
+    thread.start()
+    try:
+        for _ in range(200):
+            drift.sample(os.getpid(), tmp_path / "data")
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_counters_that_decrease_or_vanish_and_server_errors_are_found():
