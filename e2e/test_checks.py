@@ -3,6 +3,7 @@
 import base64
 import email.utils
 import gzip
+import http.client
 import json
 import os
 import queue
@@ -191,6 +192,22 @@ def test_a_wrong_header_is_found(wanted, given, changed, finding):
     _, headers, body = answer(given, **changed)
     with pytest.raises(Wrong, match=finding):
         Seen().whole(PATH, wanted, headers, body, START)
+
+
+def test_a_slow_body_that_a_kill_has_cut_is_a_failed_request():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        fleet = clients.Fleet(Address(server.getsockname()[1]), KEYSET, queue.Queue(), True)
+
+        def cut():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234")
+        thread = threading.Thread(target=cut)
+        thread.start()
+        with pytest.raises(http.client.IncompleteRead):
+            clients.slowly(clients.Client(fleet, 1))
+        thread.join()
 
 
 def test_a_tag_of_two_versions_and_a_version_with_two_tags_are_found():
