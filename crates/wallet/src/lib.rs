@@ -45,8 +45,8 @@
 //! A wallet with its own HTTP client does not need [`MintClient`]. [`Policy::admit_head`], [`Policy::read_body`]
 //! and [`Policy::accept`] are the same checks on headers and bytes. [`endpoint_path`] is the path to request.
 //! [`Confirmation`] and [`Restoration`] build the requests about matches and validate the answers. [`MintClient`]
-//! adds only the deadline and the cache. Redirects must not be followed. Such a wallet takes this crate without its feature
-//! `client`, and so without HTTP, TLS and files.
+//! adds only the deadline and the cache. Such a wallet takes this crate without its feature `client`, and so without
+//! HTTP, TLS and files. Its client must not follow redirects.
 //!
 //! # What is not included
 //!
