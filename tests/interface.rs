@@ -2,10 +2,9 @@
 //! values tell of themselves, the words of errors.
 
 use nutfilter::internals::{SimdLevel, Strategy};
-use nutfilter::segment::{Segment, SegmentErrorKind, Universe};
 use nutfilter::{
-    DecodeError, DecodeErrorKind, Filter, IndexInterval, ItemHash, Params, RawValues,
-    ResidentFilter, SeekIndex, SipHash, SortedHashes, bip158,
+    Filter, IndexInterval, ItemHash, Params, RawValues, ResidentFilter, SeekIndex, SipHash,
+    SortedHashes, bip158,
 };
 
 /// FNV-1a: a hash that knows no kernels.
@@ -100,26 +99,6 @@ fn errors_have_a_class() {
     assert_eq!(error.kind(), SeekIndexErrorKind::Damaged);
     let error = ResidentFilter::from_bytes([0; 100]).unwrap_err();
     assert_eq!(error.kind(), ResidentErrorKind::NotResident);
-
-    let parsed = |file: &[u8]| Segment::parse(file).unwrap_err();
-    assert_eq!(parsed(b"").kind(), SegmentErrorKind::File);
-    let universe = Universe::new(20).unwrap();
-    let segment = Segment::from_hashes(universe, vec![1 << 44, 1 << 60]).unwrap();
-    let mut file = segment.to_bytes();
-    assert!(Segment::parse(&file).is_ok());
-    let at = file.len() - nutfilter::gcs::CHECKSUM_BYTES;
-    file.truncate(at);
-    file.push(0);
-    nutfilter::gcs::seal(&mut file);
-    let error = parsed(&file);
-    assert_eq!(error.kind(), SegmentErrorKind::Invalid);
-    let source = std::error::Error::source(&error).unwrap();
-    assert_eq!(
-        source.downcast_ref::<DecodeError>().map(DecodeError::kind),
-        Some(DecodeErrorKind::TrailingData)
-    );
-    let error = Universe::new(7).unwrap_err();
-    assert_eq!(error.kind(), SegmentErrorKind::BadParameter);
 }
 
 #[test]
@@ -131,14 +110,12 @@ fn debug_output_of_large_values_is_short() {
     let other = SortedHashes::new().encode(Params::default()).unwrap();
     let response = nutfilter_cashu::FilterResponse::new(&filter, 1);
     let list = bip158::Watchlist::from_iter(&items);
-    let segment = Segment::from_hashes(Universe::new(48).unwrap(), set.as_slice().to_vec());
-    let values: [(&str, &dyn std::fmt::Debug); 8] = [
+    let values: [(&str, &dyn std::fmt::Debug); 7] = [
         ("len: 1000", &set),
         ("n: 1000", &filter),
         ("n: 1000", &filter.with_index(&index).unwrap()),
         ("n: 1000", &response),
         ("len: 1000", &list),
-        ("n: 1000", &segment.unwrap()),
         ("points: ", &index),
         // What `unwrap` prints.
         ("n: 0", &other.into_indexed_with(index.clone()).unwrap_err()),

@@ -3,47 +3,12 @@
 
 use bitcoin::Block;
 use bitcoin::consensus::encode::deserialize;
-use nutfilter::segment::{Segment, Universe};
 use nutfilter::{Filter, ItemHash, Nut23, Nut25, Params, RawValues, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::{FilterResponse, Nut25EmptyTail};
 use nutfilter_harness::vectors::{
     generate_items, hex, hex_u64, list, number, numbers, own, published, text,
 };
 use serde_json::Value;
-
-#[test]
-fn segments_equal_the_python_reference() {
-    let file = own("segments.json");
-    for case in list(&file["p"]) {
-        let [width, n, p] = numbers(case)[..] else {
-            panic!("{case}")
-        };
-        let universe = Universe::new(width as u32).unwrap();
-        assert_eq!(u64::from(universe.remainder_bits(n as u32)), p, "{case}");
-    }
-    for case in list(&file["segments"]) {
-        let universe = Universe::new(number(&case["w"]) as u32).unwrap();
-        let items = generate_items(number(&case["elements"]), number(&case["seed"]));
-        let elements: Vec<[u8; 32]> = items
-            .iter()
-            .map(|item| *item.last_chunk().unwrap())
-            .collect();
-        let segment = Segment::from_elements(universe, &elements).unwrap();
-        let bytes = segment.to_bytes();
-        assert_eq!(u64::from(segment.n()), number(&case["n"]), "{case}");
-        assert_eq!(u64::from(segment.p()), number(&case["p"]), "{case}");
-        assert_eq!(bytes.len() as u64, number(&case["bytes"]), "{case}");
-        // The file ends with its checksum.
-        let checksum: Vec<u8> = bytes.iter().rev().take(4).copied().collect();
-        assert_eq!(checksum, hex(&case["crc32"]), "{case}");
-        if !case["hex"].is_null() {
-            assert_eq!(bytes, hex(&case["hex"]), "{case}");
-        }
-        assert_eq!(Segment::parse(&bytes).unwrap(), segment, "{case}");
-        let folded = segment.fold(Universe::new(8).unwrap()).unwrap();
-        assert_eq!(folded.to_bytes(), hex(&case["folded_to_8_hex"]), "{case}");
-    }
-}
 
 #[test]
 fn hashes_match_the_vectors_at_every_length() {

@@ -24,8 +24,6 @@ import mmh3
 from bitarray import bitarray
 from bitarray.util import int2ba
 
-import segments
-
 HERE = Path(__file__).resolve().parent
 MASK_64 = 2**64 - 1
 
@@ -437,49 +435,12 @@ def collisions_file() -> dict:
     }
 
 
-# Width, number of generated elements, seed.
-SEGMENTS = [
-    (8, 0, 1), (8, 1, 2), (8, 2, 3), (8, 2000, 4), (56, 1, 5), (56, 2, 6), (16, 20, 7),
-    (33, 20, 8), (45, 3000, 9), (46, 3000, 10), (56, 3000, 11), (34, 30000, 12), (50, 30000, 13),
-]  # fmt: skip
-
-
-def segments_file() -> dict:
-    def case(width: int, count: int, seed: int) -> dict:
-        elements = [item[1:] for item in generate_items(count, seed)]
-        values = [segments.value_of(element, width) for element in elements]
-        data = segments.encode(values, width)
-        half = count // 2
-        parts = [segments.encode(part, width) for part in (values[:half], values[half:], values[:7])]
-        assert segments.merge(parts) == data and segments.decode(data)[0] == width
-        folded = segments.fold(data, 8)
-        more = {"hex": data.hex()} if len(data) < 200 else {}
-        entry = {"w": width, "elements": count, "seed": seed, "n": len(set(values)), "p": data[11]}
-        entry |= {"bytes": len(data), "crc32": data[-4:][::-1].hex(), "folded_to_8_hex": folded.hex()}
-        return entry | more
-
-    sizes = [1, 2, 3, 10, 60, 1000, 3600, 45426, 86400, 90852, 604800, 1 << 20, 31536000, (1 << 32) - 1]
-    return {
-        "about": "Segments (docs/format-segments.md) by segments.py. An element is bytes 1 to 33 of an item "
-        "generated from the seed. Files of less than 200 bytes are in hex. P by width and number of values: "
-        "[w, n, P].",
-        "segments": [case(*row) for row in SEGMENTS],
-        "p": [
-            [width, n, segments.remainder_bits(n, width)]
-            for width in (8, 16, 32, 40, 48, 56)
-            for n in sizes
-            if n <= 1 << width
-        ],
-    }
-
-
 FILES = {
     "hashes.json": hashes_file,
     "coder.json": coder_file,
     "filters-small.json": small_file,
     "filters-large.json": large_file,
     "collisions.json": collisions_file,
-    "segments.json": segments_file,
 }
 
 

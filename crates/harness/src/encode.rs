@@ -20,7 +20,7 @@ pub struct Case<'a> {
     pub m: u32,
     /// Where the set is split in two before a merge joins it, in 256ths.
     pub cut: u8,
-    /// The lengths of a stream's pieces, repeated. The first is also the length of segments.
+    /// The lengths of a stream's pieces, repeated.
     pub pieces: [u8; 2],
     /// The size of a stream's buffer in KiB.
     pub buffer: u8,
@@ -48,7 +48,7 @@ impl Case<'_> {
     /// | 2 | whether M may be far above 2^P |
     /// | 3 | in an input that is not [`SMALL`]: whether the bytes begin with a recipe |
     /// | 4, 5 | the level; 3: all levels, in an input that is not [`SMALL`] |
-    /// | 6, 7 | at once; merged from two sets; in segments; in pieces |
+    /// | 6, 7 | 1: merged from two sets; 3: in pieces; otherwise at once |
     ///
     /// `then` modulo 4: nothing; decode it; build it from its values; both, in an input that is not [`SMALL`].
     ///

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bip158;
-pub mod blocks;
 pub mod cost;
 pub mod decode;
 pub mod encode;
@@ -16,7 +15,6 @@ mod folder;
 pub mod gcs_file;
 pub mod hashing;
 pub mod keyset_path;
-pub mod lists;
 pub mod matching;
 pub mod pieces;
 pub mod recipe;
@@ -24,9 +22,6 @@ pub mod resident;
 pub mod response;
 pub mod seeded;
 pub mod seek_index;
-pub mod segments;
-#[cfg(feature = "files")]
-pub mod sequence_file;
 pub mod sort_merge;
 #[cfg(feature = "files")]
 pub mod store_file;
@@ -65,10 +60,6 @@ pub const TARGETS: &[Target] = &[
     target!(bip158),
     target!(store_file),
     target!(keyset_path),
-    target!(segments),
-    target!(blocks),
-    target!(sequence_file),
-    target!(lists),
     target!(pieces),
     target!(gcs_file),
     target!(wallet_files),

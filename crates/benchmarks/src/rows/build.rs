@@ -3,7 +3,6 @@
 use std::mem;
 
 use nutfilter::internals::SimdLevel;
-use nutfilter::segment::{Segment, Universe};
 use nutfilter::{
     Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, SortedHashesBuilder,
 };
@@ -146,32 +145,6 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
                 })
             },
         );
-    }
-}
-
-/// The union of two segments, of the even and of the odd items.
-pub(super) fn merge_segments<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    let universe = Universe::new(40).expect("a width");
-    let half = |odd: usize| {
-        fixture
-            .hashes
-            .iter()
-            .skip(odd)
-            .step_by(2)
-            .copied()
-            .collect()
-    };
-    let parts = [0, 1].map(|odd| Segment::from_hashes(universe, half(odd)).expect("a segment"));
-    let mut values: Vec<u64> = fixture.hashes.iter().map(|hash| hash >> 24).collect();
-    values.dedup();
-    for level in SimdLevel::available() {
-        let parts = parts.clone().map(|part| part.with_level(level));
-        let merge = move || Segment::merge(&parts);
-        group.add(Who::Ours(level), merge, |merged| {
-            merged
-                .as_ref()
-                .is_ok_and(|merged| reference::encode_values(&values, merged.p()) == merged.code())
-        });
     }
 }
 

@@ -103,7 +103,6 @@ const TASKS: &[Task] = &[
     Task { stage: "build", task: "nut23", unit: ITEMS, parallel: true, fill: build::nut23 },
     Task { stage: "build", task: "bip158", unit: ITEMS, parallel: true, fill: build::bip158 },
     Task { stage: "increment", task: "10k-new", unit: ITEMS, parallel: false, fill: build::increment },
-    Task { stage: "segment", task: "merge", unit: ITEMS, parallel: false, fill: build::merge_segments },
     Task { stage: "match", task: "1k-absent", unit: CALL, parallel: false, fill: matching::plain },
     Task { stage: "match", task: "10k-absent", unit: CALL, parallel: false, fill: matching::plain },
     Task { stage: "match", task: "100k-absent", unit: CALL, parallel: false, fill: matching::plain },
