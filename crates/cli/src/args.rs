@@ -13,11 +13,6 @@ use crate::plan::PlanArgs;
 use crate::restore::RestoreArgs;
 use crate::serve::ServeArgs;
 use crate::serve::publish::PublishArgs;
-use crate::state_filters::block::BlockCommand;
-use crate::state_filters::element::ElementArgs;
-use crate::state_filters::follow::FollowArgs;
-use crate::state_filters::segment::SegmentCommand;
-use crate::verify::VerifyArgs;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
 #[derive(Debug, Parser)]
@@ -56,8 +51,8 @@ Examples:
   nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex
   nutfilter plan --items 1M                         how large would it be?
 
-Exit codes: 0 success, 2 error. `check` (also of `block` and `segment`) and `follow --once`: 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
-signature, 1 none has, 2 error. `verify`: 0 nothing is damaged, 1 something is, 2 error.";
+Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
+signature, 1 none has, 2 error.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -67,26 +62,14 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Restore blind signatures, revealing only messages that match the filter.
     Restore(RestoreArgs),
-    /// Follow a mint's state filters, and report the candidates that may be in them.
-    Follow(FollowArgs),
     /// Validate a filter and print its properties.
     Inspect(InspectArgs),
-    /// Print the elements of events for state filters.
-    Element(ElementArgs),
-    /// Build, fold and check Bloom blocks of elements.
-    #[command(subcommand)]
-    Block(BlockCommand),
-    /// Build, merge, fold and check segments: mergeable sets of elements.
-    #[command(subcommand)]
-    Segment(SegmentCommand),
     /// Estimate filter size and false-positive rate.
     Plan(PlanArgs),
     /// Serve the filters of a mint's database over HTTP.
     Serve(ServeArgs),
-    /// Publish the filters of a mint's database as static files or objects.
+    /// Publish the filters of a mint's database as static files.
     Publish(PublishArgs),
-    /// Check every file of a data directory for damage.
-    Verify(VerifyArgs),
     /// Run a complete demo on a sample mint: build, serve, restore, and print the figures.
     Demo(DemoArgs),
     /// Print a completion script for a shell.

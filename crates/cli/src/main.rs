@@ -26,7 +26,6 @@ mod serve;
 mod shards;
 mod state_filters;
 mod value_parsers;
-mod verify;
 
 use std::process::ExitCode;
 
@@ -82,15 +81,10 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Build(args) => build_filter::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
-        Command::Follow(args) => return state_filters::follow::run(&args, &globals),
         Command::Inspect(args) => inspect::run(&args, &globals)?,
-        Command::Element(args) => state_filters::element::run(&args, &globals)?,
-        Command::Block(command) => return state_filters::block::run(&command, &globals),
-        Command::Segment(command) => return state_filters::segment::run(&command, &globals),
         Command::Plan(args) => plan::run(&args)?,
         Command::Serve(args) => serve::run(args, &globals)?,
         Command::Publish(args) => serve::publish::run(&args, &globals)?,
-        Command::Verify(args) => return verify::run(&args, &globals),
         Command::Demo(args) => demo::run(args, &globals)?,
         Command::Completions(args) => completions::run(&args)?,
         Command::Man(args) => man::run(&args)?,

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use nutfilter_cashu::NoteKind;
-use nutfilter_mint::{Event, MintType};
+use nutfilter_mint::MintType;
 
 /// `spent` or `issued`.
 pub(crate) fn kind() -> impl TypedValueParser<Value = NoteKind> {
@@ -14,17 +14,6 @@ pub(crate) fn kind() -> impl TypedValueParser<Value = NoteKind> {
             NoteKind::Issued => "Signed blinded messages, by their B_",
         };
         (kind.as_str(), help, kind)
-    }))
-}
-
-/// The kinds of events that a database shows.
-pub(crate) fn event() -> impl TypedValueParser<Value = Event> {
-    words([Event::BlindSignature, Event::ProofState].map(|event| {
-        let help = match event {
-            Event::ProofState => "Spent proofs, in segments",
-            _ => "Signatures, in segments and in the draft's blocks",
-        };
-        (event.as_str(), help, event)
     }))
 }
 

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `/v1/filter/spent/{keyset_id}` | the filter of all spent notes, by `Y` |
 //! | `/v1/filter/issued/{keyset_id}` | the filter of all signed notes, by `B_` |
-//! | `/v1/filters/...` | state filters: manifests, segments and blocks |
 //! | `/v1/keysets` | the keysets (NUT-02), unless the mint itself answers this path |
 //! | `/v1/info` | the mint's own info (NUT-06) with the filters announced, if enabled |
 //! | `/health` | the status of the service |
@@ -33,11 +32,13 @@ mod answer;
 mod base_path;
 mod connection;
 mod error;
+mod files;
 mod listener;
 mod router;
 mod server;
 
 pub use base_path::{BasePathError, under};
+pub use files::{Directory, PublishError, Report};
 pub use listener::{Listener, Tls};
 pub use router::{RouterOptions, filter_router, filter_router_with, router, router_with};
 pub use server::{Limits, serve};

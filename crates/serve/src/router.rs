@@ -104,7 +104,6 @@ fn filters() -> Router<Site> {
     Router::new()
         .route("/v1/filter/spent/{*id}", get(object))
         .route("/v1/filter/issued/{*id}", get(object))
-        .route("/v1/filters/{*path}", get(object))
 }
 
 fn finish(router: Router<Site>, service: FilterService, options: RouterOptions) -> Router {
@@ -237,10 +236,6 @@ fn route(path: &str) -> &'static str {
         ["v1", "info"] => "info",
         ["v1", "filter", "spent", _] => "filter_spent",
         ["v1", "filter", "issued", _] => "filter_issued",
-        ["v1", "filters", "manifest" | "manifests", _] => "manifest",
-        ["v1", "filters", "segments", _] => "segment",
-        ["v1", "filters", "info", _] => "block_info",
-        ["v1", "filters", "blocks", _] => "block",
         _ => "other",
     }
 }

@@ -413,29 +413,6 @@ impl Resolved {
                 problems.push(self.given(one).problem(format!("{other} is missing")));
             }
         }
-        let options = &self.options;
-        if !options.state_filters.is_empty() && options.data_dir.is_none() {
-            problems.push(self.given("state_filters").problem("needs data_dir"));
-        }
-        let keys = [
-            ("info_key", Some(&options.info_key)),
-            (
-                "state_filters_info_key",
-                options.state_filters_info_key.as_ref(),
-            ),
-            ("segments_info_key", options.segments_info_key.as_ref()),
-        ];
-        for (i, (name, key)) in keys.iter().enumerate() {
-            let same = keys[..i]
-                .iter()
-                .find(|(_, other)| key.is_some() && other == key);
-            if let Some((other, _)) = same {
-                problems.push(
-                    self.given(name)
-                        .problem(format!("must differ from {other}")),
-                );
-            }
-        }
         self.problems.extend(problems);
     }
 

@@ -80,7 +80,6 @@ fn config_precedence() {
         let needed = match name(option) {
             "tls_key" => "tls_certificate = '/x'\n",
             "tls_certificate" => "tls_key = '/x'\n",
-            "state_filters" => "data_dir = '/x'\n",
             _ => "",
         };
         let expect = |said: &Said, text: Option<&str>, origin: Origin| {
@@ -153,14 +152,14 @@ fn global_thread_flag_takes_precedence_over_the_file() {
 fn all_problems_are_reported_at_once_with_their_sources() {
     let said = nothing()
         .file("refresh = 0\nrefesh = 5\nverify_every = 'much'")
-        .variable("NUTFILTER_BLOCK_WIDTH", "70000")
+        .variable("NUTFILTER_MAX_CONNECTIONS", "0")
         .flag("listen", "nowhere");
     let error = said.refused();
     for expected in [
         "n.toml, line 2: unknown key `refesh`",
         "refresh: invalid value `0`: must be a whole number from 1 to 86400 seconds (from n.toml, line 1)",
         "verify_every: invalid value `much`: must be a whole number from 1 to 86400 (from n.toml, line 3)",
-        "block_width: invalid value `70000`: must be a whole number from 5 to 26 (from the environment variable NUTFILTER_BLOCK_WIDTH)",
+        "max_connections: invalid value `0`: must be a whole number from 1 to 1000000 (from the environment variable NUTFILTER_MAX_CONNECTIONS)",
         "listen: invalid value `nowhere`: must be HOST:PORT or unix:/PATH (from the flag --listen)",
     ] {
         assert!(error.contains(expected), "{error}");
@@ -207,18 +206,6 @@ fn invalid_value_is_named_with_its_source() {
         (
             nothing().file("tls_key = 'a'"),
             "tls_key: tls_certificate is missing",
-        ),
-        (
-            nothing().file("state_filters = ['proof_state']"),
-            "state_filters: needs data_dir",
-        ),
-        (
-            nothing().file("state_filters_info_key = 'a'\ninfo_key = 'a'"),
-            "state_filters_info_key: must differ from info_key",
-        ),
-        (
-            nothing().file("segments_info_key = 'a'\nstate_filters_info_key = 'a'"),
-            "segments_info_key: must differ from state_filters_info_key",
         ),
     ] {
         let error = said.refused();

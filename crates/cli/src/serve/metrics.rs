@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use nutfilter_mint::{Event, FilterService, NoteKind, Status};
+use nutfilter_mint::{FilterService, NoteKind, Status};
 use nutfilter_serve::Tls;
 
 use crate::error::CliError;
@@ -40,9 +40,6 @@ type Label = (&'static str, &'static [&'static str]);
 const KEYSET: &[Label] = &[("keyset", &[]), KIND, ("active", &["true", "false"])];
 
 const KIND: Label = ("kind", &["spent", "issued"]);
-
-/// The kinds of events in state filters.
-const EVENT: Label = ("kind", &["blind_signature", "proof_state"]);
 
 /// A metric, as described to Prometheus.
 struct Metric {
@@ -93,10 +90,6 @@ impl Metric {
 const ROUTES: &[&str] = &[
     "filter_spent",
     "filter_issued",
-    "manifest",
-    "segment",
-    "block_info",
-    "block",
     "keysets",
     "info",
     "health",
@@ -143,11 +136,6 @@ const METRICS: &[Metric] = &[
         "Timestamp of a filter (Unix time)",
     )
     .by(KEYSET),
-    gauge(
-        "nutfilter_manifest_timestamp_seconds",
-        "Time of the current manifest (Unix time)",
-    )
-    .by(&[EVENT]),
     gauge(
         "nutfilter_certificate_expiry_timestamp_seconds",
         "End of the TLS certificate (Unix time)",
@@ -204,21 +192,6 @@ const METRICS: &[Metric] = &[
         "nutfilter_data_discarded_total",
         "How often damaged data in the data directory was discarded",
     ),
-    counter(
-        "nutfilter_events_published_total",
-        "Events published in state filters",
-    )
-    .by(&[EVENT]),
-    gauge(
-        "nutfilter_events_missing",
-        "Published events that the last full read did not find",
-    )
-    .by(&[EVENT]),
-    gauge(
-        "nutfilter_events_invalid",
-        "Items that are not points of notes; while there are any, their kind is not served",
-    )
-    .by(&[EVENT]),
     counter(
         "nutfilter_info_failures_total",
         "Failed requests for the mint's own `/v1/info`",
@@ -357,13 +330,6 @@ fn of_snapshot(service: &FilterService) {
     ] {
         let is = if status == now { 1.0 } else { 0.0 };
         gauge!("nutfilter_status", "status" => status.as_str()).set(is);
-    }
-    for kind in Event::ALL {
-        let manifest = service.object(&format!("v1/filters/manifest/{kind}"));
-        if let Some(date) = manifest.ok().and_then(|manifest| manifest.date) {
-            gauge!("nutfilter_manifest_timestamp_seconds", "kind" => kind.as_str())
-                .set(date as f64);
-        }
     }
     let snapshot = service.snapshot();
     let keysets = snapshot.map_or(0, |snapshot| snapshot.keysets().len());

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
-use nutfilter_mint::{Event, FilterService, MintType};
+use nutfilter_mint::{FilterService, MintType};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::secret::Secret;
@@ -88,26 +88,6 @@ pub(crate) struct Options {
     #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = "25", value_parser = info_key, help_heading = INFO)]
     pub(crate) info_key: String,
 
-    /// Key of the draft's entry for state filters (default: no entry)
-    #[arg(long, env = "NUTFILTER_STATE_FILTERS_INFO_KEY", value_name = "KEY", value_parser = info_key, help_heading = INFO)]
-    pub(crate) state_filters_info_key: Option<String>,
-
-    /// Key of the segments' entry (default: no entry)
-    #[arg(long, env = "NUTFILTER_SEGMENTS_INFO_KEY", value_name = "KEY", value_parser = info_key, help_heading = INFO)]
-    pub(crate) segments_info_key: Option<String>,
-
-    /// Publish state filters of blind_signature, proof_state; needs data_dir
-    #[arg(long, env = "NUTFILTER_STATE_FILTERS", value_name = "KINDS", value_delimiter = ',', value_parser = value_parsers::event(), help_heading = STATE)]
-    pub(crate) state_filters: Vec<Event>,
-
-    /// The draft's `b`: an open block has 2^b bits
-    #[arg(long, env = "NUTFILTER_BLOCK_WIDTH", value_name = "BITS", default_value = "20", value_parser = number::<u32>(5..=26), help_heading = STATE)]
-    pub(crate) block_width: u32,
-
-    /// Seconds between two copies of the open block; 0 serves none
-    #[arg(long, env = "NUTFILTER_OPEN_INTERVAL", value_name = "SECONDS", default_value = "600", value_parser = seconds(0..=DAY), help_heading = STATE)]
-    pub(crate) open_interval: Duration,
-
     /// error, warn, info, debug or trace; with --quiet it is error
     #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info", value_parser = log::level(), ignore_case = true, help_heading = PROCESS)]
     pub(crate) log_level: LevelFilter,
@@ -125,7 +105,6 @@ const MINT: &str = "Mint";
 const REFRESH: &str = "Refreshing";
 pub(super) const HTTP: &str = "HTTP";
 const INFO: &str = "Announcing";
-const STATE: &str = "State filters";
 const PROCESS: &str = "Process";
 
 /// The longest time that any option accepts: a day, in seconds.

@@ -1,4 +1,4 @@
-//! `nutfilter publish`: the filters of a mint's database, as static files or objects.
+//! `nutfilter publish`: the filters of a mint's database, as static files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use nutfilter_mint::{FilterService, InfoFetcher, Snapshot};
-use nutfilter_publish::{Destination, Report};
+use nutfilter_serve::{Directory, Report};
 use tokio::sync::oneshot;
 
 use super::layers::{self, Flags};
@@ -30,10 +30,9 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PublishArgs {
-    /// Destination: a directory or file://, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX with
-    /// credentials in the usual environment variables.
-    #[arg(value_name = "DEST")]
-    destination: String,
+    /// Directory for the files; created if it is missing.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
 
     /// Publish once and exit, instead of after every refresh.
     #[arg(long)]
@@ -50,32 +49,30 @@ pub(crate) struct PublishArgs {
 const EXAMPLES: &str = "\
 Examples:
   nutfilter publish /srv/filters --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite
-  nutfilter publish s3://bucket/mint --once --mint-database postgres://filters@db/mint
-  nutfilter publish /srv/filters --mint-database mint.sqlite3 --data-dir data --state-filters proof_state
-  nutfilter check --mint https://bucket.example/mint --keyset 009a1f293253e41e mine.hex";
+  nutfilter publish /srv/filters --once --mint-database postgres://filters@db/mint
+  nutfilter check --mint https://files.example/mint --keyset 009a1f293253e41e mine.hex";
 
 pub(crate) fn run(args: &PublishArgs, globals: &Globals) -> Result<(), CliError> {
     let resolved = layers::resolve(args.config.as_deref(), &args.flags.0, globals.threads)?;
     let options = resolved.valid()?;
-    let destination = Destination::open(&args.destination).map_err(CliError::failed)?;
+    let directory = Directory::open(&args.directory).map_err(CliError::failed)?;
     super::logged(&options, globals, || {
-        publish(args, &options, destination, globals)
+        publish(args, &options, directory, globals)
     })
 }
 
 fn publish(
     args: &PublishArgs,
     options: &Options,
-    destination: Destination,
+    directory: Directory,
     globals: &Globals,
 ) -> Result<(), CliError> {
     let wait_for_database = options.wait_for_database && !args.once;
     let (globals, source) = super::prepare(options, globals, wait_for_database)?;
-    // There is no mint behind a bucket that would answer for the keysets.
+    // There is no mint behind a directory that would answer for the keysets.
     let service = FilterService::default();
     let output = Output {
-        name: args.destination.clone(),
-        destination: destination.max_age(options.refresh),
+        directory,
         info: info(options, &service)?,
         service,
         longest_retry: options.refresh,
@@ -99,7 +96,7 @@ fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<
     if service.snapshot().is_some() && output.publish()? == 0 {
         tracing::info!("nothing new to publish");
     }
-    match report.failures.len() + report.event_failures.len() {
+    match report.failures.len() {
         0 => Ok(()),
         failures => Err(CliError::failed(format_args!(
             "{failures} filters could not be updated; the others are published"
@@ -190,52 +187,42 @@ fn keep_publishing(mut output: Output, published: oneshot::Sender<()>, stopping:
     }
 }
 
-/// The destination and what is published to it.
+/// The directory and what is published to it.
 struct Output {
-    name: String,
-    destination: Destination,
+    directory: Directory,
     service: FilterService,
     info: Option<InfoFetcher>,
     longest_retry: Duration,
 }
 
 impl Output {
-    /// Returns the number of objects that were written. A sequence that cannot be published does not delay the filters. The
-    /// info comes last, because it announces the others.
+    /// Returns the number of files that were written. The info comes last, because it announces the filters.
     fn publish(&mut self) -> Result<usize, CliError> {
-        let (start, mut report, mut failed) = (Instant::now(), Report::default(), None);
-        for objects in self.service.objects() {
-            match self.destination.publish(&objects) {
-                Ok(published) => report.merge(published),
-                Err(error) => failed = Some(CliError::at(&self.name, error)),
-            }
-        }
-        if let (Some(info), None) = (&self.info, &failed) {
+        let start = Instant::now();
+        let mut objects = self.service.objects().concat();
+        if let Some(info) = &self.info {
             match info.fetch() {
-                Ok(()) => {
-                    let published = self.service.object("v1/info").map_err(CliError::failed)?;
-                    let published = self.destination.publish(&[published]);
-                    report.merge(published.map_err(|error| CliError::at(&self.name, error))?);
-                }
+                Ok(()) => objects.push(self.service.object("v1/info").map_err(CliError::failed)?),
                 Err(error) => {
                     tracing::warn!(%error, "could not fetch the mint's info; leaving the last one");
                 }
             }
         }
-        let milliseconds = start.elapsed().as_millis();
-        if report.written > 0 {
-            tracing::info!(
-                objects = report.written,
-                bytes = report.bytes,
-                unchanged = report.unchanged,
-                ms = milliseconds,
-                "published"
-            );
+        let published = self.directory.publish(&objects);
+        let Report {
+            written,
+            bytes,
+            unchanged,
+            superseded: paths,
+            ..
+        } = published.map_err(CliError::failed)?;
+        if written > 0 {
+            let ms = start.elapsed().as_millis();
+            tracing::info!(objects = written, bytes, unchanged, ms, "published");
         }
-        if !report.superseded.is_empty() {
-            let paths = report.superseded;
-            tracing::info!(?paths, "another publisher has later objects");
+        if !paths.is_empty() {
+            tracing::info!(?paths, "another publisher has later files");
         }
-        failed.map_or(Ok(report.written), Err)
+        Ok(written)
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, InfoFetcher, NoteKind, RefreshThread, Refresher,
-    RefresherOptions, StateFilterOptions, Status,
+    DataDirectory, FilterService, InfoFetcher, NoteKind, RefreshThread, Refresher,
+    RefresherOptions, Status,
 };
 use nutfilter_serve::{Limits, Listener, RouterOptions, Tls};
 
@@ -108,7 +108,7 @@ pub(super) fn refresher(
     let data_directory = options.data_dir.as_ref().map(DataDirectory::open);
     let options = RefresherOptions {
         data_directory: data_directory.transpose().map_err(CliError::failed)?,
-        state_filters: state_filters(options),
+        state_filters: None,
         restamp_after: options.max_timestamp_age,
         // That of a `RefreshThread`, also for a single refresh.
         timestamp_grid: options.refresh.min(Duration::from_secs(60)),
@@ -118,17 +118,7 @@ pub(super) fn refresher(
     Refresher::with_options(source, service, options).map_err(CliError::failed)
 }
 
-/// The state filters to publish, if any.
-fn state_filters(options: &Options) -> Option<StateFilterOptions> {
-    let mut state_filters = StateFilterOptions::new(&options.state_filters);
-    state_filters.block_width = options.block_width;
-    let interval = options.open_interval.as_secs();
-    state_filters.open_interval = (interval > 0).then_some(interval);
-    (!options.state_filters.is_empty()).then_some(state_filters)
-}
-
-/// Fetches the mint's info, if its URL is configured. Announced in it are the filters, the draft on state filters and the
-/// segments. A kind that is not served, because notes of it are missing, is not announced.
+/// Fetches the mint's info, if its URL is configured. The filters are announced in it.
 pub(super) fn info(
     options: &Options,
     service: &FilterService,
@@ -136,25 +126,8 @@ pub(super) fn info(
     let Some(mint) = &options.mint_api else {
         return Ok(None);
     };
-    let options = options.clone();
-    let entries = move |service: &FilterService| {
-        let supported = r#"{"supported":true}"#.to_owned();
-        let mut entries = vec![(options.info_key.clone(), supported)];
-        if let Some(mut announced) = state_filters(&options) {
-            let is_served = |kind: &Event| service.has_state_filters(*kind);
-            announced.kinds.retain(is_served);
-            let keys = [
-                (&options.state_filters_info_key, announced.draft_info()),
-                (&options.segments_info_key, announced.segments_info()),
-            ];
-            entries.extend(
-                keys.into_iter()
-                    .filter_map(|(key, json)| Some((key.clone()?, json?))),
-            );
-        }
-        entries
-    };
-    let fetcher = InfoFetcher::new(mint.reveal(), service, entries);
+    let entry = (options.info_key.clone(), r#"{"supported":true}"#.to_owned());
+    let fetcher = InfoFetcher::new(mint.reveal(), service, move |_| vec![entry.clone()]);
     Ok(Some(
         fetcher.map_err(|error| CliError::at("mint_api", error))?,
     ))

@@ -12,9 +12,7 @@ mod check_dialect;
 mod check_mint;
 mod configuration;
 mod demo;
-#[path = "../../../publish/tests/publishing/file_server.rs"]
 mod file_server;
-mod follow;
 mod inspect;
 mod misc;
 mod network;
@@ -27,6 +25,5 @@ mod restore;
 mod robustness;
 mod running;
 mod shards;
-mod state_filters;
 mod support;
 mod threads;

@@ -71,7 +71,7 @@ fn invalid_plans_are_errors() {
     );
 }
 
-const COMMANDS: &str = "build check inspect plan serve publish demo completions follow verify";
+const COMMANDS: &str = "build check inspect plan serve publish demo completions";
 
 #[test]
 fn completion_script_of_each_shell_has_all_subcommands() {

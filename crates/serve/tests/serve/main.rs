@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod files;
 mod forms;
 mod h2c;
 mod http_metrics;
