@@ -11,16 +11,15 @@ use serde_json::{Value, json};
 use crate::error::CliError;
 use crate::filter_file::{self, FilterFile, Key, RawArgs};
 use crate::globals::Globals;
-use crate::items::{Encoding, Input};
+use crate::items::Encoding;
 use crate::output::{self, utc};
 use crate::profile::{AnyHash, ProfileArgs};
 use crate::shards;
-use crate::state_filters::segment as segment_file;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// Filter or segment file, folder of `build --shards`, or `-` for standard input.
+    /// Filter file, folder of `build --shards`, or `-` for standard input.
     filter: PathBuf,
 
     #[command(flatten)]
@@ -92,17 +91,13 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
 /// What a file holds.
 enum Inspected {
     Filter(FilterFile),
-    /// The properties of a segment, or of all shards together, as JSON and as text.
+    /// The properties of all shards together, as JSON and as text.
     Other(Value, String),
 }
 
 fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
     // Validation does not use the hasher. Members are hashed with each hasher in turn.
     let key = Key::Optional;
-    if args.raw.raw {
-        let file = filter_file::read(&args.filter, &args.raw, &args.profile, key, globals)?;
-        return Ok(Inspected::Filter(file));
-    }
     if args.filter.is_dir() {
         if !args.members.is_empty() {
             return Err(CliError::usage("--member needs a single file"));
@@ -113,20 +108,8 @@ fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
         let text = rows.collect();
         return Ok(Inspected::Other(object, text));
     }
-    let input = Input::open(&args.filter)?;
-    let name = input.name.clone();
-    let bytes = input.read_all(globals)?;
-    if segment_file::is_segment(&bytes) {
-        let segment = segment_file::parse(&name, &bytes)?;
-        if !args.members.is_empty() {
-            return Err(CliError::usage(
-                "--member detects the hash of a filter; for a segment use `nutfilter segment check`",
-            ));
-        }
-        let json = segment_file::as_json(&segment);
-        return Ok(Inspected::Other(json, segment_file::as_text(&segment)));
-    }
-    filter_file::parse(&name, bytes, &args.profile, key).map(Inspected::Filter)
+    let file = filter_file::read(&args.filter, &args.raw, &args.profile, key, globals)?;
+    Ok(Inspected::Filter(file))
 }
 
 fn shards(args: &InspectArgs, globals: &Globals) -> Result<Value, CliError> {

@@ -8,8 +8,6 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 /// Size of the file buffer, in bytes. The text arrives in pieces of at most 64 KiB.
@@ -38,18 +36,6 @@ impl Body {
             gzip,
             sha256,
         }
-    }
-
-    /// Creates a body, and compresses it if that makes it shorter.
-    #[must_use]
-    pub fn compressed(bytes: Vec<u8>) -> Self {
-        let compress = || -> io::Result<Vec<u8>> {
-            let mut encoder = GzEncoder::new(vec![], Compression::default());
-            encoder.write_all(&bytes)?;
-            encoder.finish()
-        };
-        let gzip = compress().ok().filter(|gzip| gzip.len() < bytes.len());
-        Self::new(bytes, gzip.map(Bytes::from))
     }
 
     /// The bytes. Clones of the returned value share them.

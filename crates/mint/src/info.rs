@@ -7,11 +7,9 @@
 
 mod announced;
 
-use core::fmt;
-use std::collections::BTreeSet;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -34,64 +32,18 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Maximum number of redirects. All of them must stay within the mint's own origin.
 const MAX_REDIRECTS: u32 = 3;
 
-/// Returns the entries of `nuts` that announce what a service serves: their keys, and their values as JSON.
-pub(crate) type Entries = Box<dyn Fn(&FilterService) -> Vec<(String, String)> + Send + Sync>;
-
-/// The mint's info, as it was fetched and as it is served.
-pub(crate) struct Info {
-    entries: Entries,
-    fetched: Option<Vec<u8>>,
-    object: Option<Object>,
-}
-
-impl fmt::Debug for Info {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Info").finish_non_exhaustive()
-    }
-}
-
-impl Info {
-    pub(crate) fn new(entries: Entries) -> Self {
-        Self {
-            entries,
-            fetched: None,
-            object: None,
-        }
-    }
-
-    pub(crate) fn object(&self) -> Option<Object> {
-        self.object.clone()
-    }
-
-    pub(crate) fn renew(
-        &mut self,
-        service: &FilterService,
-        fetched: Option<Vec<u8>>,
-    ) -> Result<(), InfoError> {
-        let Some(fetched) = fetched.or_else(|| self.fetched.clone()) else {
-            return Ok(());
-        };
-        let mut info = fetched.clone();
-        for (key, value) in (self.entries)(service) {
-            match announced(&info, &key, &value)? {
-                Some(added) => info = added,
-                None => warn_of_taken(&key),
-            }
-        }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let date = now.unwrap_or_default().as_secs();
-        self.fetched = Some(fetched);
-        self.object = Some(Object::json("v1/info", Body::new(info, None), date));
-        Ok(())
-    }
-}
+/// The value of the added entry.
+const SUPPORTED: &str = r#"{"supported":true}"#;
 
 /// Fetches the mint's info, which its service serves at `v1/info`.
 #[derive(Debug)]
 pub struct InfoFetcher {
     agent: Agent,
     url: Uri,
+    key: String,
     service: FilterService,
+    /// Whether it was logged that the key is not free.
+    is_warned: AtomicBool,
 }
 
 /// The thread of [`InfoFetcher::start`]. It ends when this is dropped.
@@ -102,8 +54,7 @@ pub struct InfoThread {
 
 impl InfoFetcher {
     /// Serves the info of the mint at `mint`. Examples of `mint`: `http://127.0.0.1:3338`,
-    /// `https://mint.example/Bitcoin`. `entries` are added to `nuts`, with their values as JSON. They are evaluated at each
-    /// fetch, and when the served state filters change. A service has one fetcher.
+    /// `https://mint.example/Bitcoin`. `key` is the name of the entry that is added to `nuts`. A service has one fetcher.
     ///
     /// # Errors
     ///
@@ -111,7 +62,7 @@ impl InfoFetcher {
     pub fn new(
         mint: &str,
         service: &FilterService,
-        entries: impl Fn(&FilterService) -> Vec<(String, String)> + Send + Sync + 'static,
+        key: impl Into<String>,
     ) -> Result<Self, InfoError> {
         let refuse = |why| InfoError(Kind::BadUrl(why));
         let url = format!("{}/v1/info", mint.trim_end_matches('/'));
@@ -137,12 +88,13 @@ impl InfoFetcher {
             .accept_encoding("identity")
             .build()
             .new_agent();
-        service.announce(Box::new(entries));
-        let service = service.clone();
+        service.expect_info();
         Ok(Self {
             agent,
             url,
-            service,
+            key: key.into(),
+            service: service.clone(),
+            is_warned: AtomicBool::new(false),
         })
     }
 
@@ -152,7 +104,21 @@ impl InfoFetcher {
     ///
     /// If the mint does not answer with an info within 10 s. The last one is served.
     pub fn fetch(&self) -> Result<(), InfoError> {
-        self.service.renew_info(Some(self.download()?))
+        let mut info = self.download()?;
+        match announced(&info, &self.key, SUPPORTED)? {
+            Some(added) => info = added,
+            None if self.is_warned.swap(true, Ordering::Relaxed) => {}
+            None => tracing::warn!(
+                key = self.key,
+                "the mint's info has its own entry of this name in nuts, so the filters are not announced; set \
+                 another info_key"
+            ),
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let date = now.unwrap_or_default().as_secs();
+        let object = Object::json("v1/info", Body::new(info, None), date);
+        self.service.replace_info(object);
+        Ok(())
     }
 
     /// Fetches the info at an interval, such as [`InfoFetcher::INTERVAL`], on a thread.
@@ -219,19 +185,6 @@ impl InfoFetcher {
             }
         }
         Err(InfoError(Kind::Redirects))
-    }
-}
-
-/// Warns once in a process that a key is not free.
-fn warn_of_taken(key: &str) {
-    static TAKEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if taken.insert(key.to_owned()) {
-        tracing::warn!(
-            key,
-            "the mint's info has its own entry of this name in nuts, so the filters are not announced; set another \
-             info_key, state_filters_info_key or segments_info_key"
-        );
     }
 }
 
@@ -324,7 +277,7 @@ mod tests {
             "http://mint.example/#secret",
             "http://a b/",
         ] {
-            let made = InfoFetcher::new(url, &FilterService::default(), |_| vec![]);
+            let made = InfoFetcher::new(url, &FilterService::default(), "25");
             let error = made.expect_err(url).to_string();
             assert!(
                 !error.contains("secret") && !error.contains("mint.example"),

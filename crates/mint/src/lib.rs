@@ -2,10 +2,8 @@
 //! kind of note, and makes the objects that are served or published.
 //!
 //! ```text
-//! MintSource --items--> Refresher --------Snapshot---------> FilterService --objects--> HTTP, files, buckets
-//! (the mint's records)  (hash, sort,                              ^
-//!                        encode)  --items--> EventSequence -------+
-//!                                 events --> (state filters)
+//! MintSource --items--> Refresher ----Snapshot----> FilterService --objects--> HTTP, files
+//! (the mint's records)  (hash, sort, encode)
 //! ```
 //!
 //! | module | what it has |
@@ -13,7 +11,6 @@
 //! | `source` | reads new items of a database, or of anything else |
 //! | `state` | the sorted hashes between two readings, in memory or in a data directory |
 //! | `refresh` | one refresh: read, add, encode, replace the snapshot; and the thread that repeats it |
-//! | `state_filters` | the sequence of each kind of event, and its objects |
 //! | `info` | the mint's own info, with the filters announced in it |
 //! | `snapshot`, `object`, `service` | what is served: filters by keyset, objects by path |
 //!
@@ -28,7 +25,7 @@
 //!   does. While the database cannot be read, the last good filters are served with their own timestamps.
 //!
 //! The crate `nutfilter-serve` answers requests with these objects, as a sidecar or inside a mint written in Rust: see
-//! `examples/mount.rs`. `nutfilter-publish` writes them to a directory or bucket.
+//! `examples/mount.rs`. `nutfilter-publish` writes them to a directory.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -60,17 +57,14 @@ mod refresh;
 mod service;
 mod snapshot;
 mod state;
-mod state_filters;
-mod succession;
 
 pub mod source;
 
 pub use body::{Body, BodyPlace, BodyWriter};
 pub use finished_filter::FinishedFilter;
 pub use info::{InfoError, InfoFetcher, InfoThread};
-pub use nutfilter_cashu::state_filters::Event;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
-pub use object::{Cache, Content, Missing, Object};
+pub use object::{Missing, Object};
 pub use refresh::{
     FilterFailure, FilterReport, ReadingReport, RefreshError, RefreshProgress, RefreshReport,
     RefreshThread, Refresher, RefresherOptions, StageTimes,
@@ -78,6 +72,4 @@ pub use refresh::{
 pub use service::{FilterService, NotReady, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};
-pub use state::{DataDirectory, StateError, verify};
-pub use state_filters::{EventFeed, ReportError, StateFilterOptions};
-pub use succession::{NotSuccessor, Succession};
+pub use state::{DataDirectory, StateError};

@@ -73,7 +73,7 @@ impl Snapshot {
             Some(Object::json(path, json, timestamp))
         });
         let (mut published, mut served) = (filters.collect::<Vec<_>>(), vec![]);
-        let latest = published.iter().filter_map(|filter| filter.date).max();
+        let latest = published.iter().map(|filter| filter.date).max();
         match self.is_complete() {
             true => published.push(self.list.clone()),
             false => served.push(self.list.clone()),

@@ -1,9 +1,7 @@
 //! Builds the answer from an object and request headers: which coding, and all of it, a part, or nothing.
 
-use std::io::SeekFrom;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::body::Body;
 use axum::http::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_TYPE, ETAG, RANGE, VARY,
@@ -14,37 +12,32 @@ use headers::{
     ETag, HeaderMapExt as _, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince,
     LastModified,
 };
-use nutfilter_mint::{Content, Missing, Object};
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use tokio_util::io::ReaderStream;
+use nutfilter_mint::Object;
 
-use crate::error::{missing, refusal};
-
-/// Bytes of a file that are read at once.
-const READ: usize = 64 << 10;
+use crate::error::refusal;
 
 /// The first second of a year with five digits, which no header can have.
 const YEAR_10000: u64 = 253_402_300_800;
 
-/// Answers a request for an object. `max_age` is for those that the next refresh may replace, in seconds.
-pub(crate) async fn answer(
+/// Answers a request for an object, which caches may keep for `max_age` seconds.
+pub(crate) fn answer(
     method: &Method,
     request: &HeaderMap,
     object: Object,
     max_age: u64,
 ) -> Response {
     let mut headers = HeaderMap::with_capacity(12);
-    insert(&mut headers, CACHE_CONTROL, object.cache.control(max_age));
-    let modified = object.date.filter(|&at| at < YEAR_10000);
+    insert(
+        &mut headers,
+        CACHE_CONTROL,
+        format!("public, max-age={max_age}"),
+    );
+    let modified = Some(object.date).filter(|&at| at < YEAR_10000);
     let modified = modified.map(|at| UNIX_EPOCH + Duration::from_secs(at));
     if let Some(at) = modified {
         headers.typed_insert(LastModified::from(at));
     }
-    let gzip = match &object.content {
-        Content::Body(body) => body.gzip(),
-        Content::File(_) => None,
-    };
+    let gzip = object.body.gzip();
     let is_gzip = gzip.is_some() && accepts_gzip(request);
     // The tag of what would be sent comes first. The other coding's tag stands for the same content.
     let mut tags = vec![tag(object.etag(is_gzip))];
@@ -52,22 +45,9 @@ pub(crate) async fn answer(
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         tags.push(tag(object.etag(!is_gzip)));
     }
-    let source = match &object.content {
-        Content::Body(body) => match gzip.filter(|_| is_gzip) {
-            Some(gzip) => Source::Memory(gzip.clone()),
-            None => Source::Memory(body.bytes().clone()),
-        },
-        Content::File(sealed) => {
-            let open = async {
-                let file = File::open(&sealed.path).await?;
-                let length = file.metadata().await?.len();
-                Ok::<_, std::io::Error>(Source::File(file, length))
-            };
-            match open.await {
-                Ok(source) => source,
-                Err(error) => return unreadable(&error),
-            }
-        }
+    let body = match gzip.filter(|_| is_gzip) {
+        Some(gzip) => gzip,
+        None => object.body.bytes(),
     };
     headers.insert(ETAG, tags[0].clone());
     match precondition(request, &tags, modified) {
@@ -83,7 +63,7 @@ pub(crate) async fn answer(
 
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(object.media_type));
-    let length = source.length();
+    let length = body.len() as u64;
     // Ranges are only defined for GET.
     let part = match *method {
         Method::GET => part(request, &tags[0], length),
@@ -114,40 +94,8 @@ pub(crate) async fn answer(
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     headers.insert(CONTENT_LENGTH, HeaderValue::from(end - first));
-    match source.part(first, end).await {
-        Ok(body) => (status, headers, body).into_response(),
-        Err(error) => unreadable(&error),
-    }
-}
-
-fn unreadable(error: &std::io::Error) -> Response {
-    tracing::error!(%error, "could not read a published file");
-    missing(Missing::Damaged)
-}
-
-enum Source {
-    Memory(bytes::Bytes),
-    File(File, u64),
-}
-
-impl Source {
-    fn length(&self) -> u64 {
-        match self {
-            Source::Memory(bytes) => bytes.len() as u64,
-            Source::File(_, length) => *length,
-        }
-    }
-
-    async fn part(self, first: u64, end: u64) -> std::io::Result<Body> {
-        match self {
-            Source::Memory(bytes) => Ok(bytes.slice(first as usize..end as usize).into()),
-            Source::File(mut file, _) => {
-                file.seek(SeekFrom::Start(first)).await?;
-                let part = ReaderStream::with_capacity(file.take(end - first), READ);
-                Ok(Body::from_stream(part))
-            }
-        }
-    }
+    let part = body.slice(first as usize..end as usize);
+    (status, headers, axum::body::Body::from(part)).into_response()
 }
 
 enum Condition<'a> {

@@ -28,7 +28,6 @@ pub(crate) fn missing(error: Missing) -> Response {
     let status = match error {
         Missing::NotBuilt => StatusCode::SERVICE_UNAVAILABLE,
         Missing::UnknownPath => StatusCode::NOT_FOUND,
-        Missing::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     };
     refusal(status, &error.to_string(), error.code())

@@ -155,7 +155,7 @@ async fn object(
 ) -> Response {
     let max_age = site.options.max_age.as_secs();
     match site.service.object(uri.path().trim_start_matches('/')) {
-        Ok(object) => answer(&method, &headers, object, max_age).await,
+        Ok(object) => answer(&method, &headers, object, max_age),
         Err(error) => missing(error),
     }
 }

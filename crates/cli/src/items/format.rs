@@ -5,7 +5,6 @@ use std::num::NonZeroUsize;
 
 use clap::{Args, ValueEnum};
 use data_encoding::BASE64;
-use nutfilter_mint::Event;
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -88,18 +87,6 @@ pub(crate) struct Item<'a> {
 type Sink<'a> = &'a mut dyn FnMut(Item<'_>) -> Result<(), CliError>;
 
 impl InputArgs {
-    /// The IDs of events: points in hex, or lines of text that are used unchanged.
-    pub(crate) fn of(kind: Event) -> Self {
-        let format = match kind.has_point() {
-            true => InputFormat::default(),
-            false => InputFormat::Text,
-        };
-        Self {
-            format,
-            ..Self::default()
-        }
-    }
-
     /// Rejects inconsistent options.
     fn check(&self) -> Result<(), CliError> {
         let has_fields = matches!(self.format, InputFormat::Csv | InputFormat::Jsonl);

@@ -31,14 +31,7 @@ impl Refresher {
             return self.service.snapshot().is_some();
         }
         for kind in NoteKind::ALL {
-            let (mut state, listed) = directory.restore(kind);
-            let sequence = self.sequences.noted.get(&kind);
-            let lacks_some =
-                sequence.is_some_and(|sequence| !sequence.has_all_until(state.sequence));
-            if lacks_some && state.watermark.is_some() {
-                tracing::info!(%kind, "rereading the full database for the state filters");
-                state.watermark = None;
-            }
+            let (state, listed) = directory.restore(kind);
             self.kinds[kind].state = state;
             if self.listed.is_empty() {
                 self.listed = listed;

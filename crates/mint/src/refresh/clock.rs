@@ -1,29 +1,12 @@
 //! The clock that dates readings.
 
 use core::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// How far the wall clock may run ahead of the monotonic one between two looks without being doubted.
-const SLACK: Duration = Duration::from_secs(2);
-
-/// How long the wall clock must stay ahead before it is believed. Until then what cannot be corrected later is dated by
-/// the monotonic clock, which is at most this much too early.
-const HOLD: Duration = Duration::from_secs(3_600);
 
 /// The wall clock, which can be set, and a monotonic clock.
 pub(crate) struct Clock {
     wall: Box<dyn Fn() -> SystemTime + Send>,
     steady: Box<dyn Fn() -> Duration + Send>,
-    /// `None` if the monotonic clock stands still.
-    trust: Option<Mutex<Trust>>,
-}
-
-/// The last moment at which the wall clock was believed, and the first of a jump ahead that is not believed yet.
-#[derive(Debug)]
-struct Trust {
-    last: Moment,
-    jump: Option<Moment>,
 }
 
 /// A moment on both clocks.
@@ -36,18 +19,10 @@ pub(crate) struct Moment {
 impl Clock {
     pub(crate) fn system() -> Self {
         let start = Instant::now();
-        Self::of_both(SystemTime::now, move || start.elapsed())
-    }
-
-    fn of_both(
-        wall: impl Fn() -> SystemTime + Send + 'static,
-        steady: impl Fn() -> Duration + Send + 'static,
-    ) -> Self {
-        let mut clock = Self::of(wall);
-        clock.steady = Box::new(steady);
-        let (last, jump) = (clock.moment(), None);
-        clock.trust = Some(Mutex::new(Trust { last, jump }));
-        clock
+        Self {
+            wall: Box::new(SystemTime::now),
+            steady: Box::new(move || start.elapsed()),
+        }
     }
 
     /// Creates a clock whose monotonic part stands still.
@@ -55,46 +30,7 @@ impl Clock {
         Self {
             wall: Box::new(wall),
             steady: Box::new(|| Duration::ZERO),
-            trust: None,
         }
-    }
-
-    /// The Unix second for what is published for ever: the wall clock, unless it has jumped ahead of the monotonic
-    /// clock. A jump counts after [`HOLD`]. A clock that is set back counts at once, as an earlier date claims less.
-    pub(crate) fn trusted(&self) -> u64 {
-        let now = self.moment();
-        let Some(trust) = &self.trust else {
-            return now.wall.as_secs();
-        };
-        let mut trust = trust.lock().unwrap_or_else(PoisonError::into_inner);
-        let expected = trust.last.at(now.steady);
-        if now.wall <= expected + SLACK {
-            *trust = Trust {
-                last: now,
-                jump: None,
-            };
-            return now.wall.as_secs();
-        }
-        match trust.jump {
-            Some(jump) if now.wall.abs_diff(jump.at(now.steady)) <= SLACK => {
-                if now.steady.saturating_sub(jump.steady) >= HOLD {
-                    *trust = Trust {
-                        last: now,
-                        jump: None,
-                    };
-                    return now.wall.as_secs();
-                }
-            }
-            _ => {
-                let seconds = (now.wall - expected).as_secs();
-                tracing::warn!(
-                    seconds,
-                    "the clock jumped ahead; dating state filters by the monotonic clock for an hour"
-                );
-                trust.jump = Some(now);
-            }
-        }
-        expected.as_secs()
     }
 
     /// Time since 1970 on the wall clock; zero if the clock shows a time before 1970.
@@ -119,13 +55,6 @@ impl Clock {
     }
 }
 
-impl Moment {
-    /// What the wall clock would show at a later time of the monotonic one.
-    fn at(self, steady: Duration) -> Duration {
-        self.wall + steady.saturating_sub(self.steady)
-    }
-}
-
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Clock").finish_non_exhaustive()
@@ -147,36 +76,15 @@ mod tests {
             move || Duration::from_secs(clock.load(Ordering::Relaxed))
         };
         let read_wall = read(&wall);
-        let clock = Clock::of_both(move || UNIX_EPOCH + read_wall(), read(&steady));
+        let clock = Clock {
+            wall: Box::new(move || UNIX_EPOCH + read_wall()),
+            steady: Box::new(read(&steady)),
+        };
         let set = move |seconds, elapsed| {
             wall.store(seconds, Ordering::Relaxed);
             steady.store(elapsed, Ordering::Relaxed);
         };
         (clock, set)
-    }
-
-    #[test]
-    fn jump_ahead_counts_after_an_hour_and_back_at_once() {
-        let (clock, set) = settable();
-        assert_eq!(clock.trusted(), 1_000);
-        for (wall, elapsed, expected) in [
-            (1_060, 60, 1_060),
-            // A minute, or ten years, ahead for some refreshes.
-            (1_180, 120, 1_120),
-            (1_240, 180, 1_180),
-            (315_361_240, 240, 1_240),
-            (1_300, 300, 1_300),
-            // Set back: at once, and the correct time after that is a jump again.
-            (700, 360, 700),
-            (1_420, 420, 760),
-            (4_960, 3_960, 4_300),
-            // An hour after the jump.
-            (5_020, 4_020, 5_020),
-            (5_080, 4_080, 5_080),
-        ] {
-            set(wall, elapsed);
-            assert_eq!(clock.trusted(), expected, "{wall} after {elapsed} s");
-        }
     }
 
     #[test]

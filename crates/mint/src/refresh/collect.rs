@@ -10,7 +10,6 @@ use nutfilter::{ItemHash, Nut25, SortedHashes};
 use super::report::{RefreshError, RefreshProgress};
 use crate::source::{ItemBatch, ItemSink, SourceError};
 use crate::state::{COLLECT_LIMIT, DataDirectory, KeysetHashes, StateError};
-use crate::state_filters::Elements;
 use crate::{KeysetId, NoteKind};
 
 /// Items of one reading.
@@ -30,8 +29,6 @@ pub(super) struct Collector<'a> {
     pub(super) hashing: Duration,
     /// Why the sink stopped the reading.
     pub(super) failed: Option<RefreshError>,
-    /// The elements for the state filters, if they are collected.
-    pub(super) elements: Option<Elements>,
 }
 
 /// The reaction to more hashes than fit into the memory limit.
@@ -54,7 +51,6 @@ impl<'a> Collector<'a> {
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(RefreshProgress<'_>),
         beyond: Beyond<'a>,
-        elements: Option<Elements>,
     ) -> Self {
         Self {
             kind,
@@ -68,7 +64,6 @@ impl<'a> Collector<'a> {
             unreadable: 0,
             hashing: Duration::ZERO,
             failed: None,
-            elements,
         }
     }
 
@@ -148,9 +143,6 @@ impl ItemSink for Collector<'_> {
             kind: self.kind,
             items: *came,
         });
-        if let Some(elements) = &mut self.elements {
-            elements.push(items);
-        }
         let room = self.has_room();
         self.go_on(room)
     }

@@ -27,7 +27,6 @@ use crate::body::BodyPlace;
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, MintSource, Reading, SourceError, retry_once};
 use crate::state::{DataDirectory, KindSets, StateError};
-use crate::state_filters::{EventFeed, EventSequences, StateFilterOptions};
 use crate::{KeysetId, NoteKind};
 
 /// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
@@ -42,8 +41,6 @@ const VERIFY_EVERY: u32 = 60;
 pub struct RefresherOptions {
     /// Where the sets and the served bodies are kept instead of in memory.
     pub data_directory: Option<DataDirectory>,
-    /// State filters to make too. They are kept in the data directory, for ever.
-    pub state_filters: Option<StateFilterOptions>,
     /// An unchanged filter gets a new timestamp at multiples of this; the default is 10 minutes.
     pub restamp_after: Duration,
     /// Timestamps are rounded down to multiples of this, in whole seconds; the default is 1 s. With the same grid,
@@ -62,7 +59,6 @@ impl Default for RefresherOptions {
     fn default() -> Self {
         Self {
             data_directory: None,
-            state_filters: None,
             restamp_after: RESTAMP_AFTER,
             timestamp_grid: Duration::from_secs(1),
             verify_every: VERIFY_EVERY,
@@ -93,7 +89,6 @@ pub struct Refresher {
     /// `None` if the sets are in memory.
     directory: Option<DataDirectory>,
     kinds: Kinds,
-    sequences: EventSequences,
     listed: Vec<KeysetInfo>,
     /// Invalid keyset ids that were logged last, so that they are not logged at every refresh.
     unservable: Vec<String>,
@@ -146,36 +141,20 @@ impl fmt::Debug for Refresher {
 impl Refresher {
     /// Creates a refresher from `source` to `service`, with the default options. A service has one refresher.
     pub fn new(source: impl MintSource + 'static, service: FilterService) -> Self {
-        // Only a data directory can fail.
         Self::with_options(source, service, RefresherOptions::default())
-            .unwrap_or_else(|_| unreachable!())
     }
 
-    /// As [`Refresher::new`], with options. State filters in the data directory are served at once.
-    ///
-    /// A kind of event whose files are damaged is not served until they are restored and the process is started again.
-    /// This is logged, and each refresh reports it.
-    ///
-    /// # Errors
-    ///
-    /// State filters without a data directory. A sequence in the directory cannot be used, or has another universe.
+    /// As [`Refresher::new`], with options.
     pub fn with_options(
         source: impl MintSource + 'static,
         service: FilterService,
         options: RefresherOptions,
-    ) -> Result<Self, StateError> {
+    ) -> Self {
         let clock = options.clock.map_or_else(Clock::system, Clock::of);
         let directory = options.data_directory;
         let data = directory.as_ref().map(DataDirectory::path);
-        let sequences = match (data, options.state_filters) {
-            (_, None) => EventSequences::default(),
-            (None, Some(_)) => return Err(StateError::NoDataDirectory),
-            (Some(data), Some(options)) => {
-                EventSequences::open(data, &options, &service, clock.trusted())?
-            }
-        };
         let place = data.map_or(BodyPlace::Memory, |data| BodyPlace::Directory(data.into()));
-        Ok(Self {
+        Self {
             source: Box::new(source),
             service,
             clock,
@@ -187,17 +166,9 @@ impl Refresher {
             verify_every: options.verify_every.max(1),
             directory,
             kinds: Kinds::default(),
-            sequences,
             listed: vec![],
             unservable: vec![],
-        })
-    }
-
-    /// Where the mint reports the events of [`StateFilterOptions::reported`]. Each refresh publishes them first, also if
-    /// the source cannot be read.
-    #[must_use]
-    pub fn event_feed(&self) -> EventFeed {
-        self.sequences.feed()
+        }
     }
 
     /// The service that shows the objects.
@@ -295,17 +266,6 @@ impl Refresher {
             (kind.failed, kind.held_back) = (false, BTreeSet::new());
         }
         let mut report = RefreshReport::default();
-        for &event in &self.sequences.damaged {
-            let damaged = StateError::DamagedSequence;
-            report.event_failures.push((event, damaged));
-        }
-        for sequence in &mut self.sequences.reported {
-            if let Err(error) = sequence.add_reported(self.clock.trusted()) {
-                let event = sequence.event;
-                tracing::error!(kind = %event, %error, "could not publish reported events; retrying at the next refresh");
-                report.event_failures.push((event, error.into()));
-            }
-        }
         let mut errors = vec![];
         for kind in NoteKind::ALL {
             match self.read(kind, &mut report, progress) {
@@ -359,10 +319,6 @@ impl Refresher {
             path = %directory.path().display(),
             "the data directory was removed; making it again and rereading the full database"
         );
-        // First, so that a failure is tried again.
-        for sequence in self.sequences.noted.values_mut() {
-            sequence.begin_again_if_removed(self.clock.trusted())?;
-        }
         directory.remake()?;
         self.discard_and_rescan();
         Ok(())
@@ -454,8 +410,8 @@ impl Refresher {
                 .set(state.recorded as f64);
         }
         metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(refreshed_at as f64);
-        let latest = self.latest_date.max(self.service.latest_event());
-        let behind = latest.saturating_sub(self.clock.wall().as_secs());
+        let now = self.clock.wall().as_secs();
+        let behind = self.latest_date.saturating_sub(now);
         metrics::gauge!("nutfilter_clock_behind_seconds").set(behind as f64);
     }
 

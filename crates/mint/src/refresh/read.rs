@@ -9,7 +9,6 @@ use super::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport
 use super::{Kind, Refresher, millis};
 use crate::source::{SourceError, Watermark, retry_once};
 use crate::state::{Changes, KindSets, StateError};
-use crate::state_filters::Elements;
 use crate::{KeysetId, NoteKind};
 
 impl Refresher {
@@ -22,12 +21,6 @@ impl Refresher {
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, RefreshError> {
         let mut reread = false;
-        if let Some(sequence) = self.sequences.noted.get_mut(&kind)
-            && sequence.needs_whole_reading()
-        {
-            tracing::info!(%kind, "rereading the full database for the state filters");
-            self.kinds[kind].state.watermark = None;
-        }
         if let Some(since) = self.kinds[kind].state.watermark.clone() {
             match self.read_new_and_count(kind, &since, refresh, progress) {
                 Err(RefreshError::Source(SourceError::RescanRequired(reason))) => {
@@ -98,9 +91,7 @@ impl Refresher {
                 as_of: self.clock.date(began),
             },
         };
-        let sequence = self.sequences.noted.get(&kind);
-        let elements = sequence.and_then(|sequence| sequence.collect(whole));
-        let mut collector = Collector::new(kind, &self.stop, progress, beyond, elements);
+        let mut collector = Collector::new(kind, &self.stop, progress, beyond);
         let result = self.source.read(kind, since, &mut collector);
         let as_of = self.clock.date(began);
         // If the sink has stopped the reading, only the collector knows why.
@@ -111,7 +102,7 @@ impl Refresher {
         super::warn_of_unservable(&mut self.kinds[kind].unservable, &reading);
         let (came, hash) = (collector.came(), collector.hashing);
         let bad = core::mem::take(&mut collector.bad);
-        let (elements, unreadable) = (collector.elements.take(), collector.unreadable);
+        let unreadable = collector.unreadable;
         let read = start.elapsed().saturating_sub(hash);
         let state = &self.kinds[kind].state;
         let (mut new, mut sets) = (BTreeMap::new(), BTreeMap::new());
@@ -127,10 +118,6 @@ impl Refresher {
                 return Ok(None);
             }
         }
-        // Before the sets, whose watermark must not be ahead of it.
-        if let Some(elements) = elements {
-            self.add_events(kind, elements, whole && bad.is_empty(), refresh);
-        }
         for keyset in bad.keys() {
             // Keep the old set with its own time. A new one would lack a note.
             sets.remove(keyset);
@@ -140,8 +127,6 @@ impl Refresher {
         let Kind {
             state, held_back, ..
         } = &mut self.kinds[kind];
-        let sequence = self.sequences.noted.get(&kind);
-        state.sequence = sequence.and_then(|sequence| sequence.commits());
         let (mut lost, first) = (Lost::default(), state.as_of == 0);
         if whole {
             for (keyset, old) in core::mem::take(&mut state.sets) {
@@ -187,24 +172,6 @@ impl Refresher {
             sort: start.elapsed().saturating_sub(read + hash),
         };
         Ok(Some((report, lost)))
-    }
-
-    /// Adds the events of a reading. A failure must not fail the reading: they come again.
-    fn add_events(
-        &mut self,
-        kind: NoteKind,
-        elements: Elements,
-        whole: bool,
-        refresh: &mut RefreshReport,
-    ) {
-        let now = self.clock.trusted();
-        if let Some(sequence) = self.sequences.noted.get_mut(&kind)
-            && let Err(error) = sequence.add(elements, whole, now)
-        {
-            let event = sequence.event;
-            tracing::error!(kind = %event, %error, "could not publish events; the filters do not need them");
-            refresh.event_failures.push((event, error.into()));
-        }
     }
 
     /// Keeps the filters of keysets with unreadable rows as they are.

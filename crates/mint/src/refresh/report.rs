@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::source::{SourceError, Transient};
-use crate::{Event, KeysetId, NoteKind, StateError};
+use crate::{KeysetId, NoteKind, StateError};
 
 /// Progress of a refresh.
 #[derive(Clone, Copy, Debug)]
@@ -90,15 +90,13 @@ pub struct RefreshReport {
     pub filters: Vec<FilterReport>,
     /// The filters that could not be built.
     pub failures: Vec<FilterFailure>,
-    /// The kinds whose reported events could not be published. They wait for the next refresh.
-    pub event_failures: Vec<(Event, StateError)>,
 }
 
 impl RefreshReport {
     /// Whether everything was built and is served.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.failures.is_empty() && self.event_failures.is_empty()
+        self.failures.is_empty()
     }
 }
 

@@ -36,7 +36,7 @@ fn refresher(data: &std::path::Path) -> Refresher {
         data_directory: Some(DataDirectory::open(data).unwrap()),
         ..RefresherOptions::default()
     };
-    Refresher::with_options(OneNote, FilterService::default(), options).unwrap()
+    Refresher::with_options(OneNote, FilterService::default(), options)
 }
 
 fn spent(refresher: &Refresher) -> Option<u32> {

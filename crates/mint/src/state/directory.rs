@@ -23,7 +23,7 @@ use nutfilter_store::{Options, Store, StoreError, StoreErrorKind};
 use super::manifest::{self, Recorded, RecordedSet};
 use super::{KeysetHashes, KindSets};
 use crate::source::KeysetInfo;
-use crate::{Event, KeysetId, NoteKind};
+use crate::{KeysetId, NoteKind};
 
 const LOCK: &str = "nutfilter-data.lock";
 const SETS: &str = "sets";
@@ -71,17 +71,6 @@ pub enum StateError {
     /// A body could not be written.
     #[error("could not write data to serve: {0}")]
     Body(#[source] io::Error),
-    /// The state filters could not be updated.
-    #[error("state filters: {0}")]
-    Sequence(#[from] nutfilter_sequence::Error),
-    /// State filters are kept in a data directory.
-    #[error("state filters need a data directory")]
-    NoDataDirectory,
-    /// The state filters of a kind were damaged at the start.
-    #[error(
-        "state filters are damaged; the log of the start names the file, and `nutfilter verify` all of them"
-    )]
-    DamagedSequence,
 }
 
 impl StateError {
@@ -92,7 +81,6 @@ impl StateError {
                 error.kind() == StoreErrorKind::Damaged
                     || error.io_error().is_some_and(nutfilter_files::is_lost)
             }
-            StateError::Sequence(error) => error.is_damage(),
             _ => false,
         }
     }
@@ -174,7 +162,6 @@ impl DataDirectory {
         state.as_of = recorded.as_of;
         state.recorded = recorded.as_of;
         state.watermark = recorded.watermark;
-        state.sequence = recorded.sequence;
         let named = recorded.sets.iter();
         let named = named.filter_map(|set| set.directory.clone()).collect();
         self.named.insert(kind, named);
@@ -283,7 +270,6 @@ impl DataDirectory {
         let recorded = Recorded {
             as_of: state.as_of,
             watermark: state.watermark.clone(),
-            sequence: state.sequence,
             sets: sets.collect(),
             lost: state.lost.iter().map(KeysetId::to_string).collect(),
             keysets: keysets.to_vec(),
@@ -337,67 +323,6 @@ impl DataDirectory {
 
 fn options(kind: NoteKind, keyset: &KeysetId) -> Options<Nut25> {
     Options::new(STORE_MEMORY).with_label(format!("{kind} {keyset}"))
-}
-
-/// Checks every file of a data directory, and changes none: the recorded state, the sets, and the state filters. Returns
-/// what is damaged, as lines for people.
-///
-/// # Errors
-///
-/// The directory is not a data directory, or is in use.
-pub fn verify(path: impl AsRef<Path>) -> Result<Vec<String>, StateError> {
-    let path = path.as_ref();
-    let sets = path.join(SETS);
-    // Opening would make another directory a data directory.
-    fs::metadata(&sets).map_err(at(&sets))?;
-    let directory = DataDirectory::open(path)?;
-    let mut damage = vec![];
-    for kind in NoteKind::ALL {
-        let state = directory.state_path(kind);
-        let recorded = match read_state(&state, kind) {
-            Ok(Some(recorded)) => recorded,
-            Ok(None) => continue,
-            Err(reason) => {
-                damage.push(format!("{}: {reason}", state.display()));
-                continue;
-            }
-        };
-        for set in &recorded.sets {
-            let (Some(name), Ok(keyset)) = (&set.directory, KeysetId::parse(&set.keyset)) else {
-                continue;
-            };
-            let items = set.items;
-            match Store::check(sets.join(name), options(kind, &keyset)) {
-                Ok(found) if found < items => damage.push(format!(
-                    "{}: has {found} items, expected {items}",
-                    sets.join(name).display()
-                )),
-                found => damage.extend(damage_of(found.map(|_| vec![]))?),
-            }
-        }
-    }
-    let sequences = path.join(crate::state_filters::DIRECTORY);
-    for event in Event::ALL {
-        let directory = sequences.join(event.as_str());
-        if directory.exists() {
-            let found = nutfilter_sequence::verify(&directory);
-            let lines = |found: Vec<_>| found.iter().map(ToString::to_string).collect();
-            damage.extend(damage_of(found.map(lines))?);
-        }
-    }
-    Ok(damage)
-}
-
-/// The damage that a check has found. It is an error that everything could not be checked for another reason.
-fn damage_of<E: Into<StateError>>(
-    found: Result<Vec<String>, E>,
-) -> Result<Vec<String>, StateError> {
-    match found.map_err(Into::into) {
-        // Without the prefix: a line begins with the file.
-        Err(StateError::Sequence(error)) if error.is_damage() => Ok(vec![error.to_string()]),
-        Err(error) if error.is_damage() => Ok(vec![error.to_string()]),
-        found => found,
-    }
 }
 
 /// The number in the name of a set's directory; `None` if the name is not that of a set.

@@ -31,9 +31,6 @@ pub(super) const MAX_BYTES: u64 = 2 * Watermark::MAX_BYTES as u64;
 pub(crate) struct Recorded {
     pub(crate) as_of: u64,
     pub(crate) watermark: Option<Watermark>,
-    /// The number of changes of the sequence of state filters that has all items before the watermark; `None` if
-    /// there was no sequence.
-    pub(crate) sequence: Option<u64>,
     pub(crate) sets: Vec<RecordedSet>,
     /// Keysets without a set whose notes are unknown. They must not be treated as empty.
     pub(crate) lost: Vec<String>,
@@ -61,8 +58,6 @@ struct Line {
     sets: Vec<RecordedSet>,
     lost: Vec<String>,
     keysets: Vec<ListedKeyset>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sequence: Option<u64>,
     /// Length of the watermark that follows, in bytes; `None` if there is no watermark, which differs from an empty
     /// one.
     watermark: Option<usize>,
@@ -92,7 +87,6 @@ impl Recorded {
             sets: self.sets.clone(),
             lost: self.lost.clone(),
             keysets: keysets.collect(),
-            sequence: self.sequence,
             watermark: watermark.map(<[u8]>::len),
         };
         let mut bytes = FIRST_LINE.to_vec();
@@ -145,7 +139,6 @@ impl Recorded {
             watermark,
             sets: line.sets,
             lost: line.lost,
-            sequence: line.sequence,
             keysets: keysets.collect::<Result<_, &'static str>>()?,
         })
     }
@@ -163,7 +156,6 @@ mod tests {
             items,
         };
         Recorded {
-            sequence: Some(7),
             as_of: 1_700_000_000,
             watermark: watermark.map(|bytes| Watermark::new(bytes.to_vec())),
             sets: vec![

@@ -10,7 +10,7 @@ mod set;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use directory::COLLECT_LIMIT;
-pub use directory::{DataDirectory, StateError, verify};
+pub use directory::{DataDirectory, StateError};
 pub(crate) use set::{Changes, KeysetHashes};
 
 use crate::KeysetId;
@@ -21,8 +21,6 @@ use crate::source::Watermark;
 pub(crate) struct KindSets {
     /// Where the source continues; `None` if everything must be read.
     pub(crate) watermark: Option<Watermark>,
-    /// What the sequence of state filters has seen at the watermark.
-    pub(crate) sequence: Option<u64>,
     /// The Unix second in which the latest reading began; 0 before the first.
     pub(crate) as_of: u64,
     /// The last recorded value of `as_of`. No filter is dated later, because a restart would only have an older

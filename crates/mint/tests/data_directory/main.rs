@@ -4,12 +4,8 @@ mod crash;
 mod damage;
 mod errors;
 mod fake_mint;
-#[path = "../../../sequence/tests/sequence/observer.rs"]
-#[allow(dead_code, reason = "the tests of the sequences use the rest")]
-mod observer;
 mod restart;
 mod scripted;
-#[path = "../../../sequence/tests/kills/victim.rs"]
 mod victim;
 
 use std::fmt::Display;

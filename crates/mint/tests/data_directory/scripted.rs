@@ -85,7 +85,7 @@ impl Scripted {
             clock: Some(Box::new(clock)),
             ..RefresherOptions::default()
         };
-        Refresher::with_options(self.clone(), FilterService::default(), options).unwrap()
+        Refresher::with_options(self.clone(), FilterService::default(), options)
     }
 }
 

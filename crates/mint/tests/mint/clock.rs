@@ -84,7 +84,7 @@ fn clock_set_back_during_a_reading_is_noticed() {
         Ok(Reading::whole(1))
     });
     let service = FilterService::default();
-    let mut refresher = Refresher::with_options(source, service.clone(), clock.options()).unwrap();
+    let mut refresher = Refresher::with_options(source, service.clone(), clock.options());
     refresher.refresh().unwrap();
     assert_eq!(timestamp(&service), Some(10_006));
 }

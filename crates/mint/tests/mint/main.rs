@@ -6,7 +6,6 @@
 mod bodies;
 mod clock;
 mod collisions;
-mod event_feed;
 mod filters;
 mod http;
 mod increment;
@@ -17,6 +16,5 @@ mod refresh;
 mod rereads;
 mod rows;
 mod schema;
-mod state_filters;
 mod support;
 mod verify;

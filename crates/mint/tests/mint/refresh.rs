@@ -96,7 +96,7 @@ fn timestamp_is_the_start_of_the_reading() {
         Ok(Reading::whole(1))
     });
     let service = FilterService::default();
-    let mut refresher = Refresher::with_options(slow, service, clock.options()).unwrap();
+    let mut refresher = Refresher::with_options(slow, service, clock.options());
     refresher.refresh().unwrap();
     assert_eq!(timestamp(refresher.service(), NoteKind::Spent), 700);
     assert_eq!(timestamp(refresher.service(), NoteKind::Issued), 750);

@@ -39,7 +39,7 @@ impl Mint {
             ..RefresherOptions::default()
         };
         let source = self.database.source();
-        Refresher::with_options(source, FilterService::default(), options).unwrap()
+        Refresher::with_options(source, FilterService::default(), options)
     }
 
     /// Refreshes and compares the filter with that of all items. Returns whether everything was read.

@@ -91,8 +91,3 @@ pub(crate) fn pass_item(sink: &mut dyn ItemSink) -> ControlFlow<()> {
     batch.push(b"an item");
     sink.items(&keyset(V1), &batch)
 }
-
-/// The reading of a mint without notes.
-pub(crate) fn no_notes(_: &mut dyn ItemSink) -> Result<Reading, SourceError> {
-    Ok(Reading::whole(0))
-}

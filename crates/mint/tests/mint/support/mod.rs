@@ -28,12 +28,10 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 pub(crate) use colliding::colliding_items;
-pub(crate) use fakes::{
-    Clock, FakeMint, PATIENCE, no_notes, on_disk, one_keyset, pass_item, wait_until,
-};
+pub(crate) use fakes::{Clock, FakeMint, PATIENCE, on_disk, one_keyset, pass_item, wait_until};
 pub(crate) use items::{V1, items, keyset};
 pub(crate) use rows::table;
-pub(crate) use server::{Reply, Server, assert_refused, service_of};
+pub(crate) use server::{Server, assert_refused, service_of};
 
 pub(crate) const V2: &str = "01c9c20fb8b348b389e296227c6cc7a63f77354b7388c720dbba6218f720f9b785";
 pub(crate) const V3: &str = "0277354b7388c720dbba6218f720f9b785c9c20fb8b348b389e296227c6cc7a63f";
@@ -222,7 +220,7 @@ impl MintDatabase {
     }
 
     pub(crate) fn refresher_with(&self, options: RefresherOptions) -> Refresher {
-        Refresher::with_options(self.source(), FilterService::default(), options).unwrap()
+        Refresher::with_options(self.source(), FilterService::default(), options)
     }
 
     /// The names of all files in the database's directory.
