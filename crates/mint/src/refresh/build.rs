@@ -72,8 +72,7 @@ impl Refresher {
         true
     }
 
-    /// Builds the filter of a restored set. A damaged set is discarded. If building fails for
-    /// another reason, the set is kept for the next refresh.
+    /// Builds the filter of a restored set. If that fails, the set is kept for the next refresh.
     fn restored(&mut self, keyset: &KeysetId, kind: NoteKind) -> Option<FinishedFilter> {
         let state = &mut self.kinds[kind].state;
         if state.recorded == 0 || state.lost.contains(keyset) {
@@ -89,15 +88,8 @@ impl Refresher {
                 set.changed = false;
                 Some(filter)
             }
-            Err(error) if !error.is_damage() => {
-                tracing::error!(%keyset, %kind, %error, "could not serve a saved set yet");
-                None
-            }
             Err(error) => {
-                tracing::error!(%keyset, %kind, %error, "discarding an unusable set; rereading the \
-                                                         full database");
-                metrics::counter!("nutfilter_data_discarded_total").increment(1);
-                state.lose(keyset);
+                tracing::error!(%keyset, %kind, %error, "could not serve a saved set yet");
                 None
             }
         }
@@ -216,10 +208,6 @@ impl Refresher {
                 Some(Arc::new(filter))
             }
             Err(error) => {
-                // A set that can no longer be read is read again from the source.
-                if matches!(&error, RefreshError::State(error) if error.is_damage()) {
-                    state.watermark = None;
-                }
                 report.fail(Some(keyset.clone()), kind, error);
                 old
             }

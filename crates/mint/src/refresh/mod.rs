@@ -39,7 +39,7 @@ const VERIFY_EVERY: u32 = 60;
 
 /// How a [`Refresher`] works. The defaults keep everything in memory.
 pub struct RefresherOptions {
-    /// Where the sets and the served bodies are kept instead of in memory.
+    /// Where the served bodies are kept instead of in memory, and the sets too, so that a restart continues from them.
     pub data_directory: Option<DataDirectory>,
     /// An unchanged filter gets a new timestamp at multiples of this; the default is 10 minutes.
     pub restamp_after: Duration,
@@ -204,8 +204,7 @@ impl Refresher {
     ///
     /// For each kind, what the source takes to find new items. For each changed set, one linear pass to encode and
     /// several over the bodies. Memory holds 8 bytes per item plus the bodies. While a whole kind is read, the peak
-    /// is another 18 bytes per item of that kind. With a data directory, the sets take about 64 MiB of memory,
-    /// whatever their size.
+    /// is another 18 bytes per item of that kind. With a data directory, the bodies are in files instead.
     pub fn refresh(&mut self) -> Result<RefreshReport, RefreshError> {
         self.refresh_with_progress(&mut |_| ())
     }

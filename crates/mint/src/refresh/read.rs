@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::RefreshError;
-use super::collect::{Beyond, Collector};
+use super::collect::Collector;
 use super::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport};
 use super::{Kind, Refresher, millis};
 use crate::source::{SourceError, Watermark, retry_once};
-use crate::state::{Changes, KindSets, StateError};
+use crate::state::{Changes, DataDirectory, KeysetHashes, KindSets, StateError};
 use crate::{KeysetId, NoteKind};
 
 impl Refresher {
@@ -82,45 +82,32 @@ impl Refresher {
         if count {
             self.source.verify_next();
         }
-        let beyond = match &mut self.directory {
-            None => Beyond::Never,
-            Some(_) if !whole => Beyond::TooMany,
-            Some(directory) => Beyond::Disk {
-                directory,
-                sets: Default::default(),
-                as_of: self.clock.date(began),
-            },
-        };
-        let mut collector = Collector::new(kind, &self.stop, progress, beyond);
+        let mut collector = Collector::new(kind, &self.stop, progress);
         let result = self.source.read(kind, since, &mut collector);
         let as_of = self.clock.date(began);
-        // If the sink has stopped the reading, only the collector knows why.
-        let reading = match collector.failed.take() {
-            None => result?,
-            Some(error) => return Err(error),
-        };
+        if collector.stopped {
+            return Err(SourceError::Stopped.into());
+        }
+        let reading = result?;
         super::warn_of_unservable(&mut self.kinds[kind].unservable, &reading);
         let (came, hash) = (collector.came(), collector.hashing);
-        let bad = core::mem::take(&mut collector.bad);
-        let unreadable = collector.unreadable;
+        let (bad, unreadable) = (collector.bad, collector.unreadable);
         let read = start.elapsed().saturating_sub(hash);
         let state = &self.kinds[kind].state;
-        let (mut new, mut sets) = (BTreeMap::new(), BTreeMap::new());
+        let mut new = collector.hashes;
         if whole {
             if let Some(said) = reading.total.filter(|&said| said != came && bad.is_empty()) {
                 return Err(RefreshError::Miscounted { said, came });
             }
-            sets = collector.into_sets()?;
         } else {
             let known;
-            (new, known) = new_items(state, collector.hashes, came, reading.total, &bad)?;
+            (new, known) = new_items(state, new, came, reading.total, &bad)?;
             if known > 0 && reading.total.is_none() && !count {
                 return Ok(None);
             }
         }
         for keyset in bad.keys() {
             // Keep the old set with its own time. A new one would lack a note.
-            sets.remove(keyset);
             new.remove(keyset);
         }
         self.hold_back(kind, bad, unreadable, refresh);
@@ -128,7 +115,10 @@ impl Refresher {
             state, held_back, ..
         } = &mut self.kinds[kind];
         let (mut lost, first) = (Lost::default(), state.as_of == 0);
+        let directory = &mut self.directory;
         if whole {
+            let mut sets = BTreeMap::new();
+            add_all(directory, kind, &mut sets, new, as_of)?;
             for (keyset, old) in core::mem::take(&mut state.sets) {
                 if held_back.contains(&keyset) {
                     sets.insert(keyset, old);
@@ -137,23 +127,19 @@ impl Refresher {
                 let new = sets.entry(keyset.clone()).or_default();
                 lost.add(keyset, new.changes_since(&old));
                 // If nothing is new, the set keeps its old `changed` flag.
-                new.changed = old.changed || !new.is_known_to_equal(&old);
+                new.changed = old.changed || !new.equals(&old);
             }
             state.lost = held_back.iter().cloned().collect();
             state.lost.retain(|keyset| !sets.contains_key(keyset));
             state.sets = sets;
             state.uncounted = Some(0);
             tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read all rows");
-        }
-        for (keyset, hashes) in new {
-            let Some(directory) = &mut self.directory else {
-                let added = state.sets.entry(keyset).or_default().add(hashes, as_of);
-                // The set is gone after an error. With a data directory, the items come again at the next reading.
-                state.watermark.take_if(|_| added.is_err());
-                added?;
-                continue;
-            };
-            directory.add(kind, &keyset, &mut state.sets, hashes, as_of)?;
+        } else {
+            let added = add_all(directory, kind, &mut state.sets, new, as_of);
+            // Otherwise the items that could not be added come again at the next reading.
+            let is_unusable = matches!(added, Err(StateError::Build(_)));
+            state.watermark.take_if(|_| is_unusable);
+            added?;
         }
         (state.watermark, state.as_of) = (reading.watermark, as_of);
         for (keyset, set) in &mut state.sets {
@@ -161,12 +147,11 @@ impl Refresher {
                 set.as_of = as_of;
             }
         }
-        let is_compared = whole && !first && lost.not_compared.is_none();
         let report = ReadingReport {
             kind,
             whole,
             items: came,
-            lost: is_compared.then_some(lost.changes.lost),
+            lost: (whole && !first).then_some(lost.changes.lost),
             read,
             hash,
             sort: start.elapsed().saturating_sub(read + hash),
@@ -194,6 +179,23 @@ impl Refresher {
             });
         }
     }
+}
+
+/// Adds hashes to their sets.
+fn add_all(
+    directory: &mut Option<DataDirectory>,
+    kind: NoteKind,
+    sets: &mut BTreeMap<KeysetId, KeysetHashes>,
+    hashes: BTreeMap<KeysetId, Vec<u64>>,
+    as_of: u64,
+) -> Result<(), StateError> {
+    for (keyset, hashes) in hashes {
+        match directory {
+            Some(directory) => directory.add(kind, &keyset, sets, hashes, as_of)?,
+            None => sets.entry(keyset).or_default().add(hashes, as_of)?,
+        }
+    }
+    Ok(())
 }
 
 /// The items that are new, per keyset. Also returns the number of other items, with known hashes.
@@ -237,7 +239,7 @@ fn without_repeats(
     for (keyset, hashes) in hashes {
         let hashes = match state.sets.get(&keyset) {
             Some(set) => {
-                let [unknown, others] = set.split_known(hashes)?;
+                let [unknown, others] = set.split_known(hashes);
                 known += others.len() as u64;
                 unknown
             }
@@ -265,20 +267,13 @@ struct Lost {
     changes: Changes,
     /// Number of lost items per keyset, for keysets that lost any.
     by_keyset: BTreeMap<KeysetId, u64>,
-    /// Why a set could not be compared.
-    not_compared: Option<StateError>,
 }
 
 impl Lost {
-    fn add(&mut self, keyset: KeysetId, changes: Result<Changes, StateError>) {
-        match changes {
-            Ok(changes) => {
-                self.changes += changes;
-                if changes.lost > 0 {
-                    self.by_keyset.insert(keyset, changes.lost);
-                }
-            }
-            Err(error) => self.not_compared = Some(error),
+    fn add(&mut self, keyset: KeysetId, changes: Changes) {
+        self.changes += changes;
+        if changes.lost > 0 {
+            self.by_keyset.insert(keyset, changes.lost);
         }
     }
 }
@@ -297,8 +292,6 @@ fn report_lost(kind: NoteKind, lost: &Lost, reread: bool) {
             ?keysets,
             "items are no longer in the database: a backup was restored or rows were deleted"
         );
-    } else if let Some(error) = &lost.not_compared {
-        tracing::warn!(%kind, %error, added, "could not compare the full database with the damaged earlier state");
     } else if reread {
         tracing::info!(%kind, lost = 0, added, "0 items lost: rows were renumbered or rewritten, and none is gone");
     }

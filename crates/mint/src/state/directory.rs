@@ -3,23 +3,23 @@
 //! ```text
 //! nutfilter-data.lock           one process at a time
 //! spent.state, issued.state     what there is: see `manifest`
-//! sets/KIND-ID-NUMBER/          the sorted hashes of one keyset and kind: a `nutfilter_store::Store`
+//! sets/KIND-ID-NUMBER           the hashes of one keyset and kind: see `file`
 //! ```
 //!
-//! A reading adds new hashes to the stores, one commit each, and then replaces the state file. After a crash in
-//! between, the stores are ahead of the state file. The next reading then returns these items again and finds them
-//! present. A full reading creates new stores, which become valid when the state file is replaced. Damaged state is
-//! discarded, logged, and read again.
+//! A reading adds new hashes to the files of the sets, and then replaces the state file. After a crash in between, the
+//! sets are ahead of the state file. The next reading then returns these items again and finds them present. A full
+//! reading creates new files, which become valid when the state file is replaced. Damaged state is discarded, logged,
+//! and read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use nutfilter::{BuildError, Nut25};
+use nutfilter::BuildError;
 use nutfilter_files::make_directory;
-use nutfilter_store::{Options, Store, StoreError, StoreErrorKind};
 
+use super::file::SetFile;
 use super::manifest::{self, Recorded, RecordedSet};
 use super::{KeysetHashes, KindSets};
 use crate::source::KeysetInfo;
@@ -27,12 +27,6 @@ use crate::{KeysetId, NoteKind};
 
 const LOCK: &str = "nutfilter-data.lock";
 const SETS: &str = "sets";
-
-/// Memory of a store while it sorts, merges or encodes, in bytes: enough for runs of 2.6 million items.
-const STORE_MEMORY: usize = 24 << 20;
-
-/// Number of hashes collected in memory before they go to disk: 16 MiB.
-pub(crate) const COLLECT_LIMIT: usize = 2 << 20;
 
 /// A directory for the sets of a service. With it, a restart serves at once and reads only new items.
 #[derive(Debug)]
@@ -62,9 +56,6 @@ pub enum StateError {
         /// The system's error.
         source: io::Error,
     },
-    /// A set could not be read or written, or is damaged.
-    #[error(transparent)]
-    Store(#[from] StoreError),
     /// A set cannot be encoded as a filter, or there is not enough memory.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -74,15 +65,9 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// Whether a set differs from what was written. Then only a full reading helps.
+    /// Whether a file is gone or unreadable. Then only a full reading helps.
     pub(crate) fn is_damage(&self) -> bool {
-        match self {
-            StateError::Store(error) => {
-                error.kind() == StoreErrorKind::Damaged
-                    || error.io_error().is_some_and(nutfilter_files::is_lost)
-            }
-            _ => false,
-        }
+        matches!(self, StateError::Io { source, .. } if nutfilter_files::is_lost(source))
     }
 }
 
@@ -163,7 +148,7 @@ impl DataDirectory {
         state.recorded = recorded.as_of;
         state.watermark = recorded.watermark;
         let named = recorded.sets.iter();
-        let named = named.filter_map(|set| set.directory.clone()).collect();
+        let named = named.filter_map(|set| set.file.clone()).collect();
         self.named.insert(kind, named);
         for lost in recorded.lost {
             match KeysetId::parse(&lost) {
@@ -189,7 +174,7 @@ impl DataDirectory {
                 }
                 Err(reason) => {
                     state.lose(&keyset);
-                    let name = recorded.directory.unwrap_or_default();
+                    let name = recorded.file.unwrap_or_default();
                     discard(&self.path.join(SETS).join(name), reason);
                 }
             }
@@ -203,18 +188,18 @@ impl DataDirectory {
         keyset: &KeysetId,
         recorded: &RecordedSet,
     ) -> Result<KeysetHashes, String> {
-        let Some(name) = &recorded.directory else {
+        let Some(name) = &recorded.file else {
             return Ok(KeysetHashes::default());
         };
         number_of(name).ok_or("invalid set name")?;
         let path = self.path.join(SETS).join(name);
-        let store = Store::open(path, options(kind, keyset)).map_err(|error| error.to_string())?;
-        if store.len() < recorded.items {
-            let (has, had) = (store.len(), recorded.items);
-            return Err(format!("has {has} items, expected {had}"));
+        let read = SetFile::open(path, &label(kind, keyset));
+        let (file, hashes, as_of) = read.map_err(|error| error.to_string())?;
+        let (has, had) = (hashes.len() as u64, recorded.items);
+        match has < had {
+            true => Err(format!("has {has} intact items, expected {had}")),
+            false => Ok(KeysetHashes::restored(file, hashes, as_of)),
         }
-        // Checksums are verified when the data is read, before anything is served.
-        Ok(KeysetHashes::on_disk(store, name.clone()))
     }
 
     /// Adds hashes to the set of a keyset, and creates the set if necessary.
@@ -227,20 +212,17 @@ impl DataDirectory {
         as_of: u64,
     ) -> Result<(), StateError> {
         let entry = sets.entry(keyset.clone());
-        // Use the spelling that will be recorded: a store can only be opened under the name with which it was
-        // created.
+        // Use the spelling that will be recorded: a file can only be opened under the name with which it was created.
         let keyset = entry.key().clone();
         let set = entry.or_default();
-        if set.is_in_memory() && !hashes.is_empty() {
-            let empty_as_of = set.as_of;
-            *set = self.create(kind, &keyset)?;
-            set.as_of = empty_as_of;
+        if !set.has_file() && !hashes.is_empty() {
+            set.set_file(self.create(kind, &keyset)?);
         }
         set.add(hashes, as_of)
     }
 
-    /// Creates an empty set of a keyset.
-    fn create(&mut self, kind: NoteKind, keyset: &KeysetId) -> Result<KeysetHashes, StateError> {
+    /// Creates the file of an empty set.
+    fn create(&mut self, kind: NoteKind, keyset: &KeysetId) -> Result<SetFile, StateError> {
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
         let id: String = keyset
@@ -250,8 +232,7 @@ impl DataDirectory {
             .collect();
         let name = format!("{kind}-{id}-{number:08x}");
         let path = self.path.join(SETS).join(&name);
-        let store = Store::create(&path, options(kind, keyset))?;
-        Ok(KeysetHashes::on_disk(store, name))
+        SetFile::create(path.clone(), &label(kind, keyset)).map_err(at(&path))
     }
 
     /// Replaces the state file of a kind. From then on, a restart begins with this state.
@@ -263,7 +244,7 @@ impl DataDirectory {
     ) -> Result<(), StateError> {
         let sets = state.sets.iter().map(|(keyset, set)| RecordedSet {
             keyset: keyset.as_str().to_owned(),
-            directory: set.directory_name().map(str::to_owned),
+            file: set.file_name().map(str::to_owned),
             as_of: set.as_of,
             items: set.len(),
         });
@@ -274,7 +255,7 @@ impl DataDirectory {
             lost: state.lost.iter().map(KeysetId::to_string).collect(),
             keysets: keysets.to_vec(),
         };
-        let names = state.sets.values().filter_map(KeysetHashes::directory_name);
+        let names = state.sets.values().filter_map(KeysetHashes::file_name);
         let names: Vec<String> = names.map(str::to_owned).collect();
         // After an error, either the old or the new sets may be valid.
         if let Some(named) = self.named.get_mut(&kind) {
@@ -291,11 +272,11 @@ impl DataDirectory {
         Ok(())
     }
 
-    /// Removes the directories of sets that are not in use and that no state file names.
+    /// Removes the files of sets that are not in use and that no state file names.
     pub(crate) fn remove_others<'a>(&self, kinds: impl Iterator<Item = &'a KindSets>) {
         let used: BTreeSet<&str> = kinds
             .flat_map(|state| state.sets.values())
-            .filter_map(KeysetHashes::directory_name)
+            .filter_map(KeysetHashes::file_name)
             .chain(self.named.values().flatten().map(String::as_str))
             .collect();
         let sets = self.path.join(SETS);
@@ -309,7 +290,7 @@ impl DataDirectory {
                 continue;
             }
             let path = sets.join(name);
-            if let Err(error) = fs::remove_dir_all(&path) {
+            if let Err(error) = fs::remove_file(&path) {
                 tracing::warn!(path = %path.display(), %error, "could not remove an obsolete set; \
                                                                 retrying later");
             }
@@ -321,11 +302,11 @@ impl DataDirectory {
     }
 }
 
-fn options(kind: NoteKind, keyset: &KeysetId) -> Options<Nut25> {
-    Options::new(STORE_MEMORY).with_label(format!("{kind} {keyset}"))
+fn label(kind: NoteKind, keyset: &KeysetId) -> String {
+    format!("{kind} {keyset}")
 }
 
-/// The number in the name of a set's directory; `None` if the name is not that of a set.
+/// The number in the name of a set's file; `None` if the name is not that of a set.
 fn number_of(name: &str) -> Option<u64> {
     let is_hex = |text: &str| text.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
     kind_of(name)?;
@@ -336,7 +317,7 @@ fn number_of(name: &str) -> Option<u64> {
     is_own.then_some(number)
 }
 
-/// The kind in the name of a set's directory.
+/// The kind in the name of a set's file.
 fn kind_of(name: &str) -> Option<NoteKind> {
     let (kind, _) = name.split_once('-')?;
     NoteKind::ALL
@@ -351,7 +332,7 @@ fn own_names(sets: &Path) -> io::Result<Vec<String>> {
         let entry = entry?;
         if let Ok(name) = entry.file_name().into_string()
             && number_of(&name).is_some()
-            && entry.file_type()?.is_dir()
+            && entry.file_type()?.is_file()
         {
             names.push(name);
         }

@@ -1,7 +1,7 @@
 //! The state file: what a data directory holds of one kind.
 //!
 //! ```text
-//! nutfilter state 1\n
+//! nutfilter state 2\n
 //! {"profile":"nut25","kind":"spent","as_of":1700000000,"sets":[..],"lost":[],"keysets":[..],"watermark":1234}\n
 //! the 1,234 bytes of the watermark
 //! the SHA-256 of all that is before (32 bytes)
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::NoteKind;
 use crate::source::{KeysetInfo, Watermark};
 
-const FIRST_LINE: &[u8] = b"nutfilter state 1\n";
+const FIRST_LINE: &[u8] = b"nutfilter state 2\n";
 
 /// The item hash. A set with another hash would answer "absent" to everything.
 const PROFILE: &str = "nut25";
@@ -42,8 +42,8 @@ pub(crate) struct Recorded {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedSet {
     pub(crate) keyset: String,
-    /// The name of its directory; `None` for an empty set, which has no directory.
-    pub(crate) directory: Option<String>,
+    /// The name of its file; `None` for an empty set, which has no file.
+    pub(crate) file: Option<String>,
     /// The Unix second up to which it is complete.
     pub(crate) as_of: u64,
     /// Its number of items. A crash between two writes leaves more items, which is valid. Fewer items mean damage.
@@ -149,9 +149,9 @@ mod tests {
     use super::*;
 
     fn recorded(watermark: Option<&[u8]>) -> Recorded {
-        let set = |keyset: &str, directory: Option<&str>, items| RecordedSet {
+        let set = |keyset: &str, file: Option<&str>, items| RecordedSet {
             keyset: keyset.to_owned(),
-            directory: directory.map(str::to_owned),
+            file: file.map(str::to_owned),
             as_of: 1_699_999_999,
             items,
         };

@@ -1,15 +1,15 @@
 //! State between two readings: the sorted hashes of each keyset and kind, and the watermark of each kind.
 //!
 //! With these hashes, a new filter costs the new items and one linear pass. No old row is read, hashed or sorted
-//! again. The hashes are in memory, or in a [`DataDirectory`] from which a restart continues.
+//! again. The hashes are in memory, and in a [`DataDirectory`] too if a restart has to continue from them.
 
 mod directory;
+mod file;
 mod manifest;
 mod set;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use directory::COLLECT_LIMIT;
 pub use directory::{DataDirectory, StateError};
 pub(crate) use set::{Changes, KeysetHashes};
 

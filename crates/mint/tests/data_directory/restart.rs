@@ -58,25 +58,6 @@ fn data_directory_has_one_owner() {
     crate::open(|| DataDirectory::open(&path));
 }
 
-#[test]
-fn hashes_beyond_the_memory_limit_use_the_disk() {
-    let directory = tempfile::tempdir().unwrap();
-    let mint = FakeMint::in_directory(directory.path());
-    mint.push(state(1_500_000));
-    let mut first = refresher(directory.path());
-    let report = first.refresh().unwrap();
-    assert!(report.failures.is_empty(), "{:?}", report.failures);
-    mint.assert_right(first.service(), "");
-    drop(first);
-    // Too many new items at once cause a full reading.
-    mint.push(state(4_500_000));
-    let mut second = refresher(directory.path());
-    assert!(second.restore());
-    let report = second.refresh().unwrap();
-    assert!(report.readings.iter().all(|reading| reading.whole));
-    mint.assert_right(second.service(), "");
-}
-
 const KEYSET: &str = "009a1f293253e41e";
 
 #[test]
