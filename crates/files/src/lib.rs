@@ -1,9 +1,8 @@
 //! Durable files: written whole, synced and renamed, by one process at a time.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[cfg(feature = "output")]
 mod output;
@@ -85,36 +84,12 @@ pub fn install(path: &Path, new: &Path) -> io::Result<()> {
     sync_directory(path.parent().unwrap_or(path))
 }
 
-/// Appends to a file, or creates it. Waits until it is on the disk.
-pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    change()?;
-    let mut file = private(OpenOptions::new().append(true).create(true)).open(path)?;
-    write_all(&mut file, bytes)?;
-    sync(&file)
-}
-
-/// Cuts a file to this length, if it exists.
-pub fn cut(path: &Path, length: u64) -> io::Result<()> {
-    change()?;
-    match OpenOptions::new().write(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        file => file.and_then(|file| file.set_len(length).and_then(|()| sync(&file))),
-    }
-}
-
 /// Removes a file, if it exists.
 pub fn remove(path: &Path) -> io::Result<()> {
     match change().and_then(|()| fs::remove_file(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Removes everything else in a directory.
-pub fn remove_others(path: &Path, named: &BTreeSet<PathBuf>) -> io::Result<()> {
-    let others = names(path)?.into_iter().map(|name| path.join(name));
-    let mut others = others.filter(|path| !named.contains(path));
-    others.try_for_each(|path| remove(&path))
 }
 
 /// Creates a directory for this user only, and the ones above it. All of their names are durable afterwards.
@@ -132,15 +107,6 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => sync_directory(parent),
     }
-}
-
-/// The names in a directory that are text. Other names are not ours.
-pub fn names(path: &Path) -> io::Result<Vec<String>> {
-    let mut names = vec![];
-    for entry in fs::read_dir(path)? {
-        names.extend(entry?.file_name().into_string().ok());
-    }
-    Ok(names)
 }
 
 /// Waits until the names in a directory are on the disk.

@@ -87,15 +87,15 @@ impl Directory {
     }
 
     fn publish_one(&self, object: &Object, path: &Path, report: &mut Report) -> io::Result<()> {
-        let bytes = object.read().map_err(io::Error::other)?;
-        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(object.date.unwrap_or(0));
+        let bytes = object.body.bytes();
+        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(object.date);
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
             Ok(found) if !found.is_file() => return Err(io::Error::other("not a file")),
             Ok(found) => {
                 let published = found.modified()?;
-                if found.len() == bytes.len() as u64 && fs::read(path)? == bytes {
+                if found.len() == bytes.len() as u64 && fs::read(path)? == *bytes {
                     report.unchanged += 1;
                     return Ok(());
                 }
@@ -108,7 +108,7 @@ impl Directory {
                 }
             }
         }
-        self.write(path, &bytes, date)?;
+        self.write(path, bytes, date)?;
         report.written += 1;
         report.bytes += bytes.len() as u64;
         Ok(())

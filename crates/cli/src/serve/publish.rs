@@ -199,7 +199,7 @@ impl Output {
     /// Returns the number of files that were written. The info comes last, because it announces the filters.
     fn publish(&mut self) -> Result<usize, CliError> {
         let start = Instant::now();
-        let mut objects = self.service.objects().concat();
+        let mut objects = self.service.objects().to_vec();
         if let Some(info) = &self.info {
             match info.fetch() {
                 Ok(()) => objects.push(self.service.object("v1/info").map_err(CliError::failed)?),

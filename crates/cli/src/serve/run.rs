@@ -108,14 +108,13 @@ pub(super) fn refresher(
     let data_directory = options.data_dir.as_ref().map(DataDirectory::open);
     let options = RefresherOptions {
         data_directory: data_directory.transpose().map_err(CliError::failed)?,
-        state_filters: None,
         restamp_after: options.max_timestamp_age,
         // That of a `RefreshThread`, also for a single refresh.
         timestamp_grid: options.refresh.min(Duration::from_secs(60)),
         verify_every: options.verify_every,
         clock: None,
     };
-    Refresher::with_options(source, service, options).map_err(CliError::failed)
+    Ok(Refresher::with_options(source, service, options))
 }
 
 /// Fetches the mint's info, if its URL is configured. The filters are announced in it.
@@ -126,8 +125,7 @@ pub(super) fn info(
     let Some(mint) = &options.mint_api else {
         return Ok(None);
     };
-    let entry = (options.info_key.clone(), r#"{"supported":true}"#.to_owned());
-    let fetcher = InfoFetcher::new(mint.reveal(), service, move |_| vec![entry.clone()]);
+    let fetcher = InfoFetcher::new(mint.reveal(), service, &options.info_key);
     Ok(Some(
         fetcher.map_err(|error| CliError::at("mint_api", error))?,
     ))

@@ -1,7 +1,5 @@
 //! The commands for state filters.
 
-pub(crate) mod follow;
-
 use nutfilter_wallet::follow::{Plan, SequenceFormat};
 
 use crate::globals::Globals;

@@ -39,7 +39,7 @@ fn objects(keysets: &[(&str, usize)], date: u64) -> Vec<Object> {
     });
     let service = FilterService::default();
     service.replace(Snapshot::new(entries.collect(), date));
-    service.objects().concat()
+    service.objects().to_vec()
 }
 
 /// The number of notes and the timestamp of a published filter.
@@ -156,7 +156,7 @@ fn list_is_not_published_before_its_filters() {
         issued: None,
     };
     service.replace(Snapshot::new(vec![entry], 0));
-    assert!(service.objects().concat().is_empty());
+    assert!(service.objects().is_empty());
     let complete = objects(&[(V1, 3)], ago(60));
     assert_eq!(&*complete.last().unwrap().path, "v1/keysets");
 }
