@@ -53,7 +53,6 @@ style:
     cargo fmt --manifest-path bindings/python/Cargo.toml --check
     cargo fmt --manifest-path bindings/wasm/Cargo.toml --check
     cargo fmt --manifest-path bindings/c/Cargo.toml --check
-    cargo fmt --manifest-path bindings/uniffi/Cargo.toml --check
     cargo fmt --manifest-path examples/light-client/Cargo.toml --check
     {{venv}}/ruff check --no-cache .
 
@@ -71,7 +70,7 @@ prose:
 [group('gate')]
 deny:
     cargo deny --locked --workspace check bans licenses sources
-    for binding in c python uniffi wasm; do \
+    for binding in c python wasm; do \
         cargo deny --locked --log-level error --manifest-path "bindings/$binding/Cargo.toml" --config deny.toml check licenses sources || exit 1; \
     done
 
@@ -336,7 +335,7 @@ wasm: binary e2e-venv
     npm ci --no-audit --no-fund --ignore-scripts --prefix {{justfile_directory()}}/e2e/cashu-ts
     cd {{justfile_directory()}} && {{e2e}} -m cashu_ts --require
 
-# The C library: its header, an example under valgrind, and one in Go; Kotlin code runs, and Swift code is parsed
+# The C library: its header, an example under valgrind, and one in Go
 [group('campaign')]
 native:
     #!/usr/bin/env bash
@@ -350,24 +349,6 @@ native:
     gcc -std=c11 -Wall -Wextra -Werror -Iinclude examples/scan.c "$library" -lm -o target/scan
     valgrind --quiet --leak-check=full --error-exitcode=9 target/scan
     CGO_CFLAGS=-I$PWD/include CGO_LDFLAGS="$library -lm" go run examples/scan.go
-    cd {{justfile_directory()}}
-    # The Kotlin compiler comes from PyPI, JNA from Debian.
-    [ -x target/uniffi/bin/python ] || python3 -m venv target/uniffi
-    target/uniffi/bin/pip install -q -r bindings/uniffi/tests/requirements.txt
-    python={{justfile_directory()}}/target/uniffi/bin/python
-    cd bindings/uniffi
-    cargo clippy --quiet --locked --all-targets --all-features -- -D warnings
-    cargo build --quiet --locked --features bindgen
-    rm -rf target/generated
-    target/debug/uniffi-bindgen generate --library target/debug/libnutfilter_uniffi.so --language kotlin --language swift --no-format \
-        --out-dir target/generated
-    "$python" tests/parse_swift.py target/generated/nutfilter.swift
-    jars=$("$python" -c 'import run_kotlin_kernel; print(run_kotlin_kernel.__path__[0])')/jars
-    classes=$(ls "$jars"/kotlin-stdlib-*.jar):/usr/share/java/jna.jar
-    java -cp "$jars/*" org.jetbrains.kotlin.cli.jvm.K2JVMCompiler -no-stdlib -no-reflect -nowarn -cp "$classes" -d target/test.jar \
-        target/generated tests/Test.kt
-    "$python" -c 'import json; print(*[note["Y"] for note in json.load(open("../../tests/vectors/points.json"))["notes"]])' |
-        xargs java -Djna.library.path=target/debug -cp "target/test.jar:$classes" TestKt
 
 # Write the benchmark page to target/dashboard/index.html
 page *own:

@@ -3,7 +3,7 @@
     python billion.py --items 1e9 --workers 2 --kill --compare ../../target/release/nutfilter
 
 Needs pyspark, Java 17, numpy, pyarrow and nutfilter. --kill kills one executor in the middle, by its process id. The
-disk needs 8 bytes per item for the shuffle, and as much for `nutfilter build`; what an executor lost is made again.
+disk needs 8 bytes per item for the shuffle, and `nutfilter build` as much memory; what an executor lost is made again.
 """
 
 import argparse
@@ -108,7 +108,6 @@ def main():
     parser.add_argument("--kill", action="store_true", help="kill one executor in the middle")
     parser.add_argument("--compare", metavar="NUTFILTER", help="the command, to build the same filter on one machine")
     parser.add_argument("--check", action="store_true", help="compare with Filter.build in this process (in memory)")
-    parser.add_argument("--memory", default="512M", help="its memory limit")
     options = parser.parse_args()
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
@@ -164,8 +163,8 @@ def run(options, work):
             sys.exit("the filters differ")
     if options.compare:
         start = time.monotonic()
-        command = [options.compare, "--quiet", "build", "-", "--record-bytes", str(RECORD), "--memory", options.memory,
-                   "--scratch", work, "--timestamp", "0", "--output", work / "one.gcs"]
+        command = [options.compare, "--quiet", "build", "-", "--record-bytes", str(RECORD),
+                   "--timestamp", "0", "--output", work / "one.gcs"]
         with subprocess.Popen(command, stdin=subprocess.PIPE) as one:
             making, printed = 0.0, start
             try:
@@ -184,7 +183,7 @@ def run(options, work):
         if one.returncode:
             sys.exit(f"nutfilter build failed: {one.returncode}")
         seconds = time.monotonic() - start
-        print(f"nutfilter build --memory {options.memory}: {seconds:.1f} s, of which {making:.1f} s make the items")
+        print(f"nutfilter build: {seconds:.1f} s, of which {making:.1f} s make the items")
         if not filecmp.cmp(work / "spark.gcs", work / "one.gcs", shallow=False):
             sys.exit("the filters differ")
         print(f"equal: {(work / 'one.gcs').stat().st_size} bytes")

@@ -1,4 +1,4 @@
-//! Items from Arrow data, through the PyCapsule interface: pyarrow, polars, DuckDB, DataFusion and others.
+//! Items from Arrow data, through the PyCapsule interface: pyarrow, polars, DuckDB and others.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-"""The engines write the bytes of one machine, or refuse."""
+"""Spark writes the bytes of one machine, or refuses."""
 
 import os
 import pickle
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import points
-from nutfilter import BuildError, Filter, hash64
+from nutfilter import BuildError, Filter
 
 engines = pytest.importorskip("nutfilter.engines")
 pa = pytest.importorskip("pyarrow")
@@ -41,29 +41,6 @@ def refuses(build, frame, output, **options):
     ]:
         with pytest.raises(error, match=text):
             build(frame, column, output, hex=hex, **options)
-
-
-def test_datafusion_builds_and_refuses(tmp_path, monkeypatch):
-    pytest.importorskip("datafusion")
-    from datafusion import SessionContext
-    from nutfilter.engines.datafusion import build_filter
-
-    context = SessionContext()
-    frame = context.from_pydict(columns(ITEMS))
-    output = tmp_path / "filter.gcs"
-    for column, hex in [("y", False), ("text", True)]:
-        assert build_filter(frame, column, str(output), hex=hex) == len(ITEMS)
-        assert is_filter_of(output.read_bytes(), ITEMS)
-        if COMMAND:
-            subprocess.run([COMMAND, "inspect", output], check=True, stdout=subprocess.DEVNULL)
-    refuses(build_filter, frame, str(tmp_path / "none"))
-    bad = context.from_pydict({"text": ["0g" * 33]})
-    with pytest.raises(Exception, match="(?i)hex"):
-        build_filter(bad, None, str(tmp_path / "none"), hex=True)
-    monkeypatch.setattr(engines, "MAX_ITEMS", 4999)
-    with pytest.raises(BuildError, match="5,000 items.*more shards"):
-        build_filter(frame, "y", str(tmp_path / "none"))
-    assert [file.name for file in tmp_path.iterdir()] == ["filter.gcs"]
 
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
@@ -124,6 +101,10 @@ def test_spark_builds_and_refuses(tmp_path, object_store, spark, monkeypatch, ca
     output, scratch = tmp_path / "filter.gcs", tmp_path / "scratch"
     assert build_filter(frame.select("text"), None, str(output), str(scratch), hex=True, bits=0) == len(ITEMS)
     assert is_filter_of(output.read_bytes(), ITEMS)
+    if COMMAND:
+        (tmp_path / "mine").write_text("\n".join(item.hex() for item in ITEMS))
+        counts = [COMMAND, "check", output, tmp_path / "mine", "--count"]
+        assert subprocess.run(counts, check=True, capture_output=True, text=True).stdout.startswith("maybe\t5000\n")
     output.unlink()
     refuses(build_filter, frame, str(output), scratch=str(scratch))
     # A wrong number of items, after the pieces were written.
@@ -132,18 +113,8 @@ def test_spark_builds_and_refuses(tmp_path, object_store, spark, monkeypatch, ca
     assert not output.exists() and list(scratch.iterdir()) == []
     # The numbers of a set of five billion, a millionth of them.
     monkeypatch.setattr(engines, "MAX_ITEMS", 4295)
-    with pytest.raises(BuildError, match="5,000 items are more than 1 filter can hold"):
+    with pytest.raises(BuildError, match="5,000 items are more than one filter can hold"):
         build_filter(frame, "y", str(output), str(scratch))
-    assert build_filter(frame, "y", str(output), str(scratch), shards=2) == len(ITEMS)
-    for shard in range(2):
-        file = output / f"{shard:03}-of-002.gcs"
-        assert is_filter_of(file.read_bytes(), [item for item in ITEMS if hash64(item) % 2 == shard])
-    with pytest.raises(FileExistsError):
-        build_filter(frame, "y", str(output), str(scratch), shards=2)
-    if COMMAND:
-        (tmp_path / "mine").write_text("\n".join(item.hex() for item in ITEMS))
-        counts = [COMMAND, "check", output, tmp_path / "mine", "--count"]
-        assert subprocess.run(counts, check=True, capture_output=True, text=True).stdout.startswith("maybe\t5000\n")
 
 
 def test_classes_can_be_pickled():

@@ -1,9 +1,9 @@
-"""Filters of items that lie in an engine: `nutfilter.engines.spark` and `nutfilter.engines.datafusion`.
+"""Filters of items that lie in an engine: `nutfilter.engines.spark`.
 
 The items are divided by the upper bits of their hash, the ranges are encoded side by side as pieces, and the pieces
 are stitched. The bytes are those of `Filter.build`.
 
-Both take one column, of binary items, or of text with `hex=True`. Text is never hashed as it is: mints store points as
+It takes one column, of binary items, or of text with `hex=True`. Text is never hashed as it is: mints store points as
 hexadecimal text, and its filter would find none of them.
 """
 
@@ -22,13 +22,10 @@ from .. import BuildError, stitch
 MAX_ITEMS = 2**32 - 1  # of one filter
 
 
-def check_count(n: int, shards: int = 1) -> None:
+def check_count(n: int) -> None:
     """Refuses a set that is too large, before anything runs."""
-    if n > MAX_ITEMS * shards:
-        raise BuildError(
-            f"{n:,} items are more than {shards} filter{'s' * (shards > 1)} can hold ({MAX_ITEMS:,} each): use more "
-            "shards (a power of two) with Spark or `nutfilter build --shards`"
-        )
+    if n > MAX_ITEMS:
+        raise BuildError(f"{n:,} items are more than one filter can hold ({MAX_ITEMS:,})")
 
 
 def one_column(names: Sequence[str], column: Optional[str]) -> str:

@@ -8,7 +8,7 @@ The executors need `nutfilter[spark]`. The only shuffle moves 8 bytes per item.
 from __future__ import annotations
 
 import uuid
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Iterable, Iterator, List, Optional
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -30,7 +30,6 @@ def build_filter(
     scratch: str,
     *,
     hex: bool = False,
-    shards: int = 1,
     bits: int = 6,
     p: int = 19,
     m: int = 784931,
@@ -43,52 +42,34 @@ def build_filter(
 
     `output` and `scratch` are paths or URIs that pyarrow knows. Another S3-compatible store is named in the URI:
     s3://bucket/filter.gcs?scheme=http&endpoint_override=127.0.0.1:9000. The pieces lie in a directory of this run below
-    `scratch`, which is removed at the end. There are 2**bits of them per shard; each takes 8 bytes of a worker's memory
+    `scratch`, which is removed at the end. There are 2**bits of them; each takes 8 bytes of a worker's memory
     per item, four times while it is sorted.
 
-    One filter holds 2**32 - 1 items. With shards=K, a power of two, `output` is a directory of K filters for
-    `nutfilter check`: the low bits of an item's hash select its filter.
-
-    Every value depends on N, so the items are counted first unless `n` is given; a wrong `n` is a BuildError.
+    Every value depends on N, so the items are counted first unless `n` is given; a wrong `n` is a BuildError. One
+    filter holds 2**32 - 1 items.
     """
     column = one_column(items.columns, column)
     items = items.select(items[f"`{column}`"])
     kind = items.schema.fields[0].dataType
     if not isinstance(kind, StringType if hex else BinaryType):
         raise wrong_type(column, kind.simpleString(), hex)
-    if shards not in [2**power for power in range(9)] or (shards > 1 and n is not None):
-        raise ValueError(f"shards={shards}, n={n}: shards is a power of two up to 256, and counted without n")
     n = items.count() if n is None else n
-    check_count(n, shards)
-    counts = {0: n}
-    if shards > 1:
-        rows = items.mapInArrow(count_shards(shards, hex), "shard int, items long").groupBy("shard").sum("items")
-        counts = {shard: int(found) for shard, found in rows.collect()}
-        check_count(max(counts.values(), default=0))
+    check_count(n)
     files, path = locate(scratch)
     path = f"{path}/{uuid.uuid4()}"
     files.create_dir(path)
     try:
-        hashes = items.mapInArrow(divide_hashes(bits, shards, hex), "piece int, hashes binary")
-        ranges = hashes.repartitionById(shards * 2**bits, "piece")
-        encode = encode_pieces(counts, bits, scratch, path, p, m)
+        hashes = items.mapInArrow(divide_hashes(bits, hex), "piece int, hashes binary")
+        ranges = hashes.repartitionById(2**bits, "piece")
+        encode = encode_pieces(n, scratch, path, p, m)
         written = {row.piece for row in ranges.mapInArrow(encode, "piece long").collect()}
 
-        def pieces(shard: int) -> Iterator[bytes]:
-            for piece in range(shard << bits, (shard + 1) << bits):
-                if piece in written:
-                    with files.open_input_stream(f"{path}/{piece:06}") as file:
-                        yield file.read()
+        def pieces() -> Iterator[bytes]:
+            for piece in sorted(written):
+                with files.open_input_stream(f"{path}/{piece:06}") as file:
+                    yield file.read()
 
-        if shards > 1:
-            target, directory = locate(output)
-            target.create_dir(directory)
-            if target.get_file_info(pa.fs.FileSelector(directory)):
-                raise FileExistsError(f"{output} is not empty; shards need a directory of their own")
-        for shard in range(shards):
-            place, options = output.partition("?")[::2]
-            name = f"{place}/{shard:03}-of-{shards:03}.gcs" if shards > 1 else place
-            write_gcs(name + (f"?{options}" if options else ""), pieces(shard), counts.get(shard, 0), p, m, timestamp)
+        write_gcs(output, pieces(), n, p, m, timestamp)
     finally:
         files.delete_dir(path)
     return n
@@ -99,30 +80,16 @@ def hash_column(batch: Any, hex: bool) -> Any:
     return np.asarray(hash64_many(unhex(column.to_pylist()) if hex else column))
 
 
-def count_shards(shards: int, hex: bool) -> Batches:
-    """A function that counts the items of each shard."""
-
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            found, counts = np.unique(hash_column(batch, hex) % np.uint64(shards), return_counts=True)
-            yield pa.record_batch({"shard": found.astype(np.int32), "items": counts})
-
-    return run
-
-
-def divide_hashes(bits: int, shards: int, hex: bool) -> Batches:
+def divide_hashes(bits: int, hex: bool) -> Batches:
     """A function that turns items into rows of hashes, packed, of one piece each.
 
     Rows of many hashes spare Spark the cost of a row per item.
     """
-    pieces = np.arange(shards * 2**bits, dtype=np.int32)
+    pieces = np.arange(2**bits, dtype=np.int32)
 
     def divide(held: List[Any]) -> Any:
         hashes = np.concatenate(held)
-        key = (hashes % np.uint64(shards)) << np.uint64(bits)
-        if bits:
-            key += hashes >> np.uint64(64 - bits)
-        key = key.astype(np.int32)
+        key = (hashes >> np.uint64(64 - bits) if bits else np.zeros_like(hashes)).astype(np.int32)
         order = np.argsort(key, kind="stable")
         offsets = np.append(np.searchsorted(key[order], pieces), len(key)).astype(np.int32) * 8
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(hashes[order])]
@@ -141,7 +108,7 @@ def divide_hashes(bits: int, shards: int, hex: bool) -> Batches:
     return run
 
 
-def encode_pieces(counts: Dict[int, int], bits: int, scratch: str, path: str, p: int, m: int) -> Batches:
+def encode_pieces(n: int, scratch: str, path: str, p: int, m: int) -> Batches:
     """A function that writes the hashes of one partition, all of one piece, as one file."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
@@ -153,7 +120,7 @@ def encode_pieces(counts: Dict[int, int], bits: int, scratch: str, path: str, p:
         hashes = np.concatenate(held)
         if len(hashes) == 0:
             return
-        encoded = SortedHashes.from_hashes(hashes).encode_piece(counts[piece >> bits], p, m)
+        encoded = SortedHashes.from_hashes(hashes).encode_piece(n, p, m)
         # A task that is run again writes the same bytes to the same name.
         with create(locate(scratch)[0], f"{path}/{piece:06}") as file:
             file.write(encoded)
