@@ -49,8 +49,7 @@ export class MintClient {
   /** The mint's URL, without a slash at the end. */
   readonly url: string;
   readonly policy: Policy;
-  /** @internal */
-  readonly now: () => number;
+  private readonly now: () => number;
   private readonly options: ClientOptions;
 
   constructor(url: string, options: ClientOptions) {
@@ -119,13 +118,6 @@ export class MintClient {
     }
     const question = signatures(keyset, curve);
     return each(matches, await ask(question, matches, [curve], this.policy, (path, body) => this.post(path, body)));
-  }
-
-  /** @internal A document or a segment. */
-  async get(path: string, maxBytes: number): Promise<Uint8Array> {
-    const { status, body } = await this.request(path, {}, maxBytes);
-    checkStatus(status, body);
-    return body;
   }
 
   private async post(path: string, body: string): Promise<Uint8Array> {

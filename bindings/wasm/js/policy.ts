@@ -29,7 +29,7 @@ export interface Policy {
   decoys: boolean;
   /** The most matches that one call reveals to the mint. Default: 1,000. */
   maxRevealed: number;
-  /** The largest answer about matches, manifest or list, in bytes. Default: 4 MiB. */
+  /** The largest answer about matches, in bytes. Default: 4 MiB. */
   maxAnswerBytes: number;
 }
 

@@ -59,25 +59,7 @@ export type WalletErrorCode =
   /** A signature is of another keyset. */
   | 'OtherKeyset'
   /** More matches than chance explains are not in the set, by the mint's own answers. */
-  | 'Contradicted'
-  /** The manifest of a sequence is invalid. */
-  | 'List'
-  /** The sequence is shorter than before. */
-  | 'Restarted'
-  /** The manifest does not descend from the one in the bookmark. */
-  | 'Forked'
-  /** A sealed segment has changed. */
-  | 'Changed'
-  /** A boundary between segments before the end of the bookmark is new. */
-  | 'Boundary'
-  /** A segment has another length than listed. */
-  | 'Length'
-  /** A segment has another SHA-256 than listed. */
-  | 'Hash'
-  /** A segment is invalid, or has other numbers than listed. */
-  | 'Segment'
-  /** A listed segment is not served. */
-  | 'Gone';
+  | 'Contradicted';
 
 /** An error of the wallet. It never means "absent", "unspent" or "not signed". `code` is stable. */
 export class WalletError extends Error {

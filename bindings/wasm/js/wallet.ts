@@ -5,7 +5,6 @@
  */
 
 export { type ClientOptions, type FetchOptions, type FilterStorage, MintClient } from './client.js';
-export { type Bookmark, type EventKind, follow, type Followed, type FollowOptions, type Found } from './follow.js';
 export type { FilterSource, Matches, MintFilter, NoteKind, Warning } from './mint-filter.js';
 export { matchLimit } from './mint-filter.js';
 export type { Curve } from './points.js';

@@ -92,9 +92,7 @@ failed_from!(
     nutfilter::BuildError,
     nutfilter::DecodeError,
     nutfilter_cashu::ResponseError,
-    nutfilter_cashu::state_filters::StateFilterError,
     nutfilter_mint::source::SourceError,
     nutfilter_wallet::FetchError,
     nutfilter_wallet::CheckError,
-    nutfilter_wallet::follow::FollowError,
 );

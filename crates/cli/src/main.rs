@@ -24,7 +24,6 @@ mod progress;
 mod restore;
 mod serve;
 mod shards;
-mod state_filters;
 mod value_parsers;
 
 use std::process::ExitCode;

@@ -1,26 +1,23 @@
 //! `nutfilter restore`: gets a mint's signatures on the blinded messages that match its filter.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use data_encoding::HEXLOWER;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_cashu::state_filters::Event;
-use nutfilter_wallet::follow::{FollowError, Follower};
-use nutfilter_wallet::{BlindSignature, MintClient, MintFilter, NoteKind, Restored};
+use nutfilter_wallet::{BlindSignature, MintFilter, NoteKind, Restored};
 use serde_json::{Value, json};
 
-use crate::check::{Verdict, say_as_of};
+use crate::check::say_as_of;
 use crate::error::CliError;
 use crate::fetch::{self, AskArgs, FetchArgs};
 use crate::globals::Globals;
 use crate::items::{Input, ItemList};
-use crate::output::{self, utc};
+use crate::output;
 use crate::profile::{self, AnyHash, ProfileArgs};
 use crate::progress::Progress;
-use crate::state_filters::announce;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,21 +47,6 @@ pub(crate) struct RestoreArgs {
     #[command(flatten)]
     profile: ProfileArgs,
 
-    /// Use the mint's state filters (kind blind_signature, all keysets in one sequence) instead of the filter of the
-    /// keyset. --min-m, --min-p, --max-p, --last-seen, --expected and --cache have no effect.
-    #[arg(long, conflicts_with_all = ["min_m", "min_p", "max_p", "last_seen", "expected", "cache", "profile"])]
-    state_filters: bool,
-
-    /// File of the points Y of the same notes, in the same order as ITEMS. Those of the signed items are looked up in
-    /// the state filters for proof_state, and the mint is asked which of the matches are spent.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "state_filters",
-        conflicts_with = "count"
-    )]
-    ys: Option<PathBuf>,
-
     /// Print the counts instead of a line for each item.
     #[arg(long)]
     count: bool,
@@ -86,8 +68,6 @@ items. Prints one line per item, in input order:
   signed<TAB>item<TAB>signature   the signature is a JSON object with amount, id, C_ and, if present, dleq
   unsigned<TAB>item               the item matched by chance
   absent<TAB>item                 the item is not in the filter
-With --ys, `signed` lines end in <TAB>spent, pending, unspent (matched by chance) or absent (not in the state
-filters for spent proofs).
 Exit code: 0 some item has a signature, 1 none has, 2 error.
 
 The signatures are not verified: unblind them, and check them against the keyset's keys. Deriving the messages
@@ -95,33 +75,25 @@ from a seed, and deciding when to stop (the gap limit of NUT-13), is up to the w
 
 Examples:
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex
-  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex | grep ^signed | cut -f2,3
-  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e --state-filters --ys ys.hex blinded.hex";
+  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex | grep ^signed | cut -f2,3";
 
 /// The results, and the properties of the filter.
 struct Answers {
     restored: Vec<Restored>,
-    /// Unknown for state filters.
-    n: Option<u32>,
+    n: u32,
     as_of: u64,
-    /// For each item with a signature, whether its proof is spent, if that was asked.
-    spent: Vec<Option<Verdict>>,
 }
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     let hasher = args.profile.hasher()?;
     let items = ItemList::read(Input::open(&args.items)?, globals)?;
     let answers = match hasher {
-        _ if args.state_filters => restore_by_state_filters(args, &items, globals)?,
         AnyHash::Nut25(_) => restore::<Nut25>(args, &items, globals)?,
         AnyHash::Nut23(_) => restore::<Nut23>(args, &items, globals)?,
         _ => return Err(profile::not_of_mints()),
     };
     if !args.json {
-        match answers.n {
-            Some(n) => say_as_of(u64::from(n), Some(answers.as_of), globals),
-            None => globals.note(format_args!("as of {}", utc(answers.as_of))),
-        }
+        say_as_of(u64::from(answers.n), Some(answers.as_of), globals);
     }
     let is_signed = |one: &Restored| matches!(one, Restored::Signed(_));
     let any = answers.restored.iter().any(is_signed);
@@ -149,88 +121,13 @@ fn restore<H: ItemHash + Default>(
         .map_err(|error| CliError::at(fetch::place(&client), error))?;
     Ok(Answers {
         restored,
-        n: Some(filter.n()),
+        n: filter.n(),
         as_of: filter.as_of(),
-        spent: vec![],
     })
-}
-
-fn restore_by_state_filters(
-    args: &RestoreArgs,
-    items: &ItemList,
-    globals: &Globals,
-) -> Result<Answers, CliError> {
-    let keyset = fetch::keyset(&args.keyset)?;
-    let policy = fetch::policy(&args.fetch, &args.ask);
-    let client = fetch::client(&args.url, policy, &args.fetch.connection, globals)?;
-    let place = fetch::place(&client);
-    let at = |error: FollowError| CliError::at(&place, error);
-    let items = items.items();
-    let ys = match &args.ys {
-        Some(path) => Some(read_ys(path, items.len(), globals)?),
-        None => None,
-    };
-    let follower = Follower::new(client.clone(), Event::BlindSignature, &[], &items)?;
-    let plan = follower.plan(None, None, None).map_err(at)?;
-    announce(&plan, globals);
-    let matches = follower.matches(&plan, &items).map_err(at)?;
-    let restored = client
-        .restore(&keyset, &matches)
-        .map_err(|error| CliError::at(&place, error))?;
-    let spent = match ys {
-        Some(ys) => look_up_spent(&client, &restored, &ys.items(), globals)?,
-        None => vec![],
-    };
-    Ok(Answers {
-        restored,
-        n: None,
-        as_of: matches.as_of(),
-        spent,
-    })
-}
-
-fn read_ys(path: &Path, items: usize, globals: &Globals) -> Result<ItemList, CliError> {
-    let ys = ItemList::read(Input::open(path)?, globals)?;
-    let count = ys.items().len();
-    if count != items {
-        return Err(CliError::at(
-            path.display(),
-            format_args!("{count} points for {items} items; give one for each item"),
-        ));
-    }
-    Ok(ys)
-}
-
-/// For each item with a signature, whether its proof is spent: the state filters first, and the mint about matches.
-fn look_up_spent(
-    client: &MintClient,
-    restored: &[Restored],
-    ys: &[&[u8]],
-    globals: &Globals,
-) -> Result<Vec<Option<Verdict>>, CliError> {
-    let place = fetch::place(client);
-    let at = |error: FollowError| CliError::at(&place, error);
-    let is_signed = |one: &Restored| matches!(one, Restored::Signed(_));
-    let signed = restored.iter().zip(ys).filter(|(one, _)| is_signed(one));
-    let signed: Vec<&[u8]> = signed.map(|(_, y)| *y).collect();
-    if signed.is_empty() {
-        return Ok(vec![None; restored.len()]);
-    }
-    let follower = Follower::new(client.clone(), Event::ProofState, &["SPENT"], &signed)?;
-    let plan = follower.plan(None, None, None).map_err(at)?;
-    announce(&plan, globals);
-    let matches = follower.matches(&plan, &signed).map_err(at)?;
-    let confirmed = client
-        .confirm(&matches)
-        .map_err(|error| CliError::at(&place, error))?;
-    let mut verdicts = confirmed.into_iter().map(Verdict::of);
-    let verdict = |one| is_signed(one).then(|| verdicts.next()).flatten();
-    Ok(restored.iter().map(verdict).collect())
 }
 
 fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), CliError> {
     let all = || answers.restored.iter().zip(items.texts());
-    let spent = || answers.spent.iter().copied().chain(std::iter::repeat(None));
     let count = |wanted| all().filter(|(one, _)| word(one) == wanted).count();
     let words = ["signed", "unsigned", "absent"];
     if args.json {
@@ -239,10 +136,7 @@ fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), 
             object[word] = count(word).into();
         }
         if !args.count {
-            let entries = all().zip(spent());
-            object["answers"] = entries
-                .map(|((one, item), spent)| entry(one, item, spent))
-                .collect();
+            object["answers"] = all().map(|(one, item)| entry(one, item)).collect();
         }
         return output::print_json(&object);
     }
@@ -253,15 +147,12 @@ fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), 
         }
         return Ok(out.flush()?);
     }
-    for ((one, item), spent) in all().zip(spent()) {
+    for (one, item) in all() {
         write!(out, "{}\t{item}", word(one))?;
         if let Restored::Signed(signature) = one {
             write!(out, "\t{}", as_json(signature))?;
         }
-        match spent {
-            Some(verdict) => writeln!(out, "\t{}", verdict.as_str())?,
-            None => writeln!(out)?,
-        }
+        writeln!(out)?;
     }
     Ok(out.flush()?)
 }
@@ -274,13 +165,10 @@ pub(crate) fn word(restored: &Restored) -> &'static str {
     }
 }
 
-fn entry(restored: &Restored, item: &str, spent: Option<Verdict>) -> Value {
+fn entry(restored: &Restored, item: &str) -> Value {
     let mut entry = json!({ "item": item, "answer": word(restored) });
     if let Restored::Signed(signature) = restored {
         entry["signature"] = as_json(signature);
-    }
-    if let Some(verdict) = spent {
-        entry["state"] = verdict.as_str().into();
     }
     entry
 }

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use nutfilter::{ItemHash, Nut25};
-use nutfilter_cashu::state_filters::SequencePath;
 use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
@@ -12,7 +11,7 @@ use crate::confirmation::{Confirmation, Confirmed};
 use crate::error::{FetchError, RejectReason};
 use crate::matches::{FilterSource, Matches};
 use crate::mint_filter::MintFilter;
-use crate::policy::{FetchContext, Policy, check_status};
+use crate::policy::{FetchContext, Policy};
 use crate::proxy::Proxy;
 use crate::query_error::QueryError;
 use crate::restoration::{Restoration, Restored};
@@ -21,7 +20,7 @@ use crate::transport::{NOT_MODIFIED, Reply, Transport};
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
 /// Connects directly unless a proxy is set ([`with_proxy`](Self::with_proxy)), and does not read the environment.
-/// Keeps no cookies, requests compression for lists of state filters only, and trusts only the Mozilla root certificates.
+/// Keeps no cookies, requests no compression, and trusts only the Mozilla root certificates.
 #[derive(Clone, Debug)]
 pub struct MintClient {
     base: BaseUrl,
@@ -241,26 +240,6 @@ impl MintClient {
     fn ask(&self, path: &str, body: &str) -> Result<Reply, FetchError> {
         let url = self.base.join(path)?;
         self.transport.post(&url, body, &self.policy.for_answers())
-    }
-
-    /// Gets a JSON document about a sequence, compressed if possible. Its size limit is that of other answers.
-    pub(crate) fn document(&self, path: SequencePath) -> Result<Reply, FetchError> {
-        let url = self.base.join(&path.to_string())?;
-        let answer = self.transport.get_gzip(&url, &self.policy.for_answers())?;
-        check_status(answer.status, &answer.body)?;
-        Ok(answer)
-    }
-
-    /// Gets an object of a sequence, of at most `max_bytes`.
-    pub(crate) fn object(&self, path: SequencePath, max_bytes: u64) -> Result<Reply, FetchError> {
-        let url = self.base.join(&path.to_string())?;
-        let policy = Policy {
-            max_bytes,
-            ..self.policy.clone()
-        };
-        let answer = self.transport.get_bytes(&url, &policy)?;
-        check_status(answer.status, &answer.body)?;
-        Ok(answer)
     }
 
     fn is_of_this_mint(&self, matches: &Matches<'_>) -> Result<(), QueryError> {

@@ -74,8 +74,6 @@ mod client;
 mod confirmation;
 mod dialect;
 mod error;
-#[cfg(feature = "client")]
-pub mod follow;
 #[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub mod internals;

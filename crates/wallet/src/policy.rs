@@ -369,7 +369,7 @@ mod tests {
         assert!((165 << 20..190 << 20).contains(&large), "{large}");
         assert!(justified(br#"{"n":4294967295,"p":0,"m":4294967295,"content":""#).is_some());
         for other in [
-            r#"{"segments":[{"n":1,"p":1,"m":2}]}"#,
+            r#"{"n":1,"p":1,"m":2}"#,
             "[]",
             "",
             r#"{"content":"","n":1}"#,

@@ -3,9 +3,7 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-use flate2::read::GzDecoder;
 use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
-use ureq::typestate::WithoutBody;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{
     self, Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout,
@@ -30,8 +28,6 @@ const JSON: &str = "application/json";
 
 const IDENTITY: &str = "identity";
 
-const GZIP: &str = "gzip";
-
 /// The answer to a conditional request whose filter has not changed.
 pub(crate) const NOT_MODIFIED: u16 = 304;
 
@@ -40,8 +36,6 @@ pub(crate) const NOT_MODIFIED: u16 = 304;
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
-    /// For how many seconds the response stays current, if it says so.
-    pub(crate) max_age: Option<u64>,
 }
 
 /// Sends requests, and checks sizes before it buffers a response.
@@ -83,34 +77,14 @@ impl Transport {
         if let Some(tag) = if_none_match {
             request = request.header(header::IF_NONE_MATCH, tag);
         }
-        receive(request, IDENTITY, policy)
-    }
-
-    /// [`Transport::get`] for a document that may be compressed. The limit applies to what it was before.
-    pub(crate) fn get_gzip(&self, url: &Uri, policy: &Policy) -> Result<Reply, FetchError> {
-        let request = self.agent.get(url);
-        receive(request.header(header::ACCEPT_ENCODING, GZIP), GZIP, policy)
-    }
-
-    /// [`Transport::get`] for bytes of any type.
-    pub(crate) fn get_bytes(&self, url: &Uri, policy: &Policy) -> Result<Reply, FetchError> {
-        let request = self.agent.get(url).header(header::ACCEPT, "*/*");
-        receive(request, IDENTITY, policy)
+        read(limited(request, policy)?.call(), policy)
     }
 
     /// Sends a JSON body.
     pub(crate) fn post(&self, url: &Uri, body: &str, policy: &Policy) -> Result<Reply, FetchError> {
         let request = limited(self.agent.post(url).content_type(JSON), policy)?;
-        read(request.send(body.as_bytes()), IDENTITY, policy)
+        read(request.send(body.as_bytes()), policy)
     }
-}
-
-fn receive(
-    request: RequestBuilder<WithoutBody>,
-    encoding: &str,
-    policy: &Policy,
-) -> Result<Reply, FetchError> {
-    read(limited(request, policy)?.call(), encoding, policy)
 }
 
 /// Limits each step of a request up to the end of the response's head.
@@ -134,7 +108,6 @@ fn limited<B>(
 
 fn read(
     response: Result<Response<Body>, ureq::Error>,
-    encoding: &str,
     policy: &Policy,
 ) -> Result<Reply, FetchError> {
     let failed = |error, received| FetchError::from_transport(error, policy.deadline, received);
@@ -143,12 +116,7 @@ fn read(
     if status == NOT_MODIFIED {
         // A 304 has no body. Its headers may describe the length and encoding of the full response.
         let body = Vec::new();
-        let max_age = None;
-        return Ok(Reply {
-            status,
-            body,
-            max_age,
-        });
+        return Ok(Reply { status, body });
     }
     if response.status().is_redirection()
         && let Some(to) = values(response.headers(), header::LOCATION).next()
@@ -156,25 +124,17 @@ fn read(
         let to = printable(to);
         return Err(FetchError::Redirect { status, to });
     }
-    let max_age = max_age(response.headers());
     let declared = content_length(response.headers());
-    let encodings: Vec<_> = values(response.headers(), header::CONTENT_ENCODING).collect();
-    let is_gzip = encoding == GZIP && encodings == [GZIP];
-    let unexpected = encodings.into_iter().filter(|_| !is_gzip);
-    policy.admit_head(status, declared, unexpected)?;
+    let encodings = values(response.headers(), header::CONTENT_ENCODING);
+    policy.admit_head(status, declared, encodings)?;
     let mut counted = Counted {
         inner: response.into_body().into_reader(),
         received: 0,
     };
-    let read = match is_gzip {
-        true => policy.read_body(status, None, GzDecoder::new(&mut counted)),
-        false => policy.read_body(status, declared, &mut counted),
-    };
-    match read {
+    match policy.read_body(status, declared, &mut counted) {
         Ok(body) => Ok(Reply {
             status,
             body: body?,
-            max_age,
         }),
         // Unwraps the transport's own error if there is one.
         Err(error) => Err(failed(error.into(), counted.received)),
@@ -274,13 +234,6 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     values(headers, header::CONTENT_LENGTH)
         .filter_map(|value| value.trim().parse().ok())
         .max()
-}
-
-/// The `max-age` of the cache rules.
-fn max_age(headers: &HeaderMap) -> Option<u64> {
-    values(headers, header::CACHE_CONTROL)
-        .flat_map(|value| value.split(','))
-        .find_map(|rule| rule.trim().strip_prefix("max-age=")?.parse().ok())
 }
 
 /// The values of a header. A value that is not text becomes a question mark, so that it is not overlooked.

@@ -4,14 +4,11 @@ use std::collections::BTreeSet;
 
 use bls12_381::hash_to_curve::{ExpandMsgXmd, HashToCurve};
 use bls12_381::{G1Affine, G1Projective, G2Affine, G2Projective, Scalar, pairing};
-use nutfilter_cashu::state_filters::{ElementHash, Event};
-use nutfilter_wallet::follow::Follower;
-use nutfilter_wallet::{BlindSignature, Confirmation, Confirmed, QueryError, Restored};
+use nutfilter_wallet::{BlindSignature, Confirmed, QueryError, Restored};
 use serde_json::{Value, json as value};
 use sha2_for_bls12_381::{Digest, Sha256};
 
 use crate::conversation::{asked, hex, posts, states};
-use crate::follow::{Publisher, Sequence};
 use crate::*;
 
 /// The counters of the seed that the mint signed, and of those that were spent.
@@ -108,6 +105,11 @@ fn unblind(candidate: &Candidate, signature: &BlindSignature, key: &G2Affine) ->
     c
 }
 
+fn filter<T: AsRef<[u8]>>(items: &[T]) -> String {
+    let filter = SortedHashes::from_items(items).encode(Params::CASHU);
+    FilterResponse::new(&filter.expect("a filter"), now()).to_json()
+}
+
 #[test]
 fn restore_from_a_seed_gives_signatures_that_verify() {
     let (candidates, key, keyset) = wallet();
@@ -116,11 +118,7 @@ fn restore_from_a_seed_gives_signatures_that_verify() {
     };
     let blinded = bytes(candidates.iter().map(|one| one.blinded).collect());
     let ys = bytes(candidates.iter().map(|one| one.y).collect());
-    let filter = |items: &[[u8; 48]]| {
-        let filter = SortedHashes::from_items(items).encode(Params::CASHU);
-        json(FilterResponse::new(&filter.expect("a filter"), now()).to_json())
-    };
-    let (issued, spent) = (filter(&blinded[..SIGNED]), filter(&ys[..SPENT]));
+    let [issued, spent] = [&blinded[..SIGNED], &ys[..SPENT]].map(|items| json(filter(items)));
     let signed: BTreeSet<_> = blinded[..SIGNED].iter().map(|one| hex(one)).collect();
     let gone: BTreeSet<_> = ys[..SPENT].iter().map(|one| hex(one)).collect();
     let id = keyset.clone();
@@ -194,53 +192,25 @@ fn restore_from_a_seed_gives_signatures_that_verify() {
 }
 
 #[test]
-fn points_of_two_curves_are_never_in_one_request() {
+fn points_of_another_curve_are_never_sent() {
     let (candidates, _, keyset) = wallet();
     let mut ys: Vec<Vec<u8>> = candidates
         .iter()
         .map(|one| one.y.to_compressed().to_vec())
         .collect();
+    let of_bls = ys.len();
     ys.extend(conversation::notes(0..70).iter().map(|note| note.to_vec()));
-    let publisher = Publisher::new();
-    let mut sequence = Sequence::new(&[(0, 1)]);
-    let hash = ElementHash::new(Event::ProofState, "SPENT").expect("a state");
-    let elements = hash.elements(&ys).expect("points");
-    let universe = sequence.manifest.universe;
-    let segment = nutfilter::segment::Segment::from_elements(universe, &elements);
-    sequence.list(0, 1, &segment.expect("a segment").to_bytes());
-    publisher.publish(&sequence);
-    let client = MintClient::new(&publisher.url(), Policy::default()).expect("a good URL");
-    let follower = Follower::new(client.clone(), Event::ProofState, &["SPENT"], &ys);
-    let follower = follower.expect("points");
-    let plan = follower.plan(None, None, None).expect("a plan");
-    let matches = follower.matches(&plan, &ys).expect("an honest mint");
-    assert_eq!(matches.items().len(), ys.len());
-
-    let mut confirmation = Confirmation::new(&matches, client.policy()).expect("matches");
-    let spent: BTreeSet<_> = ys.iter().map(|y| hex(y)).collect();
-    let mut lengths = Vec::new();
-    while let Some(body) = confirmation.request() {
-        let ys = asked(&format!("\r\n\r\n{body}"));
-        assert_eq!(ys.len(), 64);
-        let length = ys[0].len();
-        assert!(ys.iter().all(|y| y.len() == length));
-        lengths.push(length);
-        let state = |y: &String| {
-            let state = if spent.contains(y) {
-                "SPENT"
-            } else {
-                "UNSPENT"
-            };
-            value!({"Y": y, "state": state})
+    for kind in NoteKind::ALL {
+        let mint = Loopback::saying(json(filter(&ys)));
+        let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+        let filter = client.fetch(&keyset, kind).expect("a filter");
+        let matches = filter.matches(&ys, None).expect("an honest mint");
+        assert_eq!(matches.items().len(), ys.len());
+        let refused = match kind {
+            NoteKind::Spent => client.confirm(&matches).map(drop),
+            NoteKind::Issued => client.restore(&keyset, &matches).map(drop),
         };
-        let answer = value!({ "states": ys.iter().map(state).collect::<Vec<_>>() });
-        let answer = answer.to_string();
-        confirmation.answer(200, answer.as_bytes()).expect("states");
+        assert_failed!(refused, QueryError::OtherCurve { place, bytes: 33, .. } if place == of_bls);
+        assert_eq!(posts(&mint).len(), 0);
     }
-    let states = confirmation.finish().expect("all answers");
-    assert_eq!(states, vec![Confirmed::Spent; ys.len()]);
-    // 70 points of 33 bytes, and 40 of 48.
-    assert_eq!(lengths, [66, 66, 96]);
-    let refused = client.restore(&keyset, &matches);
-    assert_failed!(refused, QueryError::OtherCurve { bytes: 33, .. });
 }

@@ -35,8 +35,6 @@ mod confirm_lies;
 mod conversation;
 mod eavesdrop;
 mod filters;
-mod follow;
-mod follow_lies;
 mod framing;
 mod honest;
 mod loopback;
