@@ -50,6 +50,22 @@ impl PointKind {
         is_form.then_some(kind)
     }
 
+    /// The kind of these bytes, if they are a compressed point of a note: on the curve, in the subgroup of prime order,
+    /// not infinity, in the one encoding.
+    #[cfg(feature = "curves")]
+    #[must_use]
+    pub fn on_curve(point: &[u8]) -> Option<Self> {
+        let kind = Self::of(point)?;
+        let is_point = match kind {
+            Self::Secp256k1 => secp256k1::PublicKey::from_slice(point).is_ok(),
+            Self::Bls12381 => {
+                let point = bls12_381::G1Affine::from_compressed(point.try_into().ok()?);
+                bool::from(point.is_some())
+            }
+        };
+        is_point.then_some(kind)
+    }
+
     /// Whether signatures may have a DLEQ proof (NUT-12). Others are verified by a pairing.
     #[must_use]
     pub const fn has_dleq(self) -> bool {
@@ -92,6 +108,52 @@ mod tests {
             for len in [0, 32, 34, 47, 49, 65, 96] {
                 assert_eq!(PointKind::of(&[first; 96][..len]), None, "{first}, {len}");
             }
+        }
+    }
+
+    #[cfg(feature = "curves")]
+    fn hex(text: &str) -> alloc::vec::Vec<u8> {
+        data_encoding::HEXLOWER
+            .decode(text.as_bytes())
+            .expect("hex")
+    }
+
+    #[cfg(feature = "curves")]
+    #[test]
+    fn bytes_off_secp256k1_are_not_points() {
+        // `hash_to_curve` of 32 zero bytes, from the test vectors of NUT-00.
+        let mut y = hex("024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725");
+        for first in 0..8 {
+            y[0] = first;
+            let expected = matches!(first, 2 | 3).then_some(PointKind::Secp256k1);
+            assert_eq!(PointKind::on_curve(&y), expected, "{first}");
+        }
+        // No point has x = 0, or an x above the field's prime.
+        for x in [0, 255] {
+            assert_eq!(PointKind::on_curve(&[&[2][..], &[x; 32]].concat()), None);
+        }
+    }
+
+    /// Points of both kinds, and bytes that are not points, by other implementations.
+    #[cfg(feature = "curves")]
+    #[test]
+    fn only_points_of_the_subgroup_are_points_of_bls12_381() {
+        let file = include_str!("../../../tests/vectors/points.json");
+        let vectors: serde_json::Value = serde_json::from_str(file).expect("JSON");
+        for note in vectors["notes"].as_array().expect("notes") {
+            for field in ["Y", "B_", "C_", "C"] {
+                let mut point = hex(note[field].as_str().expect("hex"));
+                assert_eq!(PointKind::on_curve(&point), Some(PointKind::Bls12381));
+                // The other y.
+                point[0] ^= 0x20;
+                assert_eq!(PointKind::on_curve(&point), Some(PointKind::Bls12381));
+                point[0] ^= 0x80;
+                assert_eq!(PointKind::on_curve(&point), None, "{note}");
+            }
+        }
+        for (name, text) in vectors["invalid"].as_object().expect("bytes") {
+            let point = hex(text.as_str().expect("hex"));
+            assert_eq!(PointKind::on_curve(&point), None, "{name}");
         }
     }
 }

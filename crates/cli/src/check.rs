@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
 use nutfilter_wallet::{
-    Answer, CheckError, Confirmed, MintFilter, NoteKind, Policy, Warning, other_dialect,
+    Answer, CheckError, Confirmed, MintFilter, NoteKind, Warning, other_dialect,
 };
 use serde_json::{Value, json};
 
@@ -93,11 +93,6 @@ struct MintArgs {
     /// Ask the mint whether the matching items are spent. Reveals only these items to the mint.
     #[arg(long, requires = "mint", help_heading = "Queries about matches")]
     confirm: bool,
-
-    /// Do not pad requests with decoy points. Needed for keysets whose ID begins with 02: their points are on
-    /// another curve, for which there are no decoys.
-    #[arg(long, requires = "confirm", help_heading = "Queries about matches")]
-    no_decoys: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -109,7 +104,7 @@ certain as of the filter's timestamp, if the filter is honest. With --count: `ma
 Exit code: 0 some item matched, 1 none did, 2 error.
 
 With --confirm, prints `spent`, `pending`, `unspent` or `absent` before each item; exit code 0 if any is spent
-or pending. The mint sees the matching items, mixed with random points. Absent items are never sent.
+or pending. The mint sees the matching items in random order, and no others.
 
 Examples:
   nutfilter check spent.json mine.hex
@@ -311,10 +306,7 @@ fn ask_mint<H: ItemHash + Default>(
             "--confirm works with spent notes only; for issued notes use `nutfilter restore`",
         ));
     }
-    let policy = Policy {
-        decoys: !args.mint.no_decoys,
-        ..fetch::policy(&args.fetch, &args.ask)
-    };
+    let policy = fetch::policy(&args.fetch, &args.ask);
     let client = fetch::client(url, policy, &args.fetch.connection, globals)?;
     let filter: MintFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
     let items = items.items();

@@ -1,6 +1,6 @@
-//! Prepares matches for requests: checks and counts them, pads and shuffles them, and splits them into batches.
+//! Prepares matches for requests: checks, counts and shuffles them, and splits them into batches.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
@@ -8,14 +8,10 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{FetchError, RejectReason};
 use crate::matches::Matches;
-use crate::points::{point_kind, random_y, shuffle};
 use crate::policy::{Policy, check_status, error_object};
 use crate::query_error::{AnswerFault, QueryError};
 
 /// The requests of one conversation, its progress, and a `T` for each match that was answered.
-///
-/// A request does not change until it is answered. A retry after a broken connection has the same decoys in the
-/// same order. With new decoys, the mint could find the matches as the intersection of both requests.
 #[derive(Debug)]
 pub(crate) struct Batches<T> {
     batches: Vec<Vec<Asked>>,
@@ -32,27 +28,24 @@ pub(crate) struct Batches<T> {
     answers: Vec<Option<T>>,
 }
 
-/// A point that the mint is asked about.
-#[derive(Debug)]
+/// A point that the mint is asked about, and the index of its match.
+#[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) point: Vec<u8>,
-    /// Index of the match; `None` for a decoy.
-    pub(crate) place: Option<usize>,
+    place: usize,
 }
 
 impl<T: Clone> Batches<T> {
-    /// Without a keyset, points may be of any, but each request has points of one curve.
+    /// All points must be of the curve of the keyset, or of one curve if none is given.
     pub(crate) fn new(
         matches: &Matches<'_>,
         kind: NoteKind,
-        padded: bool,
         keyset: Option<&KeysetId>,
         policy: &Policy,
     ) -> Result<Self, QueryError> {
         if let Some(source) = matches.source().filter(|source| source.kind != kind) {
             return Err(QueryError::OtherSource(Box::new(source.clone())));
         }
-        let padded = padded && policy.decoys;
         let found = matches.items();
         if found.len() as u64 > policy.max_revealed {
             return Err(QueryError::TooMany {
@@ -60,45 +53,25 @@ impl<T: Clone> Batches<T> {
                 max: policy.max_revealed,
             });
         }
-        // Points of another curve in one request would not hide each other, and mints need not accept both.
-        let mut of_kind = PointKind::ALL.map(|kind| (kind, Vec::new()));
+        let mut expected = keyset.map(KeysetId::point_kind);
+        let mut all = Vec::with_capacity(found.len());
         for (place, item) in found.iter().enumerate() {
-            let kind = point_kind(item).ok_or(QueryError::NotAPoint { place })?;
-            if let Some(keyset) = keyset.filter(|keyset| keyset.point_kind() != kind) {
+            let kind = PointKind::on_curve(item).ok_or(QueryError::NotAPoint { place })?;
+            let expected = *expected.get_or_insert(kind);
+            if kind != expected {
                 return Err(QueryError::OtherCurve {
                     place,
                     bytes: kind.bytes(),
-                    keyset: Box::new(keyset.clone()),
+                    expected: expected.bytes(),
                 });
             }
-            let list = of_kind.iter_mut().find(|(of, _)| *of == kind);
-            list.into_iter().for_each(|(_, list)| {
-                list.push(Asked {
-                    point: item.to_vec(),
-                    place: Some(place),
-                });
-            });
+            let point = item.to_vec();
+            all.push(Asked { point, place });
         }
-        let mut batches = Vec::new();
-        for (kind, mut all) in of_kind {
-            shuffle(&mut all)?;
-            let first = batches.len();
-            batches.extend(deal(all, policy.batch.get(), padded));
-            if !padded {
-                continue;
-            }
-            for batch in &mut batches[first..] {
-                while batch.len() < policy.batch.get() {
-                    batch.push(Asked {
-                        point: random_y(kind)?,
-                        place: None,
-                    });
-                }
-                shuffle(batch)?;
-            }
-        }
+        let batches = shuffle(all)?;
+        let batches = batches.chunks(policy.batch.get()).map(<[_]>::to_vec);
         Ok(Self {
-            batches,
+            batches: batches.collect(),
             answered: 0,
             failed: false,
             asked: 0,
@@ -125,7 +98,7 @@ impl<T: Clone> Batches<T> {
         &mut self,
         status: u16,
         body: &[u8],
-        read: impl FnOnce(&Question<'_>, &[u8]) -> Result<Vec<(usize, T, bool)>, AnswerFault>,
+        read: impl FnOnce(Question<'_>, &[u8]) -> Result<Vec<(usize, T, bool)>, AnswerFault>,
     ) -> Result<(), QueryError> {
         let Some(current) = self.current() else {
             return Err(QueryError::Unfinished {
@@ -135,7 +108,7 @@ impl<T: Clone> Batches<T> {
         // `failed` is set below, and cleared only after the answer has been validated.
         let question = Question::new(current);
         let answer = admit(status, body, self.max_answer_bytes)
-            .and_then(|()| read(&question, body).map_err(|fault| explain(fault, status, body)));
+            .and_then(|()| read(question, body).map_err(|fault| explain(fault, status, body)));
         self.failed = true;
         let found = answer?;
         self.asked += found.len() as u64;
@@ -179,17 +152,6 @@ impl<T: Clone> Batches<T> {
     }
 }
 
-/// Splits the points into the minimum number of batches, as evenly as possible. With decoys, each batch keeps room
-/// for one decoy: it exposes a mint that gives the same answer for every point.
-fn deal(mut all: Vec<Asked>, batch: usize, padded: bool) -> Vec<Vec<Asked>> {
-    let room = if padded { (batch - 1).max(1) } else { batch };
-    let mut batches = Vec::new();
-    for left in (1..=all.len().div_ceil(room)).rev() {
-        batches.push(all.split_off(all.len() - all.len() / left));
-    }
-    batches
-}
-
 /// Parses an answer. The parser's error text is dropped, because it may quote a point.
 pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AnswerFault> {
     serde_json::from_slice(body).map_err(|error| AnswerFault::Form {
@@ -227,39 +189,47 @@ fn explain(fault: AnswerFault, status: u16, body: &[u8]) -> QueryError {
 
 /// The points of one request, for checking its answer.
 pub(crate) struct Question<'a> {
-    asked: &'a [Asked],
     places: HashMap<&'a [u8], usize>,
+    /// The matches that the answer has not named yet.
+    open: HashSet<usize>,
 }
 
 impl<'a> Question<'a> {
     fn new(asked: &'a [Asked]) -> Self {
-        let at = |(at, asked): (usize, &'a Asked)| (asked.point.as_slice(), at);
+        let place = |asked: &'a Asked| (asked.point.as_slice(), asked.place);
         Self {
-            asked,
-            places: asked.iter().enumerate().map(at).collect(),
+            places: asked.iter().map(place).collect(),
+            open: asked.iter().map(|asked| asked.place).collect(),
         }
     }
 
     /// The number of points.
     pub(crate) fn len(&self) -> usize {
-        self.asked.len()
+        self.places.len()
     }
 
-    /// All points, in the order of the request.
-    pub(crate) fn asked(&self) -> &'a [Asked] {
-        self.asked
-    }
-
-    /// The index of this point in the request, which must not have occurred in the answer before. `seen` is
-    /// updated.
-    pub(crate) fn once(&self, point: &[u8], seen: &mut [bool]) -> Result<usize, AnswerFault> {
-        let at = *self.places.get(point).ok_or(AnswerFault::NotAsked)?;
-        match seen.get_mut(at) {
-            Some(seen) if !*seen => *seen = true,
-            _ => return Err(AnswerFault::Repeated),
+    /// The match of this point, which must not have occurred in the answer before.
+    pub(crate) fn take(&mut self, point: &[u8]) -> Result<usize, AnswerFault> {
+        let place = *self.places.get(point).ok_or(AnswerFault::NotAsked)?;
+        match self.open.remove(&place) {
+            true => Ok(place),
+            false => Err(AnswerFault::Repeated),
         }
-        Ok(at)
     }
+
+    /// The matches that the answer left out.
+    pub(crate) fn left_out(self) -> HashSet<usize> {
+        self.open
+    }
+}
+
+/// Shuffles uniformly: sorts by random numbers, which are so long that no two are equal.
+fn shuffle<T>(items: Vec<T>) -> Result<Vec<T>, QueryError> {
+    let mut keys = vec![[0_u8; 16]; items.len()];
+    getrandom::fill(keys.as_flattened_mut()).map_err(|_| QueryError::Randomness)?;
+    let mut keyed: Vec<_> = keys.into_iter().zip(items).collect();
+    keyed.sort_unstable_by_key(|(key, _)| *key);
+    Ok(keyed.into_iter().map(|(_, item)| item).collect())
 }
 
 #[cfg(test)]
@@ -267,28 +237,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deal_splits_evenly_and_keeps_room_for_a_decoy() {
-        let dealt = |matches, batch, padded| {
-            let all = (0..matches)
-                .map(|place| Asked {
-                    point: Vec::new(),
-                    place: Some(place),
-                })
-                .collect();
-            let batches = deal(all, batch, padded);
-            let mut places: Vec<_> = batches.iter().flatten().map(|asked| asked.place).collect();
-            places.sort_unstable();
-            assert!(places.into_iter().eq((0..matches).map(Some)));
-            batches.iter().map(Vec::len).collect::<Vec<_>>()
-        };
-        assert!(dealt(0, 64, true).is_empty());
-        assert_eq!(dealt(1, 64, true), [1]);
-        assert_eq!(dealt(63, 64, true), [63]);
-        assert_eq!(dealt(64, 64, true), [32, 32]);
-        assert_eq!(dealt(64, 64, false), [64]);
-        assert_eq!(dealt(65, 64, false), [32, 33]);
-        // A batch size of 1 leaves no room for a decoy.
-        assert_eq!(dealt(3, 1, true), [1, 1, 1]);
-        assert_eq!(dealt(3, 2, true), [1, 1, 1]);
+    fn shuffle_yields_every_order_about_equally_often() {
+        let mut seen = std::collections::BTreeMap::new();
+        for _ in 0..24_000 {
+            let order = shuffle(vec![0, 1, 2, 3]).expect("an order");
+            *seen.entry(order).or_insert(0_u32) += 1;
+        }
+        assert_eq!(seen.len(), 24);
+        // Each order is expected 1,000 times with a standard deviation of 31; allow ten deviations.
+        assert!(
+            seen.values().all(|count| (690..1_310).contains(count)),
+            "{seen:?}"
+        );
     }
 }

@@ -52,7 +52,7 @@ impl Confirmation {
     /// The path, relative to the mint's base URL.
     pub const PATH: &str = "/v1/checkstate";
 
-    /// Prepares the requests: only the matches, shuffled, in batches of one size, padded with decoys.
+    /// Prepares the requests: exactly the matches, shuffled and in batches.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Confirmation {
     /// [`QueryError::Randomness`].
     pub fn new(matches: &Matches<'_>, policy: &Policy) -> Result<Self, QueryError> {
         let keyset = matches.source().map(|source| &source.keyset);
-        let batches = Batches::new(matches, NoteKind::Spent, true, keyset, policy)?;
+        let batches = Batches::new(matches, NoteKind::Spent, keyset, policy)?;
         Ok(Self { batches })
     }
 
@@ -118,14 +118,13 @@ struct StateOf {
 /// The state of each match in the request. NUT-07 requires the order of the request. Any order is accepted,
 /// because the answer names every point.
 fn read(
-    question: &Question<'_>,
+    mut question: Question<'_>,
     body: &[u8],
 ) -> Result<Vec<(usize, Confirmed, bool)>, AnswerFault> {
     let States { states } = from_json(body)?;
-    let mut seen = vec![false; question.len()];
     let mut found = Vec::new();
     for StateOf { y, state } in &states {
-        let at = question.once(&from_hex(y, "Y")?, &mut seen)?;
+        let place = question.take(&from_hex(y, "Y")?)?;
         let state = match state.as_str() {
             "UNSPENT" => Confirmed::Unspent,
             "PENDING" => Confirmed::Pending,
@@ -134,17 +133,11 @@ fn read(
         };
         // A mint may publish pending notes as spent. An unspent note does not belong in the filter.
         let in_set = !matches!(state, Confirmed::Unspent);
-        match question.asked()[at].place {
-            Some(place) => found.push((place, state, in_set)),
-            None if in_set => return Err(AnswerFault::KnownDecoy),
-            None => {}
-        }
+        found.push((place, state, in_set));
     }
-    match question.len() - states.len() {
+    let asked = question.len();
+    match asked - found.len() {
         0 => Ok(found),
-        missing => Err(AnswerFault::Missing {
-            missing,
-            asked: question.len(),
-        }),
+        missing => Err(AnswerFault::Missing { missing, asked }),
     }
 }

@@ -38,7 +38,6 @@
 //!
 //! - From fetching a filter: that a client at this address is interested in this keyset.
 //! - From a confirmation: which of the spent notes belong to the wallet, because the mint knows all spent notes.
-//!   Decoys only hide how many of the unknown points are notes.
 //! - From a restoration: which of the messages that it signed belong to the wallet.
 //! - From a [`FilterCache`]: which version this wallet fetched before.
 //!
@@ -80,7 +79,6 @@ pub mod internals;
 mod match_limit;
 mod matches;
 mod mint_filter;
-mod points;
 mod policy;
 #[cfg(feature = "client")]
 mod proxy;

@@ -57,11 +57,8 @@ pub struct Policy {
     pub max_match_factor: u32,
     /// Points in each request about matches. Default: 64. Many mints reject more than 1,000.
     pub batch: NonZeroUsize,
-    /// Whether requests that confirm spent notes are padded with decoy points, so that all have the same size.
-    /// Default: true.
-    pub decoys: bool,
     /// Maximum number of matches revealed to the mint in one [`Confirmation`](crate::Confirmation) or
-    /// [`Restoration`](crate::Restoration), without decoys. Default: 1,000.
+    /// [`Restoration`](crate::Restoration). Default: 1,000.
     pub max_revealed: u64,
     /// Maximum size of an answer to a request about matches, in bytes. Default: 4 MiB.
     pub max_answer_bytes: u64,
@@ -81,9 +78,8 @@ impl Default for Policy {
             // The clocks of phones and servers differ by seconds, rarely by minutes.
             max_future: Duration::from_secs(5 * 60),
             max_match_factor: 10,
-            // A request of 64 points has 4.6 KB, and all small restores look the same.
+            // A request of 64 points has 4.6 KB.
             batch: const { NonZeroUsize::new(64).unwrap() },
-            decoys: true,
             // Matches of a wallet that was in use for years. A larger wallet must raise the limit.
             max_revealed: 1_000,
             // 64 KiB for each point of a batch: the answer includes the witness of a spent note, which may be long.

@@ -1,6 +1,5 @@
 //! Errors of asking a mint about matches.
 
-use nutfilter_cashu::KeysetId;
 use thiserror::Error;
 
 use crate::error::FetchError;
@@ -25,17 +24,14 @@ pub enum QueryError {
         place: usize,
     },
     /// A match is a point of another curve than those of the keyset. Nothing was sent.
-    #[error(
-        "match {place} is a point of {bytes} bytes; those of keyset {keyset} have {}",
-        .keyset.point_kind().bytes()
-    )]
+    #[error("match {place} is a point of {bytes} bytes; those of the keyset have {expected}")]
     OtherCurve {
         /// Index of the match, counted from 0.
         place: usize,
         /// Length of the match, in bytes.
         bytes: usize,
-        /// The keyset.
-        keyset: Box<KeysetId>,
+        /// Length of the keyset's points, in bytes.
+        expected: usize,
     },
     /// The matches come from a filter of another mint, another keyset, or the other kind. Nothing was sent.
     #[error("the matches belong to another filter: {} notes of keyset {} at {}", .0.kind, .0.keyset, .0.mint)]
@@ -106,10 +102,6 @@ pub enum AnswerFault {
     /// A state other than `UNSPENT`, `PENDING` and `SPENT`.
     #[error("mint response has a state other than UNSPENT, PENDING and SPENT")]
     UnknownState,
-    /// The answer calls a decoy spent or pending. Nobody can have spent a decoy, so the mint does not check its
-    /// records.
-    #[error("mint response reports a decoy as spent")]
-    KnownDecoy,
     /// The numbers of outputs and signatures differ.
     #[error("mint response has {outputs} outputs but {signatures} signatures")]
     Unpaired {

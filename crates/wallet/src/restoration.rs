@@ -1,12 +1,11 @@
 //! NUT-09: restores the mint's signatures on blinded messages.
 
 use data_encoding::HEXLOWER;
-use nutfilter_cashu::{KeysetId, NoteKind};
+use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{Batches, Question, from_hex, from_json};
 use crate::matches::Matches;
-use crate::points::point_kind;
 use crate::policy::Policy;
 use crate::query_error::{AnswerFault, QueryError};
 
@@ -49,8 +48,7 @@ pub struct Dleq {
 }
 
 /// A conversation with a mint about the matches of a filter of issued notes, without a network. Works like
-/// [`Confirmation`](crate::Confirmation), but without decoys: the mint knows which messages it signed, so it would
-/// recognise decoys immediately.
+/// [`Confirmation`](crate::Confirmation).
 #[derive(Debug)]
 pub struct Restoration {
     batches: Batches<Restored>,
@@ -76,7 +74,7 @@ impl Restoration {
             return Err(QueryError::OtherSource(Box::new(source.clone())));
         }
         Ok(Self {
-            batches: Batches::new(matches, NoteKind::Issued, false, Some(keyset), policy)?,
+            batches: Batches::new(matches, NoteKind::Issued, Some(keyset), policy)?,
             keyset: keyset.clone(),
         })
     }
@@ -115,7 +113,7 @@ impl Restoration {
     /// after an error.
     pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), QueryError> {
         let keyset = &self.keyset;
-        let read = |question: &Question<'_>, body: &[u8]| read(question, keyset, body);
+        let read = |question: Question<'_>, body: &[u8]| read(question, keyset, body);
         self.batches.answer(status, body, read)
     }
 
@@ -160,7 +158,7 @@ struct DleqText {
 
 /// The signature of each match in the request. A message that the mint leaves out was never signed.
 fn read(
-    question: &Question<'_>,
+    mut question: Question<'_>,
     keyset: &KeysetId,
     body: &[u8],
 ) -> Result<Vec<(usize, Restored, bool)>, AnswerFault> {
@@ -171,21 +169,13 @@ fn read(
             signatures: answer.signatures.len(),
         });
     }
-    let mut seen = vec![false; question.len()];
     let mut found = Vec::new();
     for (output, signature) in answer.outputs.iter().zip(&answer.signatures) {
-        let at = question.once(&from_hex(&output.blinded, "B_")?, &mut seen)?;
-        let signature = signature.check(keyset)?;
-        if let Some(place) = question.asked()[at].place {
-            found.push((place, Restored::Signed(signature), true));
-        }
+        let place = question.take(&from_hex(&output.blinded, "B_")?)?;
+        found.push((place, Restored::Signed(signature.check(keyset)?), true));
     }
-    let left_out = question
-        .asked()
-        .iter()
-        .zip(&seen)
-        .filter(|(_, seen)| !**seen);
-    found.extend(left_out.filter_map(|(asked, _)| Some((asked.place?, Restored::Unsigned, false))));
+    let left_out = question.left_out().into_iter();
+    found.extend(left_out.map(|place| (place, Restored::Unsigned, false)));
     Ok(found)
 }
 
@@ -196,7 +186,7 @@ impl Signature {
             return Err(AnswerFault::OtherKeyset);
         }
         let c = from_hex(&self.c, "C_")?;
-        if point_kind(&c) != Some(keyset.point_kind()) {
+        if PointKind::on_curve(&c) != Some(keyset.point_kind()) {
             return Err(AnswerFault::Hex { field: "C_" });
         }
         let number = |text: &str| {

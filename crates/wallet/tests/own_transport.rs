@@ -179,7 +179,6 @@ fn matches_are_confirmed_without_the_crates_transport() {
             ..Policy::default()
         };
         let mut confirmation = Confirmation::new(&matches, &policy).expect("one match");
-        // These states are of other decoys: only their size is accepted.
         match confirmation.answer(200, states.as_bytes()) {
             Err(QueryError::Fetch(FetchError::Refused(RejectReason::TooLarge {
                 max: 10, ..

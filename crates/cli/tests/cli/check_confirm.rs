@@ -31,16 +31,14 @@ fn items_get_the_mints_answer_in_order_and_as_given() {
 }
 
 #[test]
-fn batch_and_decoys_are_as_requested() {
+fn only_matches_are_sent_in_batches_of_the_given_size() {
     let mint = Mint::honest();
-    for args in ["--batch 30", "--batch 30 --no-decoys"] {
-        let ran = mint.run("check", &points(60..160), &format!("--confirm {args}"));
-        ran.ok();
-    }
+    mint.run("check", &points(60..160), "--confirm --batch 30")
+        .ok();
     let posts = mint.posts();
     assert_eq!(posts[0].line, "POST /v1/checkstate HTTP/1.1");
     let sizes: Vec<_> = posts.iter().map(|post| ys(post).len()).collect();
-    assert_eq!(sizes, [30, 30, 20, 20]);
+    assert_eq!(sizes, [30, 10]);
 }
 
 #[test]
@@ -139,7 +137,6 @@ fn options_without_their_required_option_are_errors() {
         "check f.json mine.hex --batch 5",
         "check f.json mine.hex --cache c",
         &format!("{mint} --no-conditional"),
-        &format!("{mint} --no-decoys"),
         &format!("{mint} --batch 5"),
         &format!("{mint} --confirm --batch 0"),
         &format!("{mint} --confirm --batch 1001"),

@@ -58,39 +58,26 @@ fn pending_and_unspent_are_taken_from_the_mint() {
 }
 
 #[test]
-fn requests_hold_only_matches_and_decoys_at_equal_size() {
+fn requests_hold_each_match_once_and_nothing_else() {
     let items = notes(SPENT - 100..SPENT + 200);
     let matching: BTreeSet<_> = (SPENT - 100..SPENT).map(|i| hex(&note(i))).collect();
-    let mine: BTreeSet<_> = items.iter().map(|item| hex(item)).collect();
-    for batch in [2, 16, 64, 101, 500] {
+    for (batch, last) in [(1, 1), (16, 4), (64, 36), (100, 100), (500, 100)] {
         let mint = honest_mint();
         let (client, matches) = matches_of(&mint, NoteKind::Spent, batches_of(batch), &items);
         client.confirm(&matches).expect("answers");
 
         let requests: Vec<_> = posts(&mint).iter().map(|request| asked(request)).collect();
-        assert_eq!(requests.len(), 100_usize.div_ceil(batch - 1), "{batch}");
-        let mut all = BTreeSet::new();
-        for request in &requests {
-            assert_eq!(request.len(), batch);
-            // Each request has at least one decoy, so that a mint which answers blindly exposes itself.
-            assert!(request.iter().any(|y| !matching.contains(y)));
-            all.extend(request.iter().cloned());
-        }
-        assert_eq!(all.len(), requests.len() * batch, "a point was asked twice");
-        assert!(matching.is_subset(&all));
-        let decoys: Vec<_> = all.difference(&matching).collect();
-        assert!(decoys.iter().all(|decoy| !mine.contains(*decoy)));
-        // `hash_to_curve` yields only even points, and a mint may check that.
-        assert!(decoys.iter().all(|decoy| decoy.starts_with("02")));
+        assert_eq!(requests.len(), 100_usize.div_ceil(batch), "{batch}");
+        assert_eq!(requests.last().map(Vec::len), Some(last), "{batch}");
+        let mut all = requests.concat();
+        assert_eq!(all.len(), 100, "a point was asked twice");
+        all.sort_unstable();
+        assert!(all.iter().eq(&matching));
         // The request that fetched the filter reveals none of them.
-        assert_eq!(mint.requests().len(), requests.len() + 1);
-        for request in mint
-            .requests()
-            .iter()
-            .filter(|head| head.starts_with("GET "))
-        {
-            assert!(mine.iter().all(|y| !request.contains(y)));
-        }
+        let mut requests = mint.requests();
+        requests.retain(|head| head.starts_with("GET "));
+        assert_eq!(requests.len(), 1);
+        assert!(items.iter().all(|y| !requests[0].contains(&hex(y))));
     }
 }
 
@@ -99,13 +86,12 @@ fn requests_hide_the_order_of_the_wallets_notes() {
     let mint = honest_mint();
     let items = notes(0..60);
     let in_order: Vec<_> = items.iter().map(|item| hex(item)).collect();
-    let (client, matches) = matches_of(&mint, NoteKind::Spent, batches_of(31), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, batches_of(30), &items);
     client.confirm(&matches).expect("answers");
     client.confirm(&matches).expect("answers");
-    let mut orders: Vec<_> = posts(&mint).iter().map(|request| asked(request)).collect();
+    let orders: Vec<_> = posts(&mint).iter().map(|request| asked(request)).collect();
     assert_eq!(orders.len(), 4);
-    for order in &mut orders {
-        order.retain(|y| in_order.contains(y));
+    for order in &orders {
         assert_eq!(order.len(), 30);
         assert_mixed(order, &in_order);
     }
@@ -145,21 +131,6 @@ fn nothing_is_sent_without_a_match() {
         vec![Confirmed::Absent { as_of }; 100]
     );
     assert_eq!(posts(&mint), [] as [&str; 0]);
-}
-
-#[test]
-fn last_request_is_short_without_decoys() {
-    let mint = honest_mint();
-    let items = notes(0..65);
-    let policy = policy!(decoys: false);
-    let (client, matches) = matches_of(&mint, NoteKind::Spent, policy, &items);
-    client.confirm(&matches).expect("answers");
-    let mut sizes: Vec<_> = posts(&mint)
-        .iter()
-        .map(|request| asked(request).len())
-        .collect();
-    sizes.sort_unstable();
-    assert_eq!(sizes, [32, 33]);
 }
 
 #[test]
@@ -211,11 +182,11 @@ fn matches_that_are_not_points_are_not_sent() {
         .find(|point| secp256k1::PublicKey::from_slice(point).is_err())
         .expect("every other number is off the curve");
     let off_bls = vec![0x97; 48];
-    for (item, decoys) in [(off_curve, true), (off_bls.clone(), true), (off_bls, false)] {
+    for item in [off_curve, off_bls] {
         let hashes = SortedHashes::from_items([&item]);
         let filter = hashes.encode(Params::CASHU).expect("a filter");
         let body = FilterResponse::new(&filter, now()).to_json();
-        let policy = policy!(decoys);
+        let policy = Policy::default();
         let moment = nutfilter_wallet::FetchContext::now(None);
         let filter: MintFilter = policy
             .accept(200, body.into_bytes(), moment)

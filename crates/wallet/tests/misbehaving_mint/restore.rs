@@ -90,7 +90,7 @@ fn requests_hold_only_matches_shuffled_without_amounts() {
     restore_by(&mint, Policy::default(), &items).expect("signatures");
     let posts = posts(&mint);
     let sizes: Vec<_> = posts.iter().map(|post| asked(post).len()).collect();
-    assert_eq!(sizes, [50, 50]);
+    assert_eq!(sizes, [64, 36]);
     let sent: Vec<_> = posts.iter().flat_map(|post| asked(post)).collect();
     for post in &posts {
         assert_mixed(&asked(post), &matching);
@@ -132,8 +132,8 @@ fn chance_matches_are_unsigned_and_too_many_are_an_error() {
     assert_failed!(
         error,
         QueryError::Contradicted {
-            not_in_set: 50,
-            asked: 50,
+            not_in_set: 64,
+            asked: 64,
             ..
         }
     );
