@@ -70,8 +70,8 @@ pub(crate) struct ConnectionArgs {
     timeout: Option<Duration>,
 
     /// Connect through this proxy: http://, socks5h:// (the proxy resolves the mint's name; for Tor) or socks5://
-    /// (this machine resolves it), with user:password@ if needed. `none` connects directly. [default: https_proxy
-    /// or http_proxy by the mint's scheme, then all_proxy, except for the hosts in no_proxy]
+    /// (this machine resolves it), with user:password@ if needed. `none` connects directly. [default:
+    /// ALL_PROXY, HTTPS_PROXY or HTTP_PROXY from the environment, except for the hosts in NO_PROXY]
     #[arg(long, value_name = "URL", requires = "mint")]
     proxy: Option<String>,
 }

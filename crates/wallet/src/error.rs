@@ -29,12 +29,12 @@ pub enum FetchError {
         why: &'static str,
     },
     /// The proxy URL is invalid.
-    #[error("invalid proxy URL {url:?}: {why}")]
+    #[error(
+        "invalid proxy URL {url:?}; expected http://, https://, socks5:// or socks5h://, then a host and a port"
+    )]
     BadProxy {
         /// The given URL, without user name and password.
         url: String,
-        /// The fault of the URL, such as `no host`.
-        why: &'static str,
     },
     /// The response did not begin within [`Policy::deadline`](crate::Policy::deadline), paused for so long, or came too
     /// slowly.
