@@ -1,5 +1,5 @@
 //! What Cashu says on the wire about [`nutfilter`]'s filters: the JSON of a response, the path of an endpoint,
-//! keyset IDs, the points of both curves, and the elements and blocks of the draft on [state filters](state_filters).
+//! keyset IDs, and the points of both curves.
 //!
 //! ```
 //! use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind, endpoint_path};
@@ -27,7 +27,6 @@ mod points;
 mod response;
 #[cfg(feature = "std")]
 mod response_writer;
-pub mod state_filters;
 
 #[doc(hidden)]
 pub use dialect::Nut25EmptyTail;
