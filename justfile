@@ -24,7 +24,7 @@ gate: (steps "style prose deny clippy test test:levels vectors cross docs releas
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets wasm release-dry-run native dashboard real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
+campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets npm release-dry-run native dashboard real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
 
 # Run the steps, RECIPE or RECIPE:ARGUMENT, one after another, and end with a table of results and seconds.
 [private]
@@ -51,7 +51,6 @@ style:
     cargo fmt --manifest-path fuzz/Cargo.toml --check
     cargo fmt --manifest-path benches/peers/Cargo.toml --check
     cargo fmt --manifest-path bindings/python/Cargo.toml --check
-    cargo fmt --manifest-path bindings/wasm/Cargo.toml --check
     cargo fmt --manifest-path bindings/c/Cargo.toml --check
     cargo fmt --manifest-path examples/light-client/Cargo.toml --check
     {{venv}}/ruff check --no-cache .
@@ -70,7 +69,7 @@ prose:
 [group('gate')]
 deny:
     cargo deny --locked --workspace check bans licenses sources
-    for binding in c python wasm; do \
+    for binding in c python; do \
         cargo deny --locked --log-level error --manifest-path "bindings/$binding/Cargo.toml" --config deny.toml check licenses sources || exit 1; \
     done
 
@@ -159,8 +158,6 @@ cross:
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --lib \
         --no-default-features --features bitcoin -Zbuild-std=core,alloc --target-dir target/cross \
         --target x86_64-unknown-linux-gnu
-    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked --manifest-path bindings/wasm/Cargo.toml \
-        -Zbuild-std=core,alloc --target-dir target/cross --target wasm32-unknown-unknown
 
 # Changes of the public API since a commit, by default since the last tag
 [group('campaign')]
@@ -301,7 +298,7 @@ release-dry-run:
     bindings/python/target/venv/bin/pip install -q twine check-jsonschema
     bindings/python/target/venv/bin/twine check --strict bindings/python/target/wheels/*
     bindings/python/target/venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml contrib/github/*.yml
-    cd bindings/wasm && npm publish --dry-run --silent
+    cd bindings/npm && npm publish --dry-run --silent
 
 # Publishing to a real S3-compatible server, moto
 [group('campaign')]
@@ -319,18 +316,16 @@ buckets:
     export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
     cargo test --locked -p nutfilter-publish --features object-store -- --include-ignored
 
-# The npm package: built, packed, tested in Node.js, Chromium and Hermes, and in cashu-ts at a real nutshell
+# The npm package: built, packed, tested in Node.js and Chromium, and in cashu-ts at a real nutshell
 [group('campaign')]
-wasm: binary e2e-venv
+npm: binary e2e-venv
     #!/usr/bin/env bash
     set -euo pipefail
-    cd bindings/wasm
+    cd bindings/npm
     npm ci --no-audit --no-fund
     npm run build
-    {{just_executable()}} without-hooks bindings/wasm/target/wasm32-unknown-unknown/release/nutfilter_wasm.wasm
     npm pack
-    npm install --silent --no-save --ignore-scripts --prefix target/hermes hermes-engine-cli@0.12.0 hermes-compiler@260318099.0.8
-    HERMES=$PWD/target/hermes npm test
+    npm test
     npm run test:browser
     npm ci --no-audit --no-fund --ignore-scripts --prefix {{justfile_directory()}}/e2e/cashu-ts
     cd {{justfile_directory()}} && {{e2e}} -m cashu_ts --require

@@ -81,7 +81,7 @@ def nutshell(work):
 @pytest.mark.parametrize("mint_type", [pytest.param("nutshell", marks=pytest.mark.cashu_ts),
                                        pytest.param("cdk", marks=pytest.mark.real_cdk)])
 def test_cashu_ts_restores_alike_with_filters_and_shows_less(binary, work, mint_type, request):
-    """`npm ci` in e2e/cashu-ts, and a built bindings/wasm, come before."""
+    """`npm ci` in e2e/cashu-ts, and a built bindings/npm, come before."""
     mint = request.getfixturevalue(mint_type)
     with Scenario(binary, mint, work) as scenario:
         mint.begin()

@@ -1,0 +1,273 @@
+/** The Golomb-Rice coder. Values are doubles, which hold integers up to 2^53 exactly. */
+
+import { FilterError } from './errors.js';
+import { multiplyHigh } from './hash.js';
+import type { Coded } from './params.js';
+
+/** Maps each hash to [0, range): the upper 64 bits of the product of the hash and the range, which is at most 2^53. */
+export function mapToRange(hashes: Uint32Array, range: number): Float64Array {
+  const high = Math.floor(range / 4294967296);
+  const low = range % 4294967296;
+  const values = new Float64Array(hashes.length / 2);
+  for (let i = 0; i < values.length; i++) {
+    const hashLow = hashes[2 * i]!;
+    const hashHigh = hashes[2 * i + 1]!;
+    // The four partial products, of which the lowest 32 bits never matter. `high` is below 2^21, so products
+    // with it are exact.
+    const crossed = hashLow * high;
+    const crossedHigh = Math.floor(crossed / 4294967296);
+    const middle =
+      crossed - crossedHigh * 4294967296 + (Math.imul(hashHigh, low) >>> 0) + multiplyHigh(hashLow, low);
+    values[i] = hashHigh * high + crossedHigh + multiplyHigh(hashHigh, low) + Math.floor(middle / 4294967296);
+  }
+  return values;
+}
+
+/** Sorts hashes and encodes them. */
+export function encodeHashes(hashes: readonly Uint32Array[], n: number, p: number, m: number): Uint8Array {
+  const values = new Float64Array(n);
+  let filled = 0;
+  for (const chunk of hashes) {
+    values.set(mapToRange(chunk, n * m), filled);
+    filled += chunk.length / 2;
+  }
+  return encode(values.sort(), p);
+}
+
+/** Encodes sorted values. */
+export function encode(values: Float64Array, p: number): Uint8Array {
+  const scale = 2 ** p;
+  let bits = values.length * (p + 1);
+  let previous = 0;
+  for (const value of values) {
+    bits += Math.floor((value - previous) / scale);
+    previous = value;
+  }
+  const writer = new BitWriter(bits);
+  previous = 0;
+  for (const value of values) {
+    const delta = value - previous;
+    const quotient = Math.floor(delta / scale);
+    writer.ones(quotient);
+    // The zero bit and the remainder, in pieces of at most 17 bits.
+    const remainder = delta - quotient * scale;
+    if (p > 16) {
+      writer.write(Math.floor(remainder / 65536), p - 15);
+      writer.write(remainder % 65536, 16);
+    } else {
+      writer.write(remainder, p + 1);
+    }
+    previous = value;
+  }
+  return writer.bytes;
+}
+
+class BitWriter {
+  readonly bytes: Uint8Array;
+  private length = 0;
+  /** The last bits that do not fill a byte, fewer than 8. */
+  private pending = 0;
+  private count = 0;
+
+  constructor(bits: number) {
+    try {
+      this.bytes = new Uint8Array(Math.ceil(bits / 8));
+    } catch {
+      throw new FilterError('OutOfMemory', `no memory for a filter of ${Math.ceil(bits / 8)} bytes`);
+    }
+  }
+
+  /** Writes the low `count` bits of `value`, at most 24. Higher bits are zero. */
+  write(value: number, count: number): void {
+    let pending = (this.pending << count) | value;
+    let left = this.count + count;
+    while (left >= 8) {
+      left -= 8;
+      this.bytes[this.length++] = pending >>> left;
+    }
+    // The pending bits stay at the top of the next byte, in case they are the last.
+    pending &= (1 << left) - 1;
+    this.pending = pending;
+    this.count = left;
+    if (left > 0) {
+      this.bytes[this.length] = pending << (8 - left);
+    }
+  }
+
+  ones(count: number): void {
+    while (count > 16) {
+      this.write(0xffff, 16);
+      count -= 16;
+    }
+    if (count > 0) {
+      this.write((1 << count) - 1, count);
+    }
+  }
+}
+
+/** Decodes the whole filter, which has passed `checkCoded`. Returns for each hash whether it is in the set. */
+export function matchHashes(filter: Coded, hashes: Uint32Array): boolean[] {
+  const decoder = new Decoder(filter);
+  const values = mapToRange(hashes, filter.n * filter.m);
+  const sorted = values.slice().sort();
+  const found = new Uint8Array(sorted.length);
+  let next = 0;
+  for (let i = 0; i < filter.n; i++) {
+    decoder.next();
+    while (next < sorted.length && sorted[next]! <= decoder.value) {
+      found[next] = sorted[next] === decoder.value ? 1 : 0;
+      next++;
+    }
+  }
+  decoder.finish();
+  return Array.from(values, (value) => found[firstNotBelow(sorted, value)] === 1);
+}
+
+/** The index of the first element of a sorted array that is not below `value`, or the length. */
+export function firstNotBelow(sorted: ArrayLike<number>, value: number): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (sorted[middle]! < value) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/** Decodes the values of a filter in order, and checks each. */
+export class Decoder {
+  /** The value of the last item read, or 0 before the first. */
+  value = 0;
+  /** The number of items read. */
+  item = 0;
+  private at = 0;
+  private bit = 0;
+  readonly n: number;
+  private readonly bytes: Uint8Array;
+  private readonly view: DataView;
+  private readonly p: number;
+  private readonly scale: number;
+  private readonly bits: number;
+  private readonly largest: number;
+  private readonly maxQuotient: number;
+
+  /** A filter has passed `checkCoded`. */
+  constructor({ bytes, n, p, m }: Coded) {
+    const range = n * m;
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    this.n = n;
+    this.p = p;
+    this.scale = 2 ** p;
+    this.bits = bytes.length * 8;
+    this.largest = range - 1;
+    this.maxQuotient = Math.floor(Math.max(this.largest, 0) / this.scale);
+  }
+
+  /** The bit position of the next item. */
+  get position(): number {
+    return this.at * 8 + this.bit;
+  }
+
+  /** Continues at bit `position`, after `item` items, the last of which has the value `value`. */
+  seek(position: number, value: number, item: number): void {
+    this.at = Math.floor(position / 8);
+    this.bit = position % 8;
+    this.value = value;
+    this.item = item;
+  }
+
+  /** Reads the next item. There must be one. */
+  next(): void {
+    const p = this.p;
+    const window = this.peek();
+    const run = Math.clz32(~window);
+    let delta: number;
+    // 32 positions behind the window are within the bytes, so none of its bits is missing.
+    if (run + p < 32 && this.at + 5 <= this.bytes.length && run <= this.maxQuotient) {
+      // Two shifts: shifting by 32 would shift by 0.
+      const remainder = p === 0 ? 0 : (window << (run + 1)) >>> (32 - p);
+      delta = run * this.scale + remainder;
+      this.skip(run + 1 + p);
+    } else {
+      delta = this.readLong();
+    }
+    if (delta > this.largest - this.value) {
+      throw this.outOfRange();
+    }
+    this.value += delta;
+    this.item++;
+  }
+
+  /** Checks that the bytes end here. */
+  finish(): void {
+    const end = this.position;
+    if (this.bits - end >= 8) {
+      const message = `the filter declares ${this.n} items, which end at bit ${end}, but continues to bit ${this.bits}`;
+      throw new FilterError('TrailingData', message);
+    }
+    if (this.peek() !== 0) {
+      const message = `the padding bits of the last byte are not zero (the ${this.n} items end at bit ${end})`;
+      throw new FilterError('Padding', message);
+    }
+  }
+
+  /** A code of any length, at any place. */
+  private readLong(): number {
+    let quotient = 0;
+    for (;;) {
+      const available = Math.min(32, this.bits - this.position);
+      const run = Math.min(Math.clz32(~this.peek()), available);
+      quotient += run;
+      if (quotient > this.maxQuotient) {
+        throw this.outOfRange();
+      }
+      if (run < available) {
+        this.skip(run + 1);
+        break;
+      }
+      this.skip(run);
+      if (this.position === this.bits) {
+        throw this.cut('unary run');
+      }
+    }
+    if (this.bits - this.position < this.p) {
+      throw this.cut('remainder');
+    }
+    const remainder = this.p === 0 ? 0 : this.peek() >>> (32 - this.p);
+    this.skip(this.p);
+    return quotient * this.scale + remainder;
+  }
+
+  /** The next 32 bits, with zeros behind the end. */
+  private peek(): number {
+    const { at, bit, bytes } = this;
+    if (at + 5 <= bytes.length) {
+      return (this.view.getUint32(at) << bit) | (bytes[at + 4]! >>> (8 - bit));
+    }
+    let window = 0;
+    for (let i = 0; i < 4; i++) {
+      window = (window << 8) | (at + i < bytes.length ? bytes[at + i]! : 0);
+    }
+    return window << bit;
+  }
+
+  private skip(bits: number): void {
+    const bit = this.bit + bits;
+    this.at += bit >>> 3;
+    this.bit = bit & 7;
+  }
+
+  private cut(part: string): FilterError {
+    const message = `the filter declares ${this.n} items, but its ${this.bits} bits end within the ${part} of item ${this.item}`;
+    return new FilterError('TooShort', message);
+  }
+
+  private outOfRange(): FilterError {
+    return new FilterError('OutOfRange', `item ${this.item} is not below ${this.largest + 1}`);
+  }
+}

@@ -1,0 +1,11 @@
+/**
+ * Compact Golomb-coded set filters for Cashu ecash and Bitcoin, in plain TypeScript.
+ *
+ * @packageDocumentation
+ */
+
+export { parseBlockFilter } from './bip158.js';
+export { FilterError, type FilterErrorCode } from './errors.js';
+export { Filter, FilterBuilder, type FilterOptions, GCSFilter, Index } from './filter.js';
+export type { Profile } from './hash.js';
+export { type FilterResponse, parseResponse, type ResponseOptions } from './response.js';

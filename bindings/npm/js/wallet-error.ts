@@ -1,0 +1,78 @@
+/** The class of a {@link WalletError}. */
+export type WalletErrorCode =
+  /** The URL of the mint, the ID of a keyset or another argument is invalid. Nothing was sent. */
+  | 'BadArgument'
+  /** The response did not begin in time, paused, or came too slowly. */
+  | 'Deadline'
+  /** `fetch` failed, or the connection broke. */
+  | 'Transport'
+  /** A redirect. None is followed. */
+  | 'Redirect'
+  /** The body is larger than accepted. */
+  | 'TooLarge'
+  /** The mint answered with an error object; `status`, `mintCode` and `detail` are its parts. */
+  | 'Mint'
+  /** A status other than 200, without an error object. */
+  | 'Status'
+  /** The body is not a filter response. */
+  | 'Response'
+  /** The response is well-formed but its filter is invalid. */
+  | 'Filter'
+  /** The filter's M is below the minimum: too many items would match. */
+  | 'LowM'
+  /** The filter's P is outside the accepted range. */
+  | 'PRange'
+  /** A timestamp is too far in the future. */
+  | 'Future'
+  /** The filter is older than one seen before. */
+  | 'RolledBack'
+  /** More items match than chance and the wallet's records allow. */
+  | 'TooManyMatches'
+  /** The filter was made with another hash. */
+  | 'OtherDialect'
+  /** More matches than may be revealed to the mint. Nothing was sent. */
+  | 'TooMany'
+  /** A match is not a point. Nothing was sent. */
+  | 'NotAPoint'
+  /** A match is a point of another curve than the keyset's, or of one that was not given. Nothing was sent. */
+  | 'OtherCurve'
+  /** The matches are of another mint, keyset or kind. Nothing was sent. */
+  | 'OtherSource'
+  /** There are no random numbers. Nothing was sent. */
+  | 'Randomness'
+  /** The answer about matches is not JSON of the expected form. */
+  | 'Form'
+  /** A member that must be hex is not. */
+  | 'Hex'
+  /** The answer has a point that was not asked about. */
+  | 'NotAsked'
+  /** The answer has a point twice. */
+  | 'Repeated'
+  /** The answer omits points. */
+  | 'Missing'
+  /** A state other than `UNSPENT`, `PENDING` and `SPENT`. */
+  | 'UnknownState'
+  /** The numbers of outputs and signatures differ. */
+  | 'Unpaired'
+  /** A signature is of another keyset. */
+  | 'OtherKeyset'
+  /** More matches than chance explains are not in the set, by the mint's own answers. */
+  | 'Contradicted';
+
+/** An error of the wallet. It never means "absent", "unspent" or "not signed". `code` is stable. */
+export class WalletError extends Error {
+  readonly code: WalletErrorCode;
+  /** The HTTP status of the response. */
+  readonly status?: number;
+  /** The code in the mint's error object. 12001 is an unknown keyset. */
+  readonly mintCode?: number;
+  /** The text in the mint's error object: at most 300 characters, without control characters. */
+  readonly detail?: string;
+
+  constructor(code: WalletErrorCode, message: string, more: { status?: number; mintCode?: number; detail?: string } = {}) {
+    super(message);
+    this.name = 'WalletError';
+    this.code = code;
+    Object.assign(this, more);
+  }
+}

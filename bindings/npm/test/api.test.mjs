@@ -1,0 +1,347 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import vm from 'node:vm';
+import { Filter, FilterBuilder, GCSFilter, Index, parseResponse } from 'nutfilter';
+import { decodeBase64 } from '../dist/base64.js';
+import { decodeText } from '../dist/text.js';
+import { outcome, points } from './helpers.mjs';
+
+const { items } = points(3000);
+const members = items.slice(0, 2000);
+const others = items.slice(2000);
+
+function throwsCode(run, code, text) {
+  assert.throws(run, (error) => {
+    assert.equal(error.name, 'FilterError', error.stack);
+    assert.equal(error.code, code, error.message);
+    assert.ok(error.message.includes(text), `${text} is not in: ${error.message}`);
+    return true;
+  });
+}
+
+test('GCSFilter has the properties and the answers of the original', () => {
+  assert.equal(GCSFilter.name, 'GCSFilter');
+  const filter = GCSFilter.create(members);
+  assert.equal(filter.numItems, 2000);
+  assert.equal(filter.invFpr, 784931);
+  assert.equal(filter.remBitlength, 19);
+  const received = new GCSFilter(filter.content, filter.numItems);
+  const targets = [others[0], members[5], others[1], members[0]];
+  assert.deepEqual(received.matchMany(targets), [false, true, false, true]);
+  assert.deepEqual(new GCSFilter(filter.content, 2000, 784931, 19), received);
+  const small = GCSFilter.create(members, 10, 1500);
+  assert.deepEqual([small.remBitlength, small.invFpr], [10, 1500]);
+  assert.deepEqual(new GCSFilter(small.content, 2000, 1500, 10).matchMany(members), members.map(() => true));
+});
+
+test('GCSFilter accepts what the original rejects: repetitions and empty filters', () => {
+  const filter = GCSFilter.create([members[0], members[0], members[1]]);
+  assert.equal(filter.numItems, 3);
+  assert.deepEqual(filter.matchMany([members[0], others[0], members[0]]), [true, false, true]);
+  const empty = GCSFilter.create([]);
+  assert.deepEqual([empty.content.length, empty.numItems], [0, 0]);
+  assert.deepEqual(empty.matchMany([members[0]]), [false]);
+  assert.deepEqual(new GCSFilter(new Uint8Array(0), 0).matchMany([]), []);
+  assert.deepEqual(filter.matchMany([]), []);
+});
+
+test('buffers and arrays give the same filter, and buffers give a buffer', () => {
+  const buffers = members.map((item) => Buffer.from(item));
+  const filter = GCSFilter.create(buffers);
+  assert.ok(Buffer.isBuffer(filter.content));
+  const plain = GCSFilter.create(members);
+  assert.equal(Object.getPrototypeOf(plain.content), Uint8Array.prototype);
+  assert.ok(filter.content.equals(plain.content));
+  assert.deepEqual(new GCSFilter(filter.content, 2000).matchMany(buffers), members.map(() => true));
+  assert.equal(new GCSFilter(plain.content, 2000).content, plain.content);
+});
+
+test('items of another realm and views into larger buffers are accepted', () => {
+  const foreign = vm.runInNewContext('Uint8Array.of(1, 2, 3)');
+  const view = Uint8Array.of(9, 1, 2, 3, 9).subarray(1, 4);
+  const filter = Filter.from([foreign]);
+  assert.deepEqual(filter.matches([view, Uint8Array.of(9)]), [true, false]);
+  const shared = new Uint8Array(new SharedArrayBuffer(filter.bytes.length));
+  shared.set(filter.bytes);
+  assert.deepEqual(new Filter(shared, 1).matches([view]), [true]);
+});
+
+test('a builder makes the filter of all its items, more than once', () => {
+  const builder = new FilterBuilder();
+  assert.deepEqual(builder.build().matches(members), members.map(() => false));
+  builder.add(members.slice(0, 500)).add(new Set(members.slice(500, 900)));
+  assert.equal(builder.n, 900);
+  assert.equal(builder.build().n, 900);
+  builder.add(members.slice(900));
+  const filter = builder.build();
+  assert.deepEqual(filter.bytes, Filter.from(members).bytes);
+  const records = points(3000).records.subarray(0, 33 * 2000);
+  assert.deepEqual(new FilterBuilder().addRecords(records, 33).build().bytes, filter.bytes);
+});
+
+test('large sets of one and of mixed lengths give the filter of their single items', () => {
+  const { items, records } = points(20_000, 9);
+  const mixed = items.map((item, i) => (i > 9000 && i % 3 === 0 ? item.subarray(i % 34) : item));
+  const one = new FilterBuilder();
+  items.forEach((item) => one.add([item]));
+  assert.deepEqual(Filter.from(items).bytes, one.build().bytes);
+  assert.deepEqual(new FilterBuilder().addRecords(records, 33).build().bytes, one.build().bytes);
+  const other = new FilterBuilder();
+  mixed.forEach((item) => other.add([item]));
+  const filter = Filter.from(mixed);
+  assert.deepEqual(filter.bytes, other.build().bytes);
+  assert.deepEqual(filter.matches(mixed), mixed.map(() => true));
+});
+
+test('an index answers as its filter does', () => {
+  const options = { p: 4, m: 20 };
+  const filter = Filter.from(members, options);
+  const expected = filter.matches(items);
+  assert.ok(expected.includes(false) && expected.slice(2000).includes(true));
+  for (const step of [1, 2, 64, 5000]) {
+    const index = filter.index(step);
+    assert.deepEqual(items.map((item) => index.contains(item)), expected, `step ${step}`);
+    assert.deepEqual(index.matches(items), expected);
+    assert.deepEqual(index.matches(items.slice(0, 3)), expected.slice(0, 3));
+    assert.equal(index.filter, filter);
+  }
+  assert.ok(new Index(filter).byteLength < 2000);
+  assert.equal(Filter.from([]).index().contains(items[0]), false);
+  throwsCode(() => filter.index(0), 'BadParameter', '0');
+});
+
+test('a saved index answers as before, and belongs to its filter', () => {
+  const options = { p: 4, m: 20 };
+  const filter = Filter.from(members, options);
+  const saved = filter.index(8).toBytes();
+  const index = new Index(filter, saved);
+  assert.deepEqual(items.map((item) => index.contains(item)), filter.matches(items));
+  assert.deepEqual(index.toBytes(), saved);
+  // Also from a view that is not aligned.
+  assert.deepEqual(new Index(filter, Uint8Array.of(0, ...saved).subarray(1)).toBytes(), saved);
+  const empty = Filter.from([]);
+  assert.equal(new Index(empty, empty.index().toBytes()).contains(items[0]), false);
+  for (const other of [Filter.from(members.slice(1), options), Filter.from(others.slice(0, 1999).concat(items[0]), options)]) {
+    throwsCode(() => new Index(other, saved), 'BadIndex', `${saved.length} bytes`);
+  }
+  for (let i = 0; i < saved.length; i += 7) {
+    const damaged = saved.slice();
+    damaged[i] ^= 1;
+    assert.equal(outcome(() => new Index(filter, damaged)), 'BadIndex');
+    assert.equal(outcome(() => new Index(filter, saved.subarray(0, i))), 'BadIndex');
+  }
+});
+
+test('a filter survives structuredClone', () => {
+  const key = new Uint8Array(16).fill(7);
+  for (const options of [{}, { p: 4, m: 20, profile: 'nut23' }, { profile: 'siphash', key }]) {
+    const filter = Filter.from(members, options);
+    const clone = structuredClone(filter);
+    assert.deepEqual(new Filter(clone.bytes, clone.n, clone), filter);
+  }
+});
+
+test('matchAny says whether any item matches', () => {
+  const filter = Filter.from(members);
+  assert.equal(filter.matchAny([others[0], members[3]]), true);
+  assert.equal(filter.matchAny(others), false);
+  assert.equal(filter.matchAny([]), false);
+});
+
+test('a long code does not slow the look-ups of an index', () => {
+  // One gap of 2^20 ones: the other items are all 0.
+  const n = 784931;
+  const bytes = new Uint8Array(Math.ceil((n * 20 + 1_000_000) / 8));
+  bytes.fill(0xff, 0, 125_000);
+  const index = new Filter(bytes, n).index();
+  assert.ok(index.byteLength < 400_000, `${index.byteLength}`);
+  const { getUint32 } = DataView.prototype;
+  let reads = 0;
+  DataView.prototype.getUint32 = function (at) {
+    reads++;
+    return getUint32.call(this, at);
+  };
+  try {
+    assert.ok(!items.slice(0, 1000).some((item) => index.contains(item)));
+  } finally {
+    DataView.prototype.getUint32 = getUint32;
+  }
+  // Decoding the gap takes 31,250 reads.
+  assert.ok(reads < 100 * 1000, `${reads} reads`);
+});
+
+test('invalid parameters are rejected with their numbers', () => {
+  const empty = new Uint8Array(0);
+  for (const p of [-1, 33, 1.5, NaN, '19', null, 19n]) {
+    assert.equal(outcome(() => new Filter(empty, 0, { p })), 'BadParameter');
+    assert.equal(outcome(() => GCSFilter.create(members, p)), 'BadParameter');
+  }
+  for (const m of [0, -5, 2 ** 32, Infinity, '784931', null]) {
+    assert.equal(outcome(() => new Filter(empty, 0, { m })), 'BadParameter');
+    assert.equal(outcome(() => new GCSFilter(empty, 0, m)), 'BadParameter');
+    assert.equal(outcome(() => new FilterBuilder({ m })), 'BadParameter');
+  }
+  for (const n of [-1, 2 ** 32, 0.5, NaN, undefined, '3', 3n]) {
+    assert.equal(outcome(() => new GCSFilter(empty, n)), 'BadParameter', String(n));
+  }
+  throwsCode(() => new Filter(empty, 0, { p: 77 }), 'BadParameter', '77');
+  throwsCode(() => new Filter(empty, 0, { profile: 'sha' }), 'BadParameter', 'profile');
+  throwsCode(() => new Filter(empty, 0, { profile: 'siphash' }), 'BadParameter', '16 bytes');
+  throwsCode(() => new Filter(empty, 0, { profile: 'siphash', key: Uint8Array.of(1) }), 'BadParameter', '1 bytes');
+  throwsCode(() => new Filter(empty, 0, { key: new Uint8Array(16) }), 'BadParameter', 'key');
+});
+
+test('arguments of the wrong type are rejected', () => {
+  const filter = GCSFilter.create(members);
+  for (const wrong of [undefined, null, 5, 'ab', {}, members[0]]) {
+    assert.equal(outcome(() => filter.matchMany(wrong)), 'BadArgument');
+    assert.equal(outcome(() => GCSFilter.create(wrong)), 'BadArgument');
+  }
+  const transferred = new Uint8Array(33);
+  structuredClone(transferred, { transfer: [transferred.buffer] });
+  const fake = { length: 33, [Symbol.toStringTag]: 'Uint8Array' };
+  const noBytes = [undefined, null, 5, '02ab', [1, 2], new ArrayBuffer(3), new Uint16Array(3), fake];
+  for (const wrong of [...noBytes, new Proxy(members[0], {}), Object.create(Uint8Array.prototype), transferred]) {
+    assert.equal(outcome(() => filter.matchMany([members[0], wrong])), 'BadArgument');
+    assert.equal(outcome(() => new GCSFilter(wrong, 3)), wrong === transferred ? 'TooShort' : 'BadArgument');
+    assert.equal(outcome(() => new FilterBuilder().addRecords(wrong, 1)), 'BadArgument');
+    assert.equal(outcome(() => new Filter(filter.content, 2000).index().contains(wrong)), 'BadArgument');
+    assert.equal(outcome(() => new Index(wrong)), 'BadArgument');
+  }
+  throwsCode(() => filter.matchMany([transferred]), 'BadArgument', 'transferred');
+  for (const wrong of [null, 784931, 'nut25']) {
+    assert.equal(outcome(() => new Filter(filter.content, 2000, wrong)), 'BadArgument');
+    assert.equal(outcome(() => new FilterBuilder(wrong)), 'BadArgument');
+    assert.equal(outcome(() => parseResponse({ n: 0, content: '', timestamp: 0 }, wrong)), 'BadArgument');
+  }
+  throwsCode(() => filter.matchMany([members[0], 'ab']), 'BadArgument', 'item 1 is a string');
+  throwsCode(() => new FilterBuilder().addRecords(new Uint8Array(34), 33), 'BadArgument', '34 bytes');
+  throwsCode(() => new FilterBuilder().addRecords(new Uint8Array(34), 0), 'BadArgument', '0 bytes');
+});
+
+test('malformed filters are rejected with their class', () => {
+  const { bytes } = Filter.from(members);
+  const valid = [...bytes];
+  const parse = (data, n = 2000, options) => () => new Filter(Uint8Array.from(data), n, options);
+  throwsCode(parse([]), 'TooShort', '2000 items');
+  throwsCode(parse(valid.slice(0, -1)), 'TooShort', 'item 1999');
+  throwsCode(parse(valid.concat(new Array(200).fill(0))), 'TooLong', '2000 items');
+  throwsCode(parse(valid.concat(0)), 'TrailingData', 'bit');
+  throwsCode(parse([0], 0), 'TooLong', '0 items');
+  throwsCode(parse([0, 0, 1], 1), 'Padding', '1 items');
+  throwsCode(parse([0x7f, 0xff, 0xf0], 1, { m: 5 }), 'OutOfRange', 'item 0');
+  throwsCode(parse([0xff, 0xff, 0xff], 1), 'OutOfRange', 'item 0');
+  throwsCode(parse(valid, 2 ** 32 - 1), 'TooShort', '4294967295');
+  throwsCode(() => new GCSFilter(bytes, 2100), 'TooShort', '2100');
+  assert.equal(outcome(parse(valid, 1999)), 'TrailingData');
+});
+
+test('a filter whose bytes change afterwards throws or answers, but never crashes', () => {
+  const filter = Filter.from(members);
+  const index = filter.index();
+  filter.bytes.fill(0xff);
+  assert.equal(outcome(() => filter.matches(items)), 'OutOfRange');
+  for (const item of items.slice(0, 50)) {
+    assert.ok(['OutOfRange', 'TooShort', true, false].includes(outcome(() => index.contains(item))));
+  }
+});
+
+test('a filter that needs too much memory is an error', () => {
+  // P = 0 with the largest M: about 2^32 bits per item.
+  throwsCode(() => GCSFilter.create(members, 0, 2 ** 32 - 1), 'OutOfMemory', 'no memory for');
+  assert.deepEqual(GCSFilter.create(members).matchMany([members[0]]), [true]);
+});
+
+test('parseResponse reads text, bytes and objects', () => {
+  const { bytes, n } = Filter.from(members);
+  const content = Buffer.from(bytes).toString('base64');
+  const object = { n, p: 19, m: 784931, content, timestamp: 1767225600 };
+  const text = JSON.stringify(object);
+  const variants = [
+    text,
+    new TextEncoder().encode(text),
+    Buffer.from(text),
+    object,
+    { ...object, p: null, m: undefined },
+    { ...object, content: [content], unknown: 1 },
+  ];
+  for (const variant of variants) {
+    const response = parseResponse(variant);
+    assert.deepEqual([response.n, response.p, response.m, response.timestamp], [n, 19, 784931, 1767225600]);
+    assert.deepEqual(response.content, bytes);
+    assert.deepEqual(response.filter.matches([members[0], others[0]]), [true, false]);
+  }
+  assert.equal(parseResponse({ n: 0, content: '', timestamp: 0 }).filter.contains(members[0]), false);
+});
+
+test('parseResponse rejects everything else', () => {
+  const good = { n: 1, content: 'lNqo', timestamp: 5 };
+  const rejected = (change, code = 'BadResponse') =>
+    assert.equal(outcome(() => parseResponse({ ...good, ...change })), code, JSON.stringify(change));
+  for (const text of ['', '{', 'null', '[]', '7', '"text"', '[' .repeat(100_000), Uint8Array.of(0xff), null, 5, [good]]) {
+    assert.equal(outcome(() => parseResponse(text)), 'BadResponse');
+  }
+  for (const n of [undefined, null, -1, 0.5, '1', 2 ** 60]) {
+    rejected({ n });
+    rejected({ timestamp: n });
+  }
+  rejected({ n: 2 ** 32 }, 'BadParameter');
+  rejected({ p: 33 }, 'BadParameter');
+  rejected({ p: 256 });
+  rejected({ p: '19' });
+  rejected({ m: 0 }, 'BadParameter');
+  for (const content of [undefined, null, 5, [], ['94da', '94da'], '94d', '94d=', '94da\n', '94-_', '9=da', '====', 'é4da', ' 94da', '94daA===']) {
+    rejected({ content });
+  }
+  rejected({ content: '94daAAAA' }, 'TooLong');
+  rejected({ content: '////' }, 'OutOfRange');
+  // Matches everything.
+  const harvest = { n: 1, p: 0, m: 1, content: 'AA==' };
+  rejected(harvest, 'RateTooHigh');
+  assert.equal(parseResponse({ ...good, ...harvest }, { minM: 1 }).filter.contains(members[0]), true);
+  assert.equal(outcome(() => parseResponse(good, { minM: 0 })), 'BadParameter');
+});
+
+test('base64 is decoded as strictly by the platform as by the table', () => {
+  const cases = ['', 'lNqo', 'AA==', 'AAA=', '/+8=', 'AB==', 'AAB=', 'A===', 'AAAA====', ' AAA', 'AA A', 'AAA\n', 'A-A_', 'AA=A', 'é4da', 'AA'];
+  const { Buffer: buffer } = globalThis;
+  const decode = () => cases.map((text) => decodeBase64(text) && buffer.from(decodeBase64(text)).toString('hex'));
+  const byBuffer = decode();
+  assert.deepEqual(byBuffer.slice(0, 5), ['', '94daa8', '00', '0000', 'ffef']);
+  assert.deepEqual(byBuffer.slice(5), cases.slice(5).map(() => undefined));
+  // What a platform with `fromBase64` does, by its specification: white space is skipped, everything else is strict.
+  const fromBase64 = (text) => {
+    const digits = text.replace(/[ \n]/g, '');
+    if (buffer.from(digits, 'base64').toString('base64') !== digits) {
+      throw new SyntaxError('base64');
+    }
+    return new Uint8Array(buffer.from(digits, 'base64'));
+  };
+  Uint8Array.fromBase64 ??= fromBase64;
+  assert.deepEqual(decode(), byBuffer);
+  const isNative = Uint8Array.fromBase64 !== fromBase64;
+  const native = Uint8Array.fromBase64;
+  try {
+    globalThis.Buffer = Uint8Array.fromBase64 = undefined;
+    assert.deepEqual(decode(), byBuffer);
+  } finally {
+    globalThis.Buffer = buffer;
+    Uint8Array.fromBase64 = native;
+    if (!isNative) {
+      delete Uint8Array.fromBase64;
+    }
+  }
+});
+
+test('responses are read without TextDecoder', () => {
+  const { TextDecoder } = globalThis;
+  const bytes = new TextEncoder().encode(JSON.stringify({ n: 0, content: '', timestamp: 5, note: `é€😀%41${'x'.repeat(9000)}` }));
+  try {
+    globalThis.TextDecoder = undefined;
+    assert.equal(parseResponse(bytes).timestamp, 5);
+    assert.equal(decodeText(bytes), Buffer.from(bytes).toString());
+    assert.equal(outcome(() => parseResponse(Uint8Array.of(0x22, 0xff, 0x22))), 'BadResponse');
+  } finally {
+    globalThis.TextDecoder = TextDecoder;
+  }
+});

@@ -1,0 +1,81 @@
+// The package in Chromium: without a bundler, in three bundles, and under a strict policy.
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test, { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import * as esbuild from 'esbuild';
+import * as vite from 'vite';
+import webpack from 'webpack';
+import { open } from './driver.mjs';
+import { serve } from './serve.mjs';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+// The sources of the app, with the package installed as a dependency; bundles go to folders next to them.
+const folder = mkdtempSync(join(tmpdir(), 'nutfilter-browser-'));
+cpSync(join(root, 'test/browser/app'), folder, { recursive: true });
+mkdirSync(join(folder, 'node_modules'));
+symlinkSync(root, join(folder, 'node_modules/nutfilter'));
+symlinkSync(join(root, 'dist'), join(folder, 'dist'));
+
+const server = await serve(folder, { 'content-security-policy': "script-src 'self'" });
+const address = `http://127.0.0.1:${server.address().port}`;
+const browser = await open();
+after(async () => {
+  await browser.close();
+  server.close();
+  rmSync(folder, { recursive: true });
+});
+
+function page(name, script) {
+  writeFileSync(join(folder, name), `<!doctype html><title>test</title><script type="module" src="${script}"></script>`);
+}
+
+async function result(name) {
+  await browser.go(`${address}/${name}`);
+  return browser.run('return window.result;');
+}
+
+test('browsers load the package without a bundler, in pages and in module workers', async () => {
+  for (const name of ['main', 'worker']) {
+    await esbuild.build({
+      entryPoints: [join(folder, `${name}.mjs`)],
+      outfile: join(folder, `native/${name}.mjs`),
+      bundle: true,
+      format: 'esm',
+      // The browser itself resolves the package.
+      plugins: [{
+        name: 'native',
+        setup: ({ onResolve }) =>
+          onResolve({ filter: /^nutfilter$/ }, () => ({ path: '/dist/index.js', external: true })),
+      }],
+    });
+  }
+  page('native.html', '/native/main.mjs');
+  assert.deepEqual(await result('native.html'), [5, 5]);
+});
+
+test('bundles by esbuild run', async () => {
+  const entryPoints = ['main', 'worker'].map((name) => join(folder, `${name}.mjs`));
+  const outExtension = { '.js': '.mjs' };
+  await esbuild.build({ entryPoints, outdir: join(folder, 'esbuild'), outExtension, bundle: true, minify: true, format: 'esm' });
+  page('esbuild.html', '/esbuild/main.mjs');
+  assert.deepEqual(await result('esbuild.html'), [5, 5]);
+});
+
+test('bundles by Vite run, without settings', async () => {
+  page('index.html', './main.mjs');
+  await vite.build({ root: folder, base: '/vite/', logLevel: 'warn', build: { outDir: 'vite' } });
+  assert.deepEqual(await result('vite/'), [5, 5]);
+});
+
+test('bundles by webpack run, without settings', async () => {
+  const compiler = webpack({ mode: 'production', context: folder, entry: './main.mjs', output: { path: join(folder, 'webpack') } });
+  const stats = await new Promise((resolve, reject) => {
+    compiler.run((error, stats) => (error ? reject(error) : resolve(stats)));
+  });
+  assert.ok(!stats.hasErrors(), stats.toString());
+  page('webpack.html', '/webpack/main.js');
+  assert.deepEqual(await result('webpack.html'), [5, 5]);
+});

@@ -1,0 +1,138 @@
+// Limits on what a mint sends, with the fetch of this platform, and keysets of version 02.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import test, { after } from 'node:test';
+import { FilterBuilder } from 'nutfilter';
+import { bls } from 'nutfilter/bls';
+import { MintClient } from 'nutfilter/wallet';
+import { bytes, hex, vectors } from './helpers.mjs';
+
+const KEYSET = '009a1f293253e41e';
+let answer;
+const requests = [];
+const server = createServer((request, response) => {
+  requests.push(request);
+  answer(request, response);
+});
+await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+after(() => {
+  server.closeAllConnections();
+  server.close();
+});
+const url = `http://127.0.0.1:${server.address().port}`;
+
+async function code(reply, policy) {
+  answer = reply;
+  const started = Date.now();
+  try {
+    await new MintClient(url, { fetch, policy }).fetch(KEYSET, 'spent');
+    return 'accepted';
+  } catch (error) {
+    assert.equal(error.name, 'WalletError', error.stack);
+    assert.ok(Date.now() - started < 5000, error.code);
+    return error.code;
+  }
+}
+
+const good = JSON.stringify({ n: 0, content: '', timestamp: 1 });
+
+test('a body is limited by the policy and by its own numbers', async () => {
+  assert.equal(await code((_, response) => response.end(good)), 'accepted');
+  assert.equal(await code((_, response) => response.end(good), { maxBytes: good.length }), 'accepted');
+  assert.equal(await code((_, response) => response.end(good), { maxBytes: good.length - 1 }), 'TooLarge');
+  assert.equal(await code((_, response) => response.writeHead(200, { 'Content-Length': 2 ** 31 }).flushHeaders()), 'TooLarge');
+  // Ten items take 65,572 bytes at most; the mint would go on.
+  let sent = 0;
+  const endless = (_, response) => {
+    response.write('{"n":10,"content":"');
+    const more = () => {
+      while (!response.destroyed && (sent += 16384) < 1e9 && response.write('A'.repeat(16384)));
+      response.once('drain', more);
+    };
+    more();
+  };
+  assert.equal(await code(endless), 'TooLarge');
+  assert.ok(sent < 20e6, `${sent} bytes`);
+  const page = (_, response) => response.writeHead(500).end('x'.repeat(200_000));
+  assert.equal(await code(page), 'Status');
+});
+
+test('silence, pauses, slow bodies and broken connections are errors', async () => {
+  const policy = { deadline: 200 };
+  assert.equal(await code(() => {}, policy), 'Deadline');
+  assert.equal(await code((_, response) => response.write('{'), policy), 'Deadline');
+  const drip = (_, response) => {
+    const timer = setInterval(() => (response.destroyed ? clearInterval(timer) : response.write(' ')), 20);
+  };
+  assert.equal(await code(drip, policy), 'Deadline');
+  assert.equal(await code((_, response) => response.destroy()), 'Transport');
+  const cut = (_, response) => response.writeHead(200, { 'Content-Length': 100 }).write('{', () => response.destroy());
+  assert.equal(await code(cut), 'Transport');
+});
+
+test('no redirect is followed, and the error says where it points', async () => {
+  const y = bytes('024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725');
+  const content = Buffer.from(new FilterBuilder().add([y]).build().bytes).toString('base64');
+  const mint = new MintClient(url, { fetch });
+  for (const to of ['/there', 'http://192.0.2.1/there']) {
+    requests.length = 0;
+    answer = (_, response) => response.writeHead(307, { Location: to }).end();
+    const error = { code: 'Redirect', message: `the mint redirects to ${to}` };
+    await assert.rejects(mint.fetch(KEYSET, 'spent'), error);
+    const redirect = answer;
+    answer = (request, response) =>
+      request.method === 'GET' ? response.end(JSON.stringify({ n: 1, content, timestamp: 1 })) : redirect(request, response);
+    await assert.rejects(mint.confirm((await mint.fetch(KEYSET, 'spent')).matches([y])), error);
+    const filter = `GET /v1/filter/spent/${KEYSET}`;
+    assert.deepEqual(requests.map(({ method, url }) => `${method} ${url}`), [filter, filter, 'POST /v1/checkstate']);
+  }
+  // Browsers hide the target, and React Native follows it.
+  for (const [response, to] of [
+    [{ type: 'opaqueredirect', status: 0, url }, 'elsewhere'],
+    [{ status: 200, url: 'https://other.example/x' }, 'https://other.example/x'],
+  ]) {
+    const fetch = async () => ({ headers: new Headers(), ...response });
+    await assert.rejects(new MintClient(url, { fetch }).fetch(KEYSET, 'spent'), { message: `the mint redirects to ${to}` });
+  }
+  const explicit = async () => Object.defineProperty(new Response(good), 'url', { value: 'https://mint.example/v1' });
+  await new MintClient('https://Mint.example:443', { fetch: explicit }).fetch(KEYSET, 'spent');
+});
+
+test('points of version 02 are checked', () => {
+  const { notes, invalid } = vectors('points');
+  for (const note of notes) {
+    for (const member of ['Y', 'B_', 'C_', 'C']) {
+      assert.equal(bls.isPoint(bytes(note[member])), true);
+    }
+  }
+  for (const [name, text] of Object.entries(invalid)) {
+    assert.equal(bls.isPoint(bytes(text)), false, name);
+  }
+});
+
+test('a wallet restores and confirms notes of version 02', async () => {
+  const { keyset, notes } = vectors('points');
+  const filter = (items) => {
+    const content = Buffer.from(new FilterBuilder().add(items).build().bytes).toString('base64');
+    return JSON.stringify({ n: items.length, content, timestamp: 1 });
+  };
+  const [ys, bs] = ['Y', 'B_'].map((member) => notes.map((note) => bytes(note[member])));
+  const bodies = [];
+  answer = async (request, response) => {
+    if (request.method === 'GET') {
+      return response.end(filter(request.url.includes('spent') ? ys.slice(0, 3) : bs));
+    }
+    const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
+    bodies.push(body);
+    const spent = (Y) => ({ Y, state: ys.slice(0, 3).map(hex).includes(Y) ? 'SPENT' : 'UNSPENT' });
+    const sign = ({ B_ }) => ({ amount: 1, id: keyset, C_: notes.find((note) => note.B_ === B_).C_, dleq: 7 && { e: '', s: '' } });
+    const said = body.Ys ? { states: body.Ys.map(spent) } : { outputs: body.outputs, signatures: body.outputs.map(sign) };
+    return response.end(JSON.stringify(said));
+  };
+  const mint = new MintClient(url, { fetch, bls });
+  const states = await mint.confirm((await mint.fetch(keyset, 'spent')).matches(ys));
+  assert.deepEqual(states, notes.map((_, i) => (i < 3 ? 'spent' : 'absent')));
+  assert.deepEqual(bodies[0].Ys.sort(), ys.slice(0, 3).map(hex).sort());
+  const signatures = await mint.restore(keyset, (await mint.fetch(keyset, 'issued')).matches(bs));
+  assert.deepEqual(signatures, notes.map(({ C_ }) => ({ amount: 1, id: keyset, C_ })));
+});

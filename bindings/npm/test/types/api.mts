@@ -1,0 +1,44 @@
+import {
+  Filter,
+  FilterBuilder,
+  FilterError,
+  type FilterErrorCode,
+  type FilterResponse,
+  GCSFilter,
+  Index,
+  parseBlockFilter,
+  parseResponse,
+} from 'nutfilter';
+
+const items: readonly Uint8Array[] = [Uint8Array.of(1)];
+const filter: Filter = new FilterBuilder({ p: 10, m: 1500, profile: 'siphash', key: new Uint8Array(16) }).add(items).build();
+const index: Index = new Index(filter, filter.index(32).toBytes());
+const answers: boolean[] = index.matches(new Set(items));
+const response: FilterResponse = parseResponse('{}', { profile: 'nut23', minM: 1 });
+const bytes: Uint8Array = Filter.from(items).bytes;
+const again: Filter = new Filter(filter.bytes, filter.n, structuredClone(filter));
+const block: Filter = parseBlockFilter(bytes, '00');
+
+// A wallet that used the class of cashu-ts; only the import changes.
+function spent(notes: Buffer[], answer: { n: number; content: string }): boolean[] {
+  const filter = new GCSFilter(Buffer.from(answer.content, 'base64'), answer.n);
+  const base64: string = filter.content.toString('base64');
+  const own: Buffer = GCSFilter.create(notes, 19, 784931).content;
+  const numItems: number = filter.numItems;
+  const general: GCSFilter = GCSFilter.create([Uint8Array.of(2)]);
+  const content: Uint8Array = general.content;
+  return base64.length + own.length + numItems + content.length > 0 ? filter.matchMany(notes) : [];
+}
+
+function code(error: unknown): FilterErrorCode | undefined {
+  return error instanceof FilterError ? error.code : undefined;
+}
+
+// @ts-expect-error: hex text is not bytes
+Filter.from(['02ab']);
+// @ts-expect-error: unknown profile
+new FilterBuilder({ profile: 'sha256' });
+// @ts-expect-error: read-only
+filter.n = 3;
+
+export { again, answers, block, bytes, code, response, spent };
