@@ -11,7 +11,7 @@ use crate::inspect::InspectArgs;
 use crate::man::ManArgs;
 use crate::plan::PlanArgs;
 use crate::restore::RestoreArgs;
-use crate::serve::ServeArgs;
+use crate::serve::http::ServeArgs;
 use crate::serve::publish::PublishArgs;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
@@ -23,7 +23,7 @@ pub(crate) struct Cli {
     quiet: bool,
 
     /// Number of threads [default: one per CPU].
-    #[arg(long, global = true, display_order = LAST, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
+    #[arg(long, env = "NUTFILTER_THREADS", global = true, display_order = LAST, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
     threads: Option<u16>,
 
     #[command(subcommand)]

@@ -1,9 +1,8 @@
 //! `nutfilter completions`.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::error::CliError;
 use crate::output;
 
@@ -20,9 +19,9 @@ Examples:
   nutfilter completions fish > ~/.config/fish/completions/nutfilter.fish
   nutfilter completions zsh  > \"${fpath[1]}/_nutfilter\"";
 
-pub(crate) fn run(args: &CompletionsArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &CompletionsArgs, command: &mut Command) -> Result<(), CliError> {
     // Generate in memory first, because the generator panics when a write fails.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "nutfilter", &mut script);
+    clap_complete::generate(args.shell, command, "nutfilter", &mut script);
     output::print(&script)
 }

@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
-    FilterReport, FilterService, NoteKind, ReadingReport, RefreshReport, Refresher,
+    FilterReport, FilterService, NoteKind, ReadingReport, RefreshReport, Refresher, Snapshot,
 };
 use nutfilter_sample::{Sample, SampleError};
 use nutfilter_serve::{Limits, Listener};
@@ -112,6 +112,23 @@ impl Place {
     }
 }
 
+/// Commands to paste into a shell.
+fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
+    let mut lines = vec![
+        format!("  curl -s {base}/health"),
+        format!("  curl -s {base}/v1/keysets"),
+    ];
+    if let Some(keyset) = snapshot.keysets().next() {
+        // Filters are large, so they are not printed to a terminal.
+        let id = &keyset.info.id;
+        lines.extend([
+            format!("  curl -sI {base}/v1/filter/spent/{id}"),
+            format!("  curl -s -o issued.json {base}/v1/filter/issued/{id}"),
+        ]);
+    }
+    lines.join("\n")
+}
+
 fn parse_items(text: &str) -> Result<u64, String> {
     let items = value_parsers::count(text)?;
     match items {
@@ -173,7 +190,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         return place.keep_files();
     }
     if let Some(snapshot) = service.snapshot() {
-        let lines = serve::curl_lines(&base, &snapshot);
+        let lines = curl_lines(&base, &snapshot);
         // Print this even with --quiet: a service without a known address is useless.
         globals::eprint_line(format_args!("\nServing until ctrl-c. Try\n{lines}"));
     }

@@ -24,12 +24,12 @@ mod progress;
 mod restore;
 mod serve;
 mod shards;
+mod usage;
 mod value_parsers;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Command};
 use crate::error::CliError;
@@ -38,11 +38,7 @@ use crate::error::CliError;
 const EXIT_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return usage_error(&error),
-    };
-    match run(cli) {
+    match run() {
         Ok(code) => code,
         Err(CliError::OutputClosed) => ExitCode::SUCCESS,
         Err(CliError::AlreadyLogged) => ExitCode::from(EXIT_ERROR),
@@ -53,40 +49,40 @@ fn main() -> ExitCode {
     }
 }
 
-/// An invalid value is one line, as every other error of a command. For other errors, and `--help`, clap prints more.
-/// Its tip repeats one of the possible values.
-fn usage_error(error: &clap::Error) -> ExitCode {
-    if !matches!(
-        error.kind(),
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation
-    ) {
-        error.exit();
-    }
-    let text = error.render().to_string();
-    let lines = text.lines().map(str::trim);
-    let left_out = ["For more information", "tip:"];
-    let lines = lines.filter(|line| !left_out.iter().any(|start| line.starts_with(start)));
-    let lines = lines.filter(|line| !line.is_empty());
-    let message = lines.collect::<Vec<_>>().join(" ");
-    globals::eprint_error(message.strip_prefix("error: ").unwrap_or(&message));
-    ExitCode::from(EXIT_ERROR)
-}
-
 /// The exit codes of `check` and `restore` also say whether any item matched.
-fn run(cli: Cli) -> Result<ExitCode, CliError> {
+fn run() -> Result<ExitCode, CliError> {
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        // Help, and errors that are not about values, are clap's to print.
+        Err(error) => match usage::errors(command, error) {
+            Ok(lines) => return Err(CliError::usage(lines.join("\n"))),
+            Err(error) => error.exit(),
+        },
+    };
     let globals = cli.globals();
     globals.start_threads()?;
+    let matches = matches.subcommand().map(|(_, matches)| matches);
+    let matches = matches.expect("a subcommand is required");
+    if matches!(cli.command, Command::Serve(_) | Command::Publish(_)) {
+        let unknown = usage::unknown_variables(&command);
+        if !unknown.is_empty() {
+            return Err(CliError::usage(unknown.join("\n")));
+        }
+    }
     match cli.command {
         Command::Build(args) => build_filter::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
         Command::Inspect(args) => inspect::run(&args, &globals)?,
         Command::Plan(args) => plan::run(&args)?,
-        Command::Serve(args) => serve::run(args, &globals)?,
-        Command::Publish(args) => serve::publish::run(&args, &globals)?,
+        Command::Serve(args) => serve::http::run(&args, matches, &globals)?,
+        Command::Publish(args) => serve::publish::run(&args, matches, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
-        Command::Completions(args) => completions::run(&args)?,
-        Command::Man(args) => man::run(&args)?,
+        Command::Completions(args) => completions::run(&args, &mut command)?,
+        Command::Man(args) => man::run(&args, command)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 
-use crate::args::Cli;
 use crate::error::CliError;
 use crate::output;
 
@@ -25,8 +24,7 @@ Examples:
   nutfilter man build | man -l -
   nutfilter man --output-dir ~/.local/share/man/man1";
 
-pub(crate) fn run(args: &ManArgs) -> Result<(), CliError> {
-    let mut cli = Cli::command();
+pub(crate) fn run(args: &ManArgs, mut cli: Command) -> Result<(), CliError> {
     cli.build();
     if let Some(directory) = &args.output_dir {
         return clap_mangen::generate_to(cli, directory)

@@ -1,4 +1,5 @@
-//! Serves the objects of a [`FilterService`] over HTTP: an axum router, and a server for it.
+//! Serves the objects of a [`FilterService`]: over HTTP, with an axum router and a server for it, and as files of a
+//! [`Directory`].
 //!
 //! | path | answer |
 //! |---|---|
@@ -14,7 +15,7 @@
 //! a status and `{"detail": text, "code": number}`.
 //!
 //! ```no_run
-//! use nutfilter_mint::{FilterService};
+//! use nutfilter_mint::FilterService;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let service = FilterService::default();
@@ -29,19 +30,13 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod base_path;
-mod connection;
-mod error;
 mod files;
-mod listener;
 mod router;
 mod server;
 
-pub use base_path::{BasePathError, under};
 pub use files::{Directory, PublishError, Report};
-pub use listener::{Listener, Tls};
-pub use router::{RouterOptions, filter_router, filter_router_with, router, router_with};
-pub use server::{Limits, serve};
+pub use router::{BasePathError, RouterOptions, filter_router, router, router_with, under};
+pub use server::{Limits, Listener, serve};
 
 #[cfg(doc)]
 use nutfilter_mint::FilterService;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCEPT, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST,
-    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, RETRY_AFTER,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST,
+    IF_NONE_MATCH, RETRY_AFTER,
 };
 use axum::http::{HeaderMap, Method, StatusCode, Uri, Version};
 use axum::middleware::{Next, from_fn};
@@ -18,8 +19,7 @@ use nutfilter_mint::{FilterService, NoteKind};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
-use crate::answer::answer;
-use crate::error::{missing, refusal};
+use crate::answer::{answer, missing, refusal};
 
 /// Default time for which a cache may reuse a filter: the default interval between two refreshes.
 const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
@@ -91,12 +91,7 @@ pub fn router_with(service: FilterService, options: RouterOptions) -> Router {
 /// Routes for the filters only, for an application that has the other paths. Mount it with `merge` or `nest`. The
 /// CORS headers apply to these routes only.
 pub fn filter_router(service: FilterService) -> Router {
-    filter_router_with(service, RouterOptions::default())
-}
-
-/// Like [`filter_router`], with another `max_age`. The other options only apply to [`router_with`].
-pub fn filter_router_with(service: FilterService, options: RouterOptions) -> Router {
-    finish(readable(filters()), service, options)
+    finish(readable(filters()), service, RouterOptions::default())
 }
 
 fn filters() -> Router<Site> {
@@ -117,28 +112,18 @@ fn finish(router: Router<Site>, service: FilterService, options: RouterOptions) 
 }
 
 /// Lets every page read the answers: they are the same for all.
-pub(crate) fn readable<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+fn readable<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     let cors = CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::HEAD, Method::OPTIONS])
         .allow_headers([
             ACCEPT,
-            axum::http::header::ACCEPT_ENCODING,
+            ACCEPT_ENCODING,
             CACHE_CONTROL,
             CONTENT_TYPE,
-            IF_MATCH,
-            IF_MODIFIED_SINCE,
             IF_NONE_MATCH,
-            IF_RANGE,
-            RANGE,
         ])
-        .expose_headers([
-            ETAG,
-            CONTENT_LENGTH,
-            CONTENT_RANGE,
-            ACCEPT_RANGES,
-            RETRY_AFTER,
-        ])
+        .expose_headers([ETAG, CONTENT_LENGTH, RETRY_AFTER])
         // One day, the maximum of all browsers.
         .max_age(Duration::from_secs(86_400))
         .vary([]);
@@ -147,15 +132,39 @@ pub(crate) fn readable<S: Clone + Send + Sync + 'static>(router: Router<S>) -> R
         .layer(cors)
 }
 
-async fn object(
-    State(site): State<Site>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
+/// Mounts a router under a base path, such as the mint's own. With `/cashu`, the filters are at
+/// `/cashu/v1/filter/..`. An empty path or `/` leaves the router unchanged.
+///
+/// # Errors
+///
+/// If the path contains anything but letters, digits and `/-._~`, or an empty segment.
+pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
+    let path = base_path.trim_matches('/');
+    if path.is_empty() {
+        return Ok(router);
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let is_dots = |segment| matches!(segment, "" | "." | "..");
+    if !path.bytes().all(plain) || path.split('/').any(is_dots) {
+        return Err(BasePathError {
+            path: base_path.to_owned(),
+        });
+    }
+    let outside = readable(Router::new().fallback(not_found)).layer(from_fn(count));
+    Ok(outside.nest(&format!("/{path}"), router))
+}
+
+/// An invalid base path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid base path `{path}`: must be segments of letters, digits and -._~, separated by /")]
+pub struct BasePathError {
+    path: String,
+}
+
+async fn object(State(site): State<Site>, uri: Uri, headers: HeaderMap) -> Response {
     let max_age = site.options.max_age.as_secs();
     match site.service.object(uri.path().trim_start_matches('/')) {
-        Ok(object) => answer(&method, &headers, object, max_age),
+        Ok(object) => answer(&headers, &object, max_age),
         Err(error) => missing(error),
     }
 }
@@ -198,7 +207,7 @@ fn uncached(media_type: &'static str, text: String) -> Response {
     (headers, text).into_response()
 }
 
-pub(crate) async fn not_found() -> Response {
+async fn not_found() -> Response {
     refusal(StatusCode::NOT_FOUND, "path not found", 0)
 }
 
@@ -207,7 +216,7 @@ async fn method_not_allowed() -> Response {
 }
 
 /// Counts requests by endpoint and status. No label comes from a request.
-pub(crate) async fn count(request: Request, next: Next) -> Response {
+async fn count(request: Request, next: Next) -> Response {
     let route = route(request.uri().path());
     // HTTP/1.1 requires exactly one `Host`, so that proxies and servers agree on the target of a request.
     let hosts = request.headers().get_all(HOST).iter().count();
@@ -222,6 +231,8 @@ pub(crate) async fn count(request: Request, next: Next) -> Response {
     let status = response.status().as_str().to_owned();
     metrics::counter!("nutfilter_http_requests_total", "route" => route, "status" => status)
         .increment(1);
+    let bytes = response.body().size_hint().exact().unwrap_or(0);
+    metrics::counter!("nutfilter_http_response_bytes_total").increment(bytes);
     response
 }
 

@@ -1,20 +1,25 @@
-//! Serves a router on the network.
+//! Serves a router on the network: HTTP/1.1, with limits on clients. TLS and HTTP/2 are for the proxy in front.
 
-use core::future::Future;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, ready};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
-use axum_server::accept::Accept;
-use axum_server::service::SendService;
-use axum_server::{Address, Control, Handle, Server};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+#[cfg(unix)]
+use tokio::net::UnixListener;
 use tokio::task::JoinSet;
-
-use crate::connection::{Connection, MakeConnection};
-use crate::listener::Listener;
+use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
 
 /// Maximum length of a request's head, in bytes. A browser sends 2 KB, or 8 KB with large cookies.
 const MAX_HEAD: usize = 16 << 10;
@@ -22,18 +27,13 @@ const MAX_HEAD: usize = 16 << 10;
 /// Maximum number of request headers. A browser sends about 20, and proxies add some.
 const MAX_HEADERS: usize = 64;
 
-/// Maximum number of open requests on an HTTP/2 connection: the minimum that the protocol recommends.
-const MAX_STREAMS: u32 = 100;
+/// Bytes that the system may hold unsent for a client. By default it takes up to 4 MB at once, and a client that reads
+/// 20 kB/s then seems to take nothing for minutes.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const MAX_UNSENT: u32 = 128 << 10;
 
-/// Bytes of a stream that HTTP/2 holds for its client in addition to a piece.
-const MAX_SEND_BUFFER: usize = 64 << 10;
-
-/// Interval of HTTP/2 pings, and the time limit for their answers.
-const PING_INTERVAL: Duration = Duration::from_secs(20);
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Minimum time between two log lines about connections that could not be accepted.
-const ACCEPT_WARNING: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted for lack of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The limits on clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +43,8 @@ pub struct Limits {
     /// take some tens of MiB. A further connection is closed at once: its client, perhaps a proxy, can then retry now
     /// or elsewhere, while in the backlog it would wait without notice.
     pub max_connections: usize,
-    /// Time limit for a TLS handshake, and for the head of a connection's first request.
-    pub first_request: Duration,
-    /// Time limit for the head of each later request, from the end of the answer before.
-    pub idle: Duration,
+    /// Time limit for the head of a request, from the start of the connection or the end of the answer before.
+    pub head: Duration,
     /// Time in which a client must take some of an answer. A slow reader is honest; one that takes nothing for so long
     /// is gone. A proxy that does not buffer takes nothing while its own system holds up to 4 MB for a client: at 20
     /// kB/s for minutes.
@@ -59,90 +57,210 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_connections: 4_096,
-            first_request: Duration::from_secs(10),
-            idle: Duration::from_secs(75),
+            head: Duration::from_secs(10),
             stalled: Duration::from_secs(300),
             grace: Duration::from_secs(10),
         }
     }
 }
 
-/// Serves HTTP/1.1 and HTTP/2 on several listeners until `shutdown` is ready. Then no more connections are accepted,
-/// and every client is told that its connection ends. Unfinished requests are cut after the grace period.
+/// A bound socket that accepts connections.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A Unix socket.
+    #[cfg(unix)]
+    Unix(UnixListener),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+impl Listener {
+    /// Binds a TCP socket at `HOST:PORT`.
+    ///
+    /// # Errors
+    ///
+    /// If the host is unknown, or if binding fails.
+    pub async fn tcp(address: &str) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        // Accepted sockets inherit these options. Answers are written whole, so waiting for more data has no benefit.
+        let socket = socket2::SockRef::from(&listener);
+        socket.set_tcp_nodelay(true)?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        socket.set_tcp_notsent_lowat(MAX_UNSENT)?;
+        Ok(Self::Tcp(listener))
+    }
+
+    /// Binds a Unix socket. Every user who may enter its directory may connect, as with a TCP port: what is served is
+    /// public, and a service manager may give the process a group of its own. The socket of a killed process is replaced.
+    ///
+    /// # Errors
+    ///
+    /// If a process listens at the path, if something other than a socket exists there, or if binding fails.
+    #[cfg(unix)]
+    pub async fn unix(path: &std::path::Path) -> io::Result<Self> {
+        use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|at| at.file_type().is_socket());
+        if is_socket
+            && let Err(error) = tokio::net::UnixStream::connect(path).await
+            && error.kind() == io::ErrorKind::ConnectionRefused
+        {
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+        Ok(Self::Unix(listener))
+    }
+
+    /// The TCP address.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            #[cfg(unix)]
+            Self::Unix(_) => None,
+        }
+    }
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Box<dyn Stream>>> {
+        Poll::Ready(Ok(match self {
+            Self::Tcp(listener) => Box::new(ready!(listener.poll_accept(context))?.0),
+            #[cfg(unix)]
+            Self::Unix(listener) => Box::new(ready!(listener.poll_accept(context))?.0),
+        }))
+    }
+}
+
+/// The address in URL form.
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => write!(f, "http://{address}"),
+                Err(_) => f.write_str("http://?"),
+            },
+            #[cfg(unix)]
+            Self::Unix(listener) => {
+                let address = listener.local_addr().ok();
+                let path = address.as_ref().and_then(|address| address.as_pathname());
+                write!(f, "http+unix:{}", path.unwrap_or("?".as_ref()).display())
+            }
+        }
+    }
+}
+
+/// Serves HTTP/1.1 on several listeners until `shutdown` is ready. Then no more connections are accepted, and idle
+/// ones are closed. Unfinished requests are cut after the grace period.
 pub async fn serve(
     listeners: Vec<Listener>,
     router: Router,
     limits: Limits,
     shutdown: impl Future<Output = ()>,
 ) {
-    let control = Control::new();
-    let connections = MakeConnection::new(router, limits);
-    let mut servers = JoinSet::new();
-    for listener in listeners {
-        servers.spawn(listener.serve(control.clone(), connections.clone(), limits));
+    let graceful = GracefulShutdown::new();
+    // Dropped, it ends all of them.
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    let mut turn = 0;
+    loop {
+        let stream = tokio::select! {
+            () = &mut shutdown => break,
+            stream = accept(&listeners, &mut turn) => stream,
+        };
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= limits.max_connections {
+            metrics::counter!("nutfilter_http_connections_refused_total").increment(1);
+            continue;
+        }
+        let connection = graceful.watch(connection(stream, &router, limits));
+        connections.spawn(async move {
+            let _open = Open::new();
+            if let Err(error) = connection.await {
+                ended(&error);
+            }
+        });
     }
-    shutdown.await;
+    drop(listeners);
     tracing::info!(
-        open = control.connection_count(),
+        open = graceful.count(),
         "waiting up to {} s for open requests",
         limits.grace.as_secs()
     );
-    let since = Instant::now();
-    control.graceful_shutdown(Some(limits.grace));
-    while let Some(ended) = servers.join_next().await {
-        match ended {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "listener failed"),
-            Err(error) => tracing::error!(%error, "listener failed"),
-        }
-    }
-    if since.elapsed() >= limits.grace {
+    if timeout(limits.grace, graceful.shutdown()).await.is_err() {
         tracing::warn!("closed connections with unfinished requests");
     }
 }
 
-/// Serves one listener.
-pub(crate) async fn run<A, Acceptor>(
-    mut server: Server<A, Acceptor>,
-    control: Control,
-    connections: MakeConnection,
-    limits: Limits,
-) -> io::Result<()>
-where
-    A: Address + Send + Sync + 'static,
-    A::Stream: Send,
-    Acceptor: Accept<A::Stream, Connection> + Clone + Send + Sync + 'static,
-    Acceptor::Stream: AsyncRead + AsyncWrite + Unpin + Send,
-    Acceptor::Service: SendService<Request<hyper::body::Incoming>> + Send,
-    Acceptor::Future: Send,
-{
-    let builder = server.http_builder();
-    builder
-        .http1()
-        .max_buf_size(MAX_HEAD)
-        .max_headers(MAX_HEADERS);
-    builder
-        .http2()
-        .max_header_list_size(MAX_HEAD as u32)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_send_buf_size(MAX_SEND_BUFFER)
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT);
-    let warned = Arc::new(Mutex::new(None::<Instant>));
-    server
-        .handle(Handle::with_control(control))
-        .first_request_timeout(limits.first_request)
-        .accept_error_handler(move |peer, error| {
-            if peer.is_some() {
-                return tracing::debug!(%error, "connection refused or failed");
-            }
-            metrics::counter!("nutfilter_http_accept_failures_total").increment(1);
-            let mut warned = warned.lock().unwrap_or_else(PoisonError::into_inner);
-            if warned.is_none_or(|at| at.elapsed() >= ACCEPT_WARNING) {
+/// Accepts the next connection. Listeners have their turns, so that a busy one does not keep others waiting.
+async fn accept(listeners: &[Listener], turn: &mut usize) -> Box<dyn Stream> {
+    loop {
+        let accepted = poll_fn(|context| {
+            *turn += 1;
+            let (last, first) = listeners.split_at(*turn % listeners.len().max(1));
+            let mut polled = first.iter().chain(last).map(|one| one.poll_accept(context));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        });
+        match accepted.await {
+            Ok(stream) => return stream,
+            // The client has gone already.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                metrics::counter!("nutfilter_http_accept_failures_total").increment(1);
                 tracing::error!(%error, "could not accept a connection");
-                *warned = Some(Instant::now());
+                sleep(ACCEPT_PAUSE).await;
             }
-        })
-        .serve(connections)
-        .await
+        }
+    }
+}
+
+fn connection(stream: Box<dyn Stream>, router: &Router, limits: Limits) -> Connection {
+    // The body timeouts of tower-http cannot notice that a client takes nothing: their clock runs while hyper asks for the
+    // next frame of a body, and a body here is one frame. This clock runs while the socket takes nothing.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(limits.stalled));
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(MAX_HEAD)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(
+            TokioIo::new(Box::pin(stream)),
+            TowerToHyperService::new(router.clone()),
+        )
+}
+
+type Connection = http1::Connection<
+    TokioIo<Pin<Box<TimeoutStream<Box<dyn Stream>>>>>,
+    TowerToHyperService<Router>,
+>;
+
+/// Counts an open connection.
+struct Open;
+
+impl Open {
+    fn new() -> Self {
+        metrics::gauge!("nutfilter_http_connections").increment(1.0);
+        Self
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        metrics::gauge!("nutfilter_http_connections").decrement(1.0);
+    }
+}
+
+/// Counts a connection that the server ended.
+fn ended(error: &hyper::Error) {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    let reason = match cause.map(io::Error::kind) {
+        Some(io::ErrorKind::TimedOut) => "slow_reader",
+        _ if error.is_timeout() => "idle",
+        _ => return tracing::debug!(%error, "connection failed"),
+    };
+    tracing::debug!(reason, "closed a connection");
+    metrics::counter!("nutfilter_http_connections_cut_total", "reason" => reason).increment(1);
 }

@@ -1,103 +1,105 @@
-//! `nutfilter serve --check-config`: everything that can be checked before starting.
+//! `--check-config`: prints what is in force, and tries everything that can be tried before the start.
 
 use std::io;
 use std::path::Path;
 
+use clap::{ArgMatches, Command};
 use nutfilter_mint::MintSource as _;
 
-use super::layers::Resolved;
 use super::options::{Listen, Options};
+use super::start::source;
 use crate::error::CliError;
 use crate::globals::{self, Globals};
 use crate::output;
+use crate::usage::shown;
 
-/// Prints the effective configuration, tries everything in it that can be tried without changing anything, and
-/// reports all problems.
-pub(super) fn run(resolved: &Resolved, globals: &Globals) -> Result<(), CliError> {
-    output::print(resolved.listing().as_bytes())?;
-    let options = &resolved.options;
-    let mut problems: Vec<String> = resolved
-        .problems
-        .iter()
-        .map(|problem| problem.message.clone())
-        .collect();
-    let data_dir = options.data_dir.as_deref();
-    let mut checks = vec![
-        (
-            "mint_database",
-            database(options),
-            "give a database that this user can read",
-        ),
-        (
-            "data_dir",
-            data_dir.map_or(Ok(()), writable),
-            "let this user write to it",
-        ),
-        (
-            "tls_certificate",
-            tls(options),
-            "give a certificate and its key as PEM files",
-        ),
-    ];
-    for address in &options.listen {
-        let cure = "give an address of this machine and a directory that exists";
-        checks.push(("listen", bindable(address, globals), cure));
+/// Prints the value of every option, as a file of environment variables would have it.
+pub(super) fn print(
+    command: &Command,
+    matches: &ArgMatches,
+    options: &Options,
+) -> Result<(), CliError> {
+    let mut text = String::new();
+    for option in command.get_arguments() {
+        let Some(name) = option.get_env().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        let values = matches.get_raw(option.get_id().as_str());
+        let values: Vec<_> = values
+            .into_iter()
+            .flatten()
+            .map(|value| value.to_string_lossy())
+            .collect();
+        text += &match (name, values.is_empty()) {
+            // Its form for display has no password.
+            ("MINT_DATABASE", _) => format!("{name}={}\n", options.mint_database),
+            (_, true) => format!("# {name} is not set\n"),
+            _ => format!("{name}={}\n", shown(&values.join(","))),
+        };
     }
-    for (name, result, cure) in checks {
-        // An option with an invalid value was reported, and has its default here.
-        let reported = resolved
-            .problems
-            .iter()
-            .any(|problem| problem.option == name);
-        if let Err(error) = result
-            && !reported
-        {
-            let problem = resolved.given(name).problem(format!("{error}; {cure}"));
-            problems.push(problem.message);
+    output::print(text.as_bytes())
+}
+
+/// Tries the database, the directories and the addresses, without changing anything, and reports all errors.
+pub(super) fn run(
+    options: &Options,
+    output: Option<&Path>,
+    listen: &[Listen],
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let mut checks = vec![(
+        database(options, globals),
+        "give --mint-database or MINT_DATABASE a database that this user can read",
+    )];
+    if let Some(directory) = &options.data_dir {
+        let cure = "let this user write to it, or change --data-dir or NUTFILTER_DATA_DIR";
+        checks.push((writable(directory), cure));
+    }
+    if let Some(directory) = output {
+        checks.push((writable(directory), "let this user write to it"));
+    }
+    for address in listen {
+        let cure = "give --listen or NUTFILTER_LISTEN an address of this machine and a directory that exists";
+        checks.push((bindable(address, globals), cure));
+    }
+    let mut errors = 0;
+    for (result, cure) in checks {
+        if let Err(error) = result {
+            globals::eprint_error(format_args!("{error}; {cure}"));
+            errors += 1;
         }
     }
-    for problem in &problems {
-        globals::eprint_error(problem);
-    }
-    match problems.len() {
+    match errors {
         0 => output::print(b"# configuration OK\n"),
-        1 => Err(CliError::usage("invalid configuration (1 problem)")),
-        number => Err(CliError::usage(format!(
-            "invalid configuration ({number} problems)"
+        _ => Err(CliError::usage(format!(
+            "invalid configuration (errors: {errors})"
         ))),
     }
 }
 
 /// Opens the database in the same way as the service, and closes it.
-fn database(options: &Options) -> Result<(), CliError> {
-    let mut source = super::source(options)?;
+fn database(options: &Options, globals: &Globals) -> Result<(), CliError> {
+    let mut source = source(options, globals);
     let keysets = source.keysets()?;
     let mint = source.mint();
     output::print(format!("# {mint} database with {} keysets\n", keysets.keysets.len()).as_bytes())
-}
-
-/// Reads the certificate and its key.
-fn tls(options: &Options) -> Result<(), CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    runtime.block_on(super::run::tls(options)).map(drop)
 }
 
 /// Whether files can be created in a directory, or the directory in its parent; tried with an unnamed file.
 fn writable(directory: &Path) -> Result<(), CliError> {
     let failed = |error: io::Error| CliError::at(directory.display(), error);
     match std::fs::metadata(directory) {
-        Ok(metadata) if !metadata.is_dir() => {
-            return Err(CliError::at(directory.display(), "not a directory"));
-        }
-        Ok(_) => {}
-        // The service would create it.
+        // The command would create it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let above = directory.parent().ok_or_else(|| failed(error))?;
-            return tempfile::tempfile_in(above).map(drop).map_err(failed);
+            let above = match directory.parent() {
+                Some(above) if above.as_os_str().is_empty() => Path::new("."),
+                Some(above) => above,
+                None => return Err(failed(error)),
+            };
+            tempfile::tempfile_in(above).map(drop).map_err(failed)
         }
-        Err(error) => return Err(failed(error)),
+        _ => tempfile::tempfile_in(directory).map(drop).map_err(failed),
     }
-    tempfile::tempfile_in(directory).map(drop).map_err(failed)
 }
 
 /// Whether the service can listen at an address. The one that listens there may be this service.
@@ -112,7 +114,7 @@ fn bindable(address: &Listen, globals: &Globals) -> Result<(), CliError> {
     match tried {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             globals.warn(format_args!(
-                "listen: {address} is in use; unless by this service, give another address"
+                "{address} is in use; unless by this service, give --listen or NUTFILTER_LISTEN another address"
             ));
             Ok(())
         }

@@ -10,17 +10,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use nutfilter_mint::{FilterService, NoteKind, Status};
-use nutfilter_serve::Tls;
 
 use crate::error::CliError;
 
 /// How often old samples of histograms are dropped, even if nothing scrapes.
 pub(super) const UPKEEP: Duration = Duration::from_secs(5);
-
-/// Seconds. Responses are finished bodies, so anything above 0.1 s is the network.
-const REQUEST_BUCKETS: [f64; 10] = [
-    0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 2.5, 10.0,
-];
 
 /// Seconds. From an incremental read of a small mint to the first read of a large one.
 const REFRESH_BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
@@ -98,11 +92,9 @@ const ROUTES: &[&str] = &[
     "other",
 ];
 
-const REASONS: &[&str] = &["head", "idle", "slow_reader"];
+const REASONS: &[&str] = &["idle", "slow_reader"];
 
-const STATUSES: &[&str] = &[
-    "200", "206", "304", "400", "404", "405", "412", "416", "500", "503",
-];
+const STATUSES: &[&str] = &["200", "304", "400", "404", "405", "500", "503"];
 
 /// The keysets with metrics of their own. A mint has a few; the ones with the most notes count.
 const MAX_KEYSETS: usize = 50;
@@ -136,10 +128,6 @@ const METRICS: &[Metric] = &[
         "Timestamp of a filter (Unix time)",
     )
     .by(KEYSET),
-    gauge(
-        "nutfilter_certificate_expiry_timestamp_seconds",
-        "End of the TLS certificate (Unix time)",
-    ),
     gauge(
         "nutfilter_last_refresh_timestamp_seconds",
         "Start of the last refresh whose filters are served (Unix time)",
@@ -198,11 +186,6 @@ const METRICS: &[Metric] = &[
     ),
     counter("nutfilter_http_requests_total", "Requests answered")
         .by(&[("route", ROUTES), ("status", STATUSES)]),
-    metric(
-        "nutfilter_http_request_seconds",
-        "Time from the request to the last byte of the response",
-        Histogram(&REQUEST_BUCKETS),
-    ),
     counter(
         "nutfilter_http_response_bytes_total",
         "Response body bytes sent",
@@ -368,13 +351,6 @@ fn of_keysets(service: &FilterService) -> String {
         text.push('\n');
     }
     text
-}
-
-/// Sets when the certificate ends.
-pub(super) fn certificate(tls: &Tls) {
-    if let Some(end) = tls.expires() {
-        gauge!("nutfilter_certificate_expiry_timestamp_seconds").set(seconds(end));
-    }
 }
 
 fn seconds(time: SystemTime) -> f64 {

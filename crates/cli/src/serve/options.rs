@@ -1,5 +1,5 @@
-//! Every option of `serve`, declared once. clap makes the flags, their help and their checks from it; `layers`
-//! adds the environment and the file, and `template` makes a file of them.
+//! The options that `serve` and `publish` have in common, and the values of options. Each option is a flag, an environment
+//! variable and perhaps a default, in this precedence.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,31 +9,31 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
+use nutfilter_mint::source::DatabaseLocation;
 use nutfilter_mint::{FilterService, MintType};
 use tracing_subscriber::filter::LevelFilter;
 
-use super::secret::Secret;
 use crate::log::{self, LogFormat};
 use crate::value_parsers;
 
-/// The effective configuration. The name of a field is its key in the file and, with hyphens, its flag.
+/// The effective configuration of what both commands do.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// SQLite file, its directory, or Postgres URL of the mint; only read (required)
-    #[arg(long, env = "MINT_DATABASE", value_name = "PATH|URL", help_heading = MINT)]
-    pub(crate) mint_database: Option<Secret>,
+    /// Print the effective configuration, try it, and exit
+    #[arg(long)]
+    pub(crate) check_config: bool,
 
-    /// File whose only line is the database, for a URL with a password
-    #[arg(long, env = "MINT_DATABASE_FILE", value_name = "FILE", help_heading = MINT)]
-    pub(crate) mint_database_file: Option<PathBuf>,
+    /// SQLite file, its directory, or Postgres URL of the mint; only read
+    #[arg(long, env = "MINT_DATABASE", hide_env_values = true, value_name = "PATH|URL", value_parser = DatabaseLocation::parse, help_heading = MINT)]
+    pub(crate) mint_database: DatabaseLocation,
 
-    /// Mint implementation, cdk or nutshell (default: detected)
-    #[arg(long, env = "MINT_TYPE", value_name = "TYPE", value_parser = value_parsers::mint_type(), ignore_case = true, help_heading = MINT)]
+    /// Mint implementation, cdk or nutshell [default: detected]
+    #[arg(long, env = "MINT_TYPE", value_name = "TYPE", value_parser = value_parsers::mint_type(), ignore_case = true, hide_possible_values = true, help_heading = MINT)]
     pub(crate) mint_type: Option<MintType>,
 
     /// The mint's own URL, to announce the filters in its `/v1/info`
     #[arg(long, env = "MINT_API", value_name = "URL", value_parser = mint_api, help_heading = MINT)]
-    pub(crate) mint_api: Option<Secret>,
+    pub(crate) mint_api: Option<String>,
 
     /// Retry if the database cannot be opened; `off` exits instead
     #[arg(long, env = "NUTFILTER_WAIT_FOR_DATABASE", value_name = "on|off", default_value = "on",
@@ -41,90 +41,47 @@ pub(crate) struct Options {
         default_missing_value = "on", help_heading = MINT)]
     pub(crate) wait_for_database: bool,
 
-    /// Directory for state, so that a restart serves at once (default: none)
+    /// Directory for state, so that a restart serves at once
     #[arg(long, env = "NUTFILTER_DATA_DIR", value_name = "DIR", help_heading = REFRESH)]
     pub(crate) data_dir: Option<PathBuf>,
 
     /// Seconds between two reads; caches may keep a filter as long
-    #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY), help_heading = REFRESH)]
+    #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) refresh: Duration,
 
     /// Seconds after which an unchanged filter gets a new timestamp
-    #[arg(long, env = "NUTFILTER_MAX_TIMESTAMP_AGE", value_name = "SECONDS", default_value = "600", value_parser = seconds(1..=DAY), help_heading = REFRESH)]
+    #[arg(long, env = "NUTFILTER_MAX_TIMESTAMP_AGE", value_name = "SECONDS", default_value = "600", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) max_timestamp_age: Duration,
 
     /// Count all rows at every Nth read, to notice deleted ones
-    #[arg(long, env = "NUTFILTER_VERIFY_EVERY", value_name = "N", default_value = "60", value_parser = number::<u32>(1..=86_400), help_heading = REFRESH)]
+    #[arg(long, env = "NUTFILTER_VERIFY_EVERY", value_name = "N", default_value = "60", value_parser = number::<u32>(1..=86_400), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) verify_every: u32,
 
-    // Loopback by default: a proxy is meant to stand in front. The port is next to 3338, the usual one of a mint.
-    /// HOST:PORT or unix:/PATH; several are possible
-    #[arg(long, env = "NUTFILTER_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:3339", help_heading = HTTP)]
-    pub(crate) listen: Vec<Listen>,
-
-    /// Certificate chain (PEM) for TLS; read again on SIGHUP
-    #[arg(long, env = "NUTFILTER_TLS_CERTIFICATE", value_name = "FILE", help_heading = HTTP)]
-    pub(crate) tls_certificate: Option<PathBuf>,
-
-    /// Private key (PEM) of the certificate
-    #[arg(long, env = "NUTFILTER_TLS_KEY", value_name = "FILE", help_heading = HTTP)]
-    pub(crate) tls_key: Option<PathBuf>,
-
-    /// Prefix of every path, such as `/Bitcoin`
-    #[arg(long, env = "NUTFILTER_BASE_PATH", value_name = "PATH", default_value = "/", value_parser = base_path, help_heading = HTTP)]
-    pub(crate) base_path: String,
-
-    /// Maximum number of open connections
-    #[arg(long, env = "NUTFILTER_MAX_CONNECTIONS", value_name = "N", default_value = "4096", value_parser = number::<usize>(1..=1_000_000), help_heading = HTTP)]
-    pub(crate) max_connections: usize,
-
-    /// Answer `/metrics`, for Prometheus
-    #[arg(long, env = "NUTFILTER_METRICS", value_name = "on|off", default_value = "on",
-        value_parser = BoolishValueParser::new(), action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_missing_value = "on", help_heading = HTTP)]
-    pub(crate) metrics: bool,
-
     /// Key of the filters' entry in `nuts` of `/v1/info`
-    #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = "25", value_parser = info_key, help_heading = INFO)]
+    #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = "25", value_parser = info_key, help_heading = MINT)]
     pub(crate) info_key: String,
 
     /// error, warn, info, debug or trace; with --quiet it is error
-    #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info", value_parser = log::level(), ignore_case = true, help_heading = PROCESS)]
+    #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info", value_parser = log::level(), ignore_case = true, hide_possible_values = true, help_heading = PROCESS)]
     pub(crate) log_level: LevelFilter,
 
     /// text, or json for one JSON object per line
-    #[arg(long, env = "NUTFILTER_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_enum, ignore_case = true, help_heading = PROCESS)]
+    #[arg(long, env = "NUTFILTER_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_enum, ignore_case = true, hide_possible_values = true, help_heading = PROCESS)]
     pub(crate) log_format: LogFormat,
-
-    /// Number of threads (default: one per CPU)
-    #[arg(long, env = "NUTFILTER_THREADS", value_name = "N", value_parser = number::<usize>(1..=1024), help_heading = PROCESS)]
-    pub(crate) threads: Option<usize>,
 }
 
 const MINT: &str = "Mint";
 const REFRESH: &str = "Refreshing";
 pub(super) const HTTP: &str = "HTTP";
-const INFO: &str = "Announcing";
 const PROCESS: &str = "Process";
+
+/// What the help of both commands says about variables.
+pub(super) const VARIABLES: &str = "\
+A flag takes precedence over its variable. An empty variable is an error, and so is an unknown one that begins with
+NUTFILTER_. All errors are reported together.";
 
 /// The longest time that any option accepts: a day, in seconds.
 const DAY: u64 = 86_400;
-
-/// Random variation of the refresh interval, so that services do not read in step.
-pub(super) const JITTER: f64 = 0.1;
-
-/// Failed refreshes after which the service is not ready.
-const READY_REFRESHES: u32 = 10;
-
-/// The least of that time: restarting a mint with a migration takes minutes, and the filters are still good.
-const READY_AT_LEAST: Duration = Duration::from_secs(300);
-
-impl Options {
-    /// How old the last good refresh may be for the service to count as ready.
-    pub(crate) fn ready_max_age(&self) -> Duration {
-        (self.refresh * READY_REFRESHES).max(READY_AT_LEAST)
-    }
-}
 
 /// A place to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +128,7 @@ impl FromStr for Listen {
 }
 
 /// A parser of whole numbers in a range.
-fn number<T: TryFrom<u64>>(
+pub(super) fn number<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
@@ -198,15 +155,18 @@ fn seconds(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Stri
     }
 }
 
-fn base_path(text: &str) -> Result<String, String> {
+/// A base path with a leading and without a trailing slash; empty for `/`.
+pub(super) fn base_path(text: &str) -> Result<String, String> {
     let router = nutfilter_serve::router(FilterService::default());
-    match nutfilter_serve::under(text, router) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err("must be segments of letters, digits and -._~, separated by /".to_owned()),
+    match (text.trim_matches('/'), nutfilter_serve::under(text, router)) {
+        ("", _) if text.is_empty() => Err("must be / for no prefix".to_owned()),
+        ("", _) => Ok(String::new()),
+        (path, Ok(_)) => Ok(format!("/{path}")),
+        _ => Err("must be segments of letters, digits and -._~, separated by /".to_owned()),
     }
 }
 
-fn mint_api(text: &str) -> Result<Secret, String> {
+fn mint_api(text: &str) -> Result<String, String> {
     let rest = text
         .strip_prefix("https://")
         .or_else(|| text.strip_prefix("http://"));
@@ -222,7 +182,7 @@ fn mint_api(text: &str) -> Result<Secret, String> {
         Some(rest) if rest.contains(|c: char| c.is_whitespace() || c.is_control()) => {
             Err("must not contain white space".to_owned())
         }
-        Some(_) => Ok(Secret::new(text.trim_end_matches('/'))),
+        Some(_) => Ok(text.trim_end_matches('/').to_owned()),
     }
 }
 
@@ -269,8 +229,8 @@ mod tests {
 
     #[test]
     fn mint_api_is_a_plain_http_url() {
-        let url = mint_api("https://mint.example/").unwrap();
-        assert_eq!(url.reveal(), "https://mint.example");
+        let url = mint_api("https://mint.example/");
+        assert_eq!(url.as_deref(), Ok("https://mint.example"));
         for text in [
             "https://user:hunter2@mint.example",
             "mint.example",

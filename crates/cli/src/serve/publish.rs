@@ -1,22 +1,26 @@
 //! `nutfilter publish`: the filters of a mint's database, as static files.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{ArgMatches, Args};
 use nutfilter_mint::{FilterService, InfoFetcher, Snapshot};
 use nutfilter_serve::{Directory, Report};
 use tokio::sync::oneshot;
 
-use super::layers::{self, Flags};
-use super::notify::Manager;
-use super::options::Options;
-use super::run::{REFRESHER_PATIENCE, info, refresher, start};
+use super::check;
+use super::manager;
+use super::options::{Options, VARIABLES};
 use super::signals::{Hangup, stop_signal};
-use super::{stopped_at_once, waiting::WaitingSource};
+use super::start::{
+    REFRESHER_PATIENCE, info, logged, refresh_at_hangups, refresher, runtime, source, start,
+    stopped_at_once,
+};
+use super::waiting::WaitingSource;
 use crate::error::CliError;
 use crate::globals::Globals;
 use crate::log;
@@ -28,7 +32,7 @@ const POLL: Duration = Duration::from_millis(100);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = format!("{EXAMPLES}\n{VARIABLES}"))]
 pub(crate) struct PublishArgs {
     /// Directory for the files; created if it is missing.
     #[arg(value_name = "DIR")]
@@ -38,26 +42,31 @@ pub(crate) struct PublishArgs {
     #[arg(long)]
     once: bool,
 
-    /// Configuration file (TOML), as of `serve`; flags and environment take precedence [env: NUTFILTER_CONFIG].
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
     #[command(flatten)]
-    flags: Flags<false>,
+    options: Options,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   nutfilter publish /srv/filters --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite
   nutfilter publish /srv/filters --once --mint-database postgres://filters@db/mint
-  nutfilter check --mint https://files.example/mint --keyset 009a1f293253e41e mine.hex";
+  nutfilter check --mint https://files.example/mint --keyset 009a1f293253e41e mine.hex
+";
 
-pub(crate) fn run(args: &PublishArgs, globals: &Globals) -> Result<(), CliError> {
-    let resolved = layers::resolve(args.config.as_deref(), &args.flags.0, globals.threads)?;
-    let options = resolved.valid()?;
+pub(crate) fn run(
+    args: &PublishArgs,
+    matches: &ArgMatches,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let options = &args.options;
+    if options.check_config {
+        let command = PublishArgs::augment_args(clap::Command::new("publish"));
+        check::print(&command, matches, options)?;
+        return check::run(options, Some(&args.directory), &[], globals);
+    }
     let directory = Directory::open(&args.directory).map_err(CliError::failed)?;
-    super::logged(&options, globals, || {
-        publish(args, &options, directory, globals)
+    logged(options, globals, || {
+        publish(args, options, directory, globals)
     })
 }
 
@@ -67,8 +76,10 @@ fn publish(
     directory: Directory,
     globals: &Globals,
 ) -> Result<(), CliError> {
-    let wait_for_database = options.wait_for_database && !args.once;
-    let (globals, source) = super::prepare(options, globals, wait_for_database)?;
+    let mut source = source(options, globals);
+    if args.once || !options.wait_for_database {
+        source.opened()?;
+    }
     // There is no mint behind a directory that would answer for the keysets.
     let service = FilterService::default();
     let output = Output {
@@ -80,9 +91,8 @@ fn publish(
     if args.once {
         return once(options, source, output);
     }
-    let manager = Manager::of(&|name| std::env::var_os(name));
-    let runtime = super::runtime(&globals)?;
-    let result = runtime.block_on(until_stopped(options, source, output, &manager));
+    let runtime = runtime(globals)?;
+    let result = runtime.block_on(until_stopped(options, source, output));
     runtime.shutdown_background();
     result
 }
@@ -109,36 +119,29 @@ async fn until_stopped(
     options: &Options,
     source: WaitingSource,
     output: Output,
-    manager: &Manager,
 ) -> Result<(), CliError> {
-    let (stop, at_once, mut hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
+    let (stop, at_once, hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
     let refresher = refresher(options, source, output.service.clone())?;
     let thread = start(options, refresher)?;
     let stopping = Arc::new(AtomicBool::new(false));
-    let (published, mut first) = oneshot::channel();
+    let (published, first) = oneshot::channel();
     let worker = {
         let stopping = Arc::clone(&stopping);
         tokio::task::spawn_blocking(move || keep_publishing(output, published, &stopping))
     };
-    let heartbeat = manager.heartbeat().unwrap_or(Duration::from_secs(3600));
-    let mut heartbeat = tokio::time::interval(heartbeat);
-    let mut is_first = true;
-    tokio::pin!(stop);
-    loop {
-        tokio::select! {
-            () = &mut stop => break,
-            () = hangup.next() => {
-                tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
-                thread.refresh_now();
-            }
-            _ = heartbeat.tick() => manager.send("WATCHDOG=1"),
-            Ok(()) = &mut first, if is_first => {
-                is_first = false;
-                manager.send("READY=1\nSTATUS=publishing");
-            }
+    let tell_when_published = async {
+        if first.await.is_ok() {
+            manager::tell("READY=1\nSTATUS=publishing");
         }
+        std::future::pending::<Infallible>().await
+    };
+    tokio::select! {
+        () = stop => {}
+        never = refresh_at_hangups(&thread, hangup) => match never {},
+        never = manager::keep_alive() => match never {},
+        never = tell_when_published => match never {},
     }
-    manager.send("STOPPING=1");
+    manager::tell("STOPPING=1");
     stopping.store(true, Ordering::Relaxed);
     let ending = async {
         // An object that is being written is finished.

@@ -1,27 +1,22 @@
-//! The sources of a configuration, and its messages.
+//! The configuration: flags, variables, and their errors.
 
 use std::process::Command;
 
-use super::support::{Server, mint, nutfilter};
+use super::support::{Server, mint};
 use crate::nutfilter::{Place, Ran, assert_contains};
 
-/// `serve --check-config` with this file.
-fn check(place: &Place, text: &str) -> Ran {
-    place.write("nutfilter.toml", text);
-    place.run("serve --check-config --config nutfilter.toml")
+fn run(command: &mut Command) -> Ran {
+    Ran::from(command.output().unwrap())
 }
 
 #[test]
-fn config_precedence_in_a_running_service() {
+fn flag_precedes_variable_precedes_default() {
     let (place, _) = mint();
-    place.write(
-        "n.toml",
-        "mint_database = '.'\nlisten = '127.0.0.1:0'\nbase_path = '/file'\nlog_level = 'info'\nmetrics = false\n",
-    );
-    let mut command = place.command("serve --metrics=on");
+    let mut command = place.command("serve --mint-database . --metrics=on");
     command
-        .env("NUTFILTER_CONFIG", "n.toml")
+        .env("NUTFILTER_LISTEN", "127.0.0.1:0")
         .env("NUTFILTER_BASE_PATH", "/variable")
+        .env("NUTFILTER_THREADS", "2")
         .env("NUTFILTER_METRICS", "off");
     let server = Server::start(&mut command);
     assert!(server.base.ends_with("/variable"), "{}", server.base);
@@ -29,28 +24,52 @@ fn config_precedence_in_a_running_service() {
 }
 
 #[test]
-fn check_config_shows_sources_and_changes_nothing() {
+fn check_config_prints_variables_and_changes_nothing() {
     let (place, _) = mint();
     std::fs::create_dir(place.path("data")).unwrap();
-    let ran = check(
-        &place,
-        "mint_database = '.'\ndata_dir = 'data'\nlisten = '127.0.0.1:0'\nmint_api = 'https://mint.example'\n",
-    );
+    let mut command = place.command("serve --check-config --data-dir data --log-level WARNING");
+    command
+        .env("MINT_DATABASE", ".")
+        .env("MINT_API", "https://mint.example")
+        .env("NUTFILTER_LISTEN", "127.0.0.1:0,localhost:0");
+    let ran = run(&mut command);
     assert_eq!(ran.stderr, "");
     let shown = ran.text();
     for line in [
-        "# cdk database with 1 keysets",
-        "mint_api = \"https://mint.example\"  # from ",
-        "refresh = 60  # default",
-        "# tls_key is not set",
-        "# configuration OK",
+        "MINT_DATABASE=.\n",
+        "MINT_API=https://mint.example\n",
+        "# MINT_TYPE is not set\n",
+        "LOG_LEVEL=WARNING\n",
+        "NUTFILTER_DATA_DIR=data\n",
+        "NUTFILTER_LISTEN=127.0.0.1:0,localhost:0\n",
+        "NUTFILTER_REFRESH=60\n",
+        "# cdk database with 1 keysets\n",
+        "# configuration OK\n",
     ] {
         assert_contains(&shown, line);
     }
-    assert_contains(&shown, "nutfilter.toml, line 3");
-    let files = ["cdk-mintd.sqlite", "data", "nutfilter.toml"];
-    assert_eq!(place.names(), files);
+    assert_eq!(place.names(), ["cdk-mintd.sqlite", "data"]);
     assert!(place.names_in("data").is_empty());
+
+    // What it prints is an environment that has the same effect.
+    let mut again = place.command("serve --check-config");
+    let lines = shown.lines().filter(|line| !line.starts_with('#'));
+    again.envs(lines.map(|line| line.split_once('=').unwrap()));
+    assert_eq!(run(&mut again).text(), shown);
+}
+
+#[test]
+fn check_config_of_publish_tries_the_directory() {
+    let (place, _) = mint();
+    let publish = |directory: &str| {
+        let publish = format!("publish --check-config --mint-database . {directory}");
+        place.run(publish)
+    };
+    publish("public").ok();
+    assert_eq!(place.names(), ["cdk-mintd.sqlite"]);
+    let said = publish("cdk-mintd.sqlite");
+    assert_eq!(said.code, Some(2));
+    assert_contains(&said.stderr, "cdk-mintd.sqlite: Not a directory");
 }
 
 #[test]
@@ -71,6 +90,7 @@ fn no_output_shows_the_password_of_a_wrong_location() {
         format!("postgres;//mint:hunter2@{unreachable}"),
         format!("//mint:hunter2@{unreachable}"),
         format!("MINT_DATABASE=postgres://mint:hunter2@{unreachable}"),
+        format!("postgres%3A//mint%3Ahunter2@{unreachable}"),
         format!("mysql://mint:hunter2@{unreachable}"),
         format!("sqlite://mint:hunter2@{unreachable}"),
         format!("postgres://{unreachable}?password=hunter2"),
@@ -81,17 +101,15 @@ fn no_output_shows_the_password_of_a_wrong_location() {
         "/nowhere/hunter2".to_owned(),
     ];
     for location in &locations {
-        place.write("secret", location);
         let assert_hidden = |command: &mut Command| {
             let ran = Ran::from(command.output().unwrap());
             assert_eq!(ran.code, Some(2), "{location}: {}", ran.stderr);
             let out = String::from_utf8(ran.stdout).unwrap();
             assert!(!(out + &ran.stderr).contains("hunter2"), "{location}");
         };
-        let given: [&dyn Fn(&mut Command) -> &mut Command; 3] = [
+        let given: [&dyn Fn(&mut Command) -> &mut Command; 2] = [
             &|command| command.args(["--mint-database", location]),
             &|command| command.env("MINT_DATABASE", location),
-            &|command| command.args(["--mint-database-file", "secret"]),
         ];
         for give in given {
             for mode in ["--check-config", "--wait-for-database=off"] {
@@ -104,81 +122,148 @@ fn no_output_shows_the_password_of_a_wrong_location() {
     }
 }
 
-#[test]
-fn check_config_reports_all_problems_without_secrets() {
-    let said = check(
-        &Place::new(),
-        "mint_database = '/nowhere/mint.sqlite3'\ndata_dir = '/nowhere/data'\n\
-         tls_certificate = '/nowhere/c.pem'\ntls_key = '/nowhere/k.pem'\n\
-         mint_api = 'hunter2:x@mint'\nrefresh = 0\nno_such_key = 1\n\
-         listen = ['unix:/nowhere/a.sock', '192.0.2.1:80', '127.0.0.1:0']\n",
-    )
-    .stderr;
-    for problem in [
-        "mint_database: database not found below /;",
-        "give a database that this user can read (from ",
-        "data_dir: /nowhere/data: No such file or directory (os error 2); let this user write to it (from ",
-        "tls_certificate: invalid certificate or key in /nowhere/c.pem",
-        "listen: unix:/nowhere/a.sock: No such file",
-        "listen: 192.0.2.1:80: Cannot assign requested address",
-        "mint_api: invalid value `***`: must begin with http:// or https://",
-        "refresh: invalid value `0`: must be a whole number from 1 to 86400 seconds",
-        "line 7: unknown key `no_such_key`",
-        "invalid configuration (8 problems)",
-    ] {
-        assert_contains(&said, problem);
-    }
-    assert!(!said.contains("hunter2"), "{said}");
-}
+/// Values that are invalid, each with what is said of it.
+const INVALID: [(&str, &str, &str); 11] = [
+    (
+        "MINT_DATABASE",
+        "mysql://a:hunter2@b",
+        "unsupported database scheme 'mysql'",
+    ),
+    ("MINT_TYPE", "other", "[possible values: cdk, nutshell]"),
+    (
+        "MINT_API",
+        "hunter2:x@mint",
+        "must begin with http:// or https://",
+    ),
+    (
+        "NUTFILTER_REFRESH",
+        "0",
+        "must be a whole number from 1 to 86400 seconds",
+    ),
+    (
+        "NUTFILTER_VERIFY_EVERY",
+        "much",
+        "must be a whole number from 1 to 86400",
+    ),
+    (
+        "NUTFILTER_MAX_CONNECTIONS",
+        "-1",
+        "must be a whole number from 1 to 1000000",
+    ),
+    (
+        "NUTFILTER_LISTEN",
+        "127.0.0.1:0,nowhere",
+        "must be HOST:PORT or unix:/PATH",
+    ),
+    (
+        "NUTFILTER_BASE_PATH",
+        "/{id}",
+        "must be segments of letters",
+    ),
+    ("NUTFILTER_METRICS", "perhaps", "not a boolean"),
+    ("NUTFILTER_DATA_DIR", "", "a value is required"),
+    (
+        "LOG_LEVEL",
+        "loud",
+        "[possible values: error, warn, info, debug, trace]",
+    ),
+];
 
 #[test]
-fn invalid_configuration_is_named_with_its_place() {
+fn all_errors_are_reported_at_once_without_secrets() {
     let place = Place::new();
-    for (text, expected) in [
-        (
-            "mint_database = 'mysql://a:b@db/m'",
-            "unsupported database scheme 'mysql'",
-        ),
-        ("mint_api = hunter2", "line 1: invalid TOML"),
-    ] {
-        let ran = check(&place, text);
-        assert_eq!(ran.code, Some(2), "{text}");
-        assert_contains(&ran.stderr, expected);
-        assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
+    for check in ["", "--check-config"] {
+        let mut command = place.command(format!("serve --info-key=\u{e9} {check}"));
+        command.envs(INVALID.map(|(name, value, _)| (name, value)));
+        command.env("NUTFILTER_REFRSH", "5");
+        let said = run(&mut command).error();
+        for (name, value, reason) in INVALID {
+            let line = said
+                .lines()
+                .find(|line| line.ends_with(&format!("[env: {name}]")));
+            let line = line.unwrap_or_else(|| panic!("{name} is not in:\n{said}"));
+            assert_contains(line, reason);
+            assert_contains(line, "'--");
+            let value = value.rsplit(',').next().unwrap();
+            let shown = if value.contains('@') { "***" } else { value };
+            assert_contains(
+                line,
+                &format!("'{shown}'").replace("''", "none was supplied"),
+            );
+        }
+        assert_contains(
+            &said,
+            "32 letters, digits, `_` or `-` [env: NUTFILTER_INFO_KEY]",
+        );
+        assert_contains(&said, "unknown variable NUTFILTER_REFRSH: unset it");
+        assert_eq!(said.lines().count(), INVALID.len() + 2, "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
     }
-    let mut command = nutfilter();
-    let serve = command.arg("serve").env("MINT_DATABASE", "x");
-    let ran = serve.env("NUTFILTER_LISTEN", "nowhere").output();
-    let wanted = "(from the environment variable NUTFILTER_LISTEN)";
-    Ran::from(ran.unwrap()).error_with(wanted);
 }
 
 #[test]
-fn template_is_a_configuration() {
+fn missing_database_is_reported_with_the_other_errors() {
+    let place = Place::new();
+    let said = place.run("serve --refresh 0").error();
+    assert_contains(&said, "--mint-database <PATH|URL> [env: MINT_DATABASE]");
+    assert_contains(&said, "'0' for '--refresh <SECONDS>'");
+    assert_eq!(said.lines().count(), 2, "{said}");
+}
+
+#[test]
+fn option_without_its_value_is_one_error() {
+    let said = Place::new().run("serve --refresh 0 --verify-every").error();
+    assert_contains(&said, "--verify-every <N>");
+    assert!(said.lines().count() <= 3, "{said}");
+}
+
+#[test]
+fn unknown_variable_is_an_error_of_the_service_only() {
     let (place, _) = mint();
-    let ran = place.run("serve --print-config-template");
-    assert_eq!(ran.stderr, "");
-    let template = ran.text();
-    let chosen = template.replace("#mint_database = \"\"", "mint_database = '.'");
-    assert_ne!(chosen, template);
-    let ran = check(&place, &chosen);
-    assert_eq!(ran.stderr, "");
-    ran.ok();
+    for (command, code) in [
+        (
+            "serve --check-config --listen 127.0.0.1:0 --mint-database .",
+            2,
+        ),
+        ("publish public --once --mint-database .", 2),
+        ("plan --items 1", 0),
+    ] {
+        let mut command = place.command(command);
+        let ran = run(command.env("NUTFILTER_LISTENS", "x"));
+        assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+        let said = ran.stderr.contains("unknown variable NUTFILTER_LISTENS");
+        assert_eq!(said, code == 2, "{}", ran.stderr);
+    }
+    // A variable of the other command is none.
+    let mut publish = place.command("publish public --once --mint-database .");
+    run(publish.env("NUTFILTER_LISTEN", "127.0.0.1:0")).ok();
+}
+
+#[cfg(unix)]
+#[test]
+fn non_utf8_variable_is_an_error() {
+    use std::os::unix::ffi::OsStringExt;
+    let odd = std::ffi::OsString::from_vec(vec![b'/', 0xff]);
+    let place = Place::new();
+    let mut serve = place.command("serve");
+    run(serve.env("MINT_DATABASE", odd)).error_with("UTF-8");
 }
 
 #[test]
-fn help_fits_on_a_screen() {
-    let place = Place::new();
-    let mut help = place.command("serve --help");
-    let help = Ran::from(help.env("COLUMNS", "120").output().unwrap()).text();
-    assert!(help.lines().count() <= 60, "{help}");
-    for part in [
-        "--mint-database",
-        "MINT_DATABASE,",
-        "--log-format",
-        "[default: 60]",
+fn check_config_tries_everything_and_reports_all_errors() {
+    let listen = "unix:/nowhere/a.sock,192.0.2.1:80,127.0.0.1:0";
+    let ran = Place::new().run(format!(
+        "serve --check-config --mint-database /nowhere/mint.sqlite3 --data-dir /nowhere/data --listen {listen}"
+    ));
+    assert_eq!(ran.code, Some(2));
+    for problem in [
+        "hold a password; give --mint-database or MINT_DATABASE",
+        "/nowhere/data: No such file or directory (os error 2); let this user write to it",
+        "unix:/nowhere/a.sock: No such file",
+        "192.0.2.1:80: Cannot assign requested address",
+        "invalid configuration (errors: 4)",
     ] {
-        assert_contains(&help, part);
+        assert_contains(&ran.stderr, problem);
     }
 }
 
@@ -190,7 +275,24 @@ fn check_config_warns_of_a_port_in_use() {
     let ran = place.run(format!(
         "serve --check-config --listen {address} --mint-database ."
     ));
-    let wanted = format!("listen: {address} is in use; unless by this service");
+    let wanted = format!("{address} is in use; unless by this service");
     assert_contains(&ran.stderr, &wanted);
     ran.ok();
+}
+
+#[test]
+fn help_names_variables_and_hides_their_secrets() {
+    let place = Place::new();
+    let mut help = place.command("serve --help");
+    help.env("MINT_DATABASE", "postgres://mint:hunter2@db/mint");
+    let help = run(help.env("COLUMNS", "120")).text();
+    for part in [
+        "[env: MINT_DATABASE]",
+        "--log-format",
+        "[default: 60]",
+        "An empty variable is an error",
+    ] {
+        assert_contains(&help, part);
+    }
+    assert!(!help.contains("hunter2"), "{help}");
 }

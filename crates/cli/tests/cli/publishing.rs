@@ -62,7 +62,7 @@ fn publish_refuses_what_it_cannot_reach() {
         "publish --once",
         "
         cdk-mintd.sqlite --mint-database . => cdk-mintd.sqlite: Not a directory
-        x => mint_database is missing",
+        x => --mint-database",
     );
 }
 

@@ -45,7 +45,6 @@ fn environment_alone_can_configure_a_service() {
             .arg("serve")
             .env("MINT_DATABASE", place.root())
             .env("MINT_TYPE", "Cdk")
-            .env("NUTFILTER_CONFIG", "")
             .env("MINT_API", "https://mint.example")
             .env("NUTFILTER_LISTEN", "localhost:0")
             .env("LOG_LEVEL", "error"),
@@ -76,7 +75,7 @@ fn invalid_setup_is_reported_immediately() {
     place.fail_each(
         "serve",
         "
-        => mint_database is missing: set --mint-database, MINT_DATABASE
+        => not provided: --mint-database <PATH|URL> [env: MINT_DATABASE]
         --mint-database none.sqlite3 --wait-for-database=off => database not found below
         --mint-database postgres://mint:secret@127.0.0.1:1/mint --wait-for-database=off => \
             postgres://mint@127.0.0.1:1/mint: connecting
@@ -86,8 +85,7 @@ fn invalid_setup_is_reported_immediately() {
         --mint-database . --log-level= => --log-level
         --mint-database . --mint-type nutshell --wait-for-database=off => `proofs_used`
         --mint-database . --mint-type other => possible values: cdk, nutshell
-        --mint-database . --refresh 0 => --refresh
-        --mint-database . --config none.toml => none.toml: No such file",
+        --mint-database . --refresh 0 => --refresh",
     );
     assert_eq!(place.names(), ["cdk-mintd.sqlite"]);
 }

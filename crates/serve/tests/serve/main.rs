@@ -4,13 +4,12 @@
 
 mod files;
 mod forms;
-mod h2c;
 mod http_metrics;
 mod refused;
 mod server;
-#[cfg(unix)]
-mod sockets;
 mod transport;
+#[cfg(unix)]
+mod unix;
 
 #[path = "../../../mint/tests/mint/support/items.rs"]
 mod items;
