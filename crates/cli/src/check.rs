@@ -13,13 +13,12 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::fetch::{self, AskArgs, FetchArgs};
-use crate::filter_file::{Key, RawArgs};
+use crate::filter_file::{self, Key, RawArgs};
 use crate::globals::Globals;
-use crate::items::{Input, InputArgs, ItemList, are_swapped, is_stdin};
+use crate::items::{Input, InputArgs, ItemList, is_stdin};
 use crate::output::{self, utc};
 use crate::profile::{self, AnyHash, ProfileArgs};
 use crate::progress::Progress;
-use crate::shards;
 use crate::value_parsers;
 
 #[derive(Debug, Args)]
@@ -29,7 +28,7 @@ use crate::value_parsers;
                       nutfilter check [OPTIONS] --mint <URL> --keyset <ID> <ITEMS>"
 )]
 pub(crate) struct CheckArgs {
-    /// The filter: a response object, a .gcs file, a folder of `build --shards`, or raw bytes with --raw. Not with --mint.
+    /// The filter: a response object, a .gcs file, or raw bytes with --raw. Not with --mint.
     #[arg(value_name = "FILTER")]
     first: PathBuf,
 
@@ -111,7 +110,7 @@ Examples:
   nutfilter check --mint https://mint.example/Bitcoin --keyset 009a1f293253e41e mine.hex
   nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex --confirm --cache ~/.cache/nutfilter
   nutfilter check emails.gcs mine.txt --input text --jsonl
-  nutfilter check users.gcs users.csv --input csv --field email --key-file key
+  nutfilter check users.gcs users.txt --input text --key-file key
   nutfilter check --raw --n 1000 points.bin mine.hex --count
   nutfilter check --raw --profile bip158 --key 4c6eb1...(32 digits) block.filter scripts.hex
   nutfilter check spent.json mine.hex | grep ^maybe | cut -f2";
@@ -193,16 +192,9 @@ impl Verdict {
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     let (filter, items) = paths(args)?;
     args.ask.needs(args.mint.confirm)?;
-    let swapped = |error| match filter {
-        Some(filter) if are_swapped(filter, items) => CliError::usage(format!(
-            "FILTER comes before ITEMS, and {} is a filter: swap the two",
-            items.display()
-        )),
-        _ => error,
-    };
-    let items = ItemList::read_as(Input::open(items)?, &args.input, globals).map_err(swapped)?;
+    let items = ItemList::read_as(Input::open(items)?, &args.input, globals)?;
     let checked = match (filter, &args.mint.url) {
-        (Some(path), _) => check_file(args, path, &items, globals).map_err(swapped)?,
+        (Some(path), _) => check_file(args, path, &items, globals)?,
         (None, Some(url)) => check_mint(args, url, &items, globals)?,
         (None, None) => {
             return Err(CliError::usage(
@@ -241,43 +233,26 @@ fn check_file(
     globals: &Globals,
 ) -> Result<Checked, CliError> {
     let items = items.items();
-    let mut checked = Checked {
-        verdicts: vec![Verdict::Absent; items.len()],
-        n: 0,
-        as_of: None,
-    };
-    let (raw, profile) = (&args.raw, &args.profile);
-    shards::each(
-        path,
-        raw,
-        profile,
-        Key::Needed,
-        globals,
-        &mut |file, has| {
-            let _progress = Progress::spinner(globals, "checking");
-            let places: Vec<usize> = (0..items.len()).filter(|&at| has(items[at])).collect();
-            let items: Vec<&[u8]> = places.iter().map(|&at| items[at]).collect();
-            let matched = file.filter.matches(&items);
-            let mut doubt = false;
-            if let Some(other) = other_dialect(&file.filter, &items, &matched) {
-                if other.is_certain() {
-                    return Err(fetch::refused(
-                        &path.display().to_string(),
-                        CheckError::OtherDialect(other),
-                    ));
-                }
-                globals.warn(other);
-                doubt = true;
-            }
-            for (at, matched) in places.into_iter().zip(matched) {
-                checked.verdicts[at] = Verdict::of_match(matched).doubted(doubt);
-            }
-            checked.n += u64::from(file.filter.n());
-            checked.as_of = file.timestamp;
-            Ok(())
-        },
-    )?;
-    Ok(checked)
+    let file = filter_file::read(path, &args.raw, &args.profile, Key::Needed, globals)?;
+    let _progress = Progress::spinner(globals, "checking");
+    let matched = file.filter.matches(&items);
+    let mut doubt = false;
+    if let Some(other) = other_dialect(&file.filter, &items, &matched) {
+        if other.is_certain() {
+            return Err(fetch::refused(
+                &path.display().to_string(),
+                CheckError::OtherDialect(other),
+            ));
+        }
+        globals.warn(other);
+        doubt = true;
+    }
+    let verdict = |matched| Verdict::of_match(matched).doubted(doubt);
+    Ok(Checked {
+        verdicts: matched.into_iter().map(verdict).collect(),
+        n: u64::from(file.filter.n()),
+        as_of: file.timestamp,
+    })
 }
 
 fn check_mint(

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::io;
 
-use nutfilter_store::{StoreError, StoreErrorKind};
-
 /// Maximum length of a message, in characters. Errors may quote their input, and a hostile file must not flood the
 /// screen.
 const MAX_MESSAGE: usize = 2_000;
@@ -60,17 +58,6 @@ impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => CliError::OutputClosed,
-            _ => CliError::failed(error),
-        }
-    }
-}
-
-impl From<StoreError> for CliError {
-    fn from(error: StoreError) -> Self {
-        match error.kind() {
-            StoreErrorKind::TooManyItems => {
-                CliError::failed(format_args!("{error}; use --shards, or more of them"))
-            }
             _ => CliError::failed(error),
         }
     }

@@ -8,9 +8,8 @@ use nutfilter::{Filter, Params, SipHash, bip158};
 use nutfilter_cashu::FilterResponse;
 
 use crate::error::CliError;
-use crate::gcs;
 use crate::globals::Globals;
-use crate::items::{Input, not_text};
+use crate::items::Input;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::value_parsers;
 
@@ -96,7 +95,7 @@ pub(crate) fn read(
 }
 
 /// Validates the filter of a response object or a .gcs file.
-pub(crate) fn parse(
+fn parse(
     name: &str,
     bytes: Vec<u8>,
     profile: &ProfileArgs,
@@ -107,11 +106,9 @@ pub(crate) fn parse(
         return read_gcs(name, bytes, profile, key);
     }
     let hasher = key.hasher(profile, asked, false)?;
-    let hint = not_text(&bytes).unwrap_or_else(|| {
-        "expected a response in JSON, a .gcs file, or raw bytes with --raw --n N".to_owned()
-    });
+    let expected = "expected a response in JSON, a .gcs file, or raw bytes with --raw --n N";
     let response = FilterResponse::from_json(bytes)
-        .map_err(|error| CliError::at(name, format_args!("{error}; {hint}")))?;
+        .map_err(|error| CliError::at(name, format_args!("{error}; {expected}")))?;
     let timestamp = Some(response.timestamp);
     let filter = response.into_filter_with(hasher);
     let filter = filter.map_err(|error| CliError::at(name, error))?;
@@ -134,7 +131,7 @@ fn read_gcs(
     let profile = Profile::of_header(header.hash);
     let hasher = key.hasher(args, profile, true)?;
     let is_given = !profile.is_keyed() || args.key()?.is_some();
-    if is_given && gcs::key_check(profile, &hasher) != header.key_check {
+    if is_given && profile.key_check(&hasher) != header.key_check {
         return Err(CliError::at(name, "built with a different key"));
     }
     bytes.drain(..FilterHeader::BYTES);

@@ -14,12 +14,11 @@ use crate::globals::Globals;
 use crate::items::Encoding;
 use crate::output::{self, utc};
 use crate::profile::{AnyHash, ProfileArgs};
-use crate::shards;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// Filter file, folder of `build --shards`, or `-` for standard input.
+    /// Filter file, or `-` for standard input.
     filter: PathBuf,
 
     #[command(flatten)]
@@ -63,7 +62,9 @@ struct Candidate {
 const EMPTY_TAIL: &str = "nut25-empty-tail";
 
 pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError> {
-    let file = match read(args, globals) {
+    // Validation does not use the hasher. Members are hashed with each hasher in turn.
+    let key = Key::Optional;
+    let file = match filter_file::read(&args.filter, &args.raw, &args.profile, key, globals) {
         Ok(file) => file,
         Err(CliError::Failed(error)) if args.json => {
             return match output::print_json(&json!({ "valid": false, "error": error })) {
@@ -74,71 +75,11 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
         }
         Err(error) => return Err(error),
     };
-    let (json, text) = match file {
-        Inspected::Other(json, text) => (json, text),
-        Inspected::Filter(file) => {
-            let candidates = candidates(args, &file)?;
-            let json = as_json(args, &file, &candidates);
-            (json, as_text(args, &file, &candidates))
-        }
-    };
+    let candidates = candidates(args, &file)?;
     match args.json {
-        true => output::print_json(&json),
-        false => output::print(text.as_bytes()),
+        true => output::print_json(&as_json(args, &file, &candidates)),
+        false => output::print(as_text(args, &file, &candidates).as_bytes()),
     }
-}
-
-/// What a file holds.
-enum Inspected {
-    Filter(FilterFile),
-    /// The properties of all shards together, as JSON and as text.
-    Other(Value, String),
-}
-
-fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
-    // Validation does not use the hasher. Members are hashed with each hasher in turn.
-    let key = Key::Optional;
-    if args.filter.is_dir() {
-        if !args.members.is_empty() {
-            return Err(CliError::usage("--member needs a single file"));
-        }
-        let object = shards(args, globals)?;
-        let rows = object.as_object().into_iter().flatten();
-        let rows = rows.map(|(name, value)| format!("{name:<14} {value}\n"));
-        let text = rows.collect();
-        return Ok(Inspected::Other(object, text));
-    }
-    let file = filter_file::read(&args.filter, &args.raw, &args.profile, key, globals)?;
-    Ok(Inspected::Filter(file))
-}
-
-fn shards(args: &InspectArgs, globals: &Globals) -> Result<Value, CliError> {
-    let (mut n, mut bytes, mut last) = (0, 0, None);
-    let (raw, profile) = (&args.raw, &args.profile);
-    let shards = shards::each(
-        &args.filter,
-        raw,
-        profile,
-        Key::Optional,
-        globals,
-        &mut |file, _| {
-            n += u64::from(file.filter.n());
-            bytes += file.filter.bytes().len();
-            last = Some((file.profile.name(), file.filter.params(), file.timestamp));
-            Ok(())
-        },
-    )?;
-    let (profile, params, timestamp) = last.ok_or_else(|| CliError::failed("no shards"))?;
-    Ok(json!({
-        "valid": true,
-        "shards": shards,
-        "profile": profile,
-        "n": n,
-        "p": params.p(),
-        "m": params.m(),
-        "bytes": bytes,
-        "timestamp": timestamp,
-    }))
 }
 
 fn candidates(args: &InspectArgs, file: &FilterFile) -> Result<Vec<Candidate>, CliError> {

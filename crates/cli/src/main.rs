@@ -10,7 +10,6 @@ mod demo;
 mod error;
 mod fetch;
 mod filter_file;
-mod gcs;
 mod globals;
 mod hex;
 mod inspect;
@@ -23,7 +22,6 @@ mod profile;
 mod progress;
 mod restore;
 mod serve;
-mod shards;
 mod usage;
 mod value_parsers;
 

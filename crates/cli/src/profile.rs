@@ -59,6 +59,15 @@ impl Profile {
     pub(crate) fn is_keyed(self) -> bool {
         matches!(self, Profile::Bip158 | Profile::Siphash)
     }
+
+    /// The value in the header of a `.gcs` file that detects a wrong key, with which no member would match; 0 for hashes
+    /// without a key.
+    pub(crate) fn key_check(self, hasher: &AnyHash) -> u32 {
+        match self.is_keyed() {
+            true => (hasher.hash(b"nutfilter key check") >> 32) as u32,
+            false => 0,
+        }
+    }
 }
 
 /// The options that select a profile.

@@ -18,18 +18,17 @@ use serde_json::json;
 
 use crate::error::CliError;
 use crate::filter_file;
-use crate::gcs::{self, GcsWriter};
 use crate::globals::Globals;
 use crate::items::{HashSink, Input, InputArgs, ItemSink};
 use crate::log;
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::progress::Progress;
-use crate::shards;
 use crate::value_parsers;
 
-mod external;
-mod sharded;
+mod room;
+
+use self::room::Expected;
 
 #[derive(Debug, Args)]
 #[command(
@@ -49,7 +48,7 @@ pub(crate) struct BuildArgs {
     input: InputArgs,
 
     /// ITEMS are binary records of LEN bytes each.
-    #[arg(long, value_name = "LEN", requires = "items", conflicts_with_all = ["format", "field", "null"], allow_negative_numbers = true, value_parser = value_parsers::whole::<NonZeroUsize>)]
+    #[arg(long, value_name = "LEN", requires = "items", conflicts_with_all = ["encoding", "null"], allow_negative_numbers = true, value_parser = value_parsers::whole::<NonZeroUsize>)]
     record_bytes: Option<NonZeroUsize>,
 
     #[command(flatten)]
@@ -107,21 +106,6 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_parser = value_parsers::kind(), requires = "mint_database")]
     kind: Option<NoteKind>,
 
-    /// Limit memory to SIZE (such as 512M or 2GiB), on one thread, spilling sorted runs to --scratch. The program
-    /// itself takes up to 8M more.
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = value_parsers::bytes::<usize>)]
-    memory: Option<usize>,
-
-    /// Directory for the hashes that exceed --memory: 8 bytes per item, removed at the end [default: the directory
-    /// of --output, or the system's temporary directory].
-    #[arg(long, value_name = "DIR", requires = "memory")]
-    scratch: Option<PathBuf>,
-
-    /// Write COUNT filters into the folder --output, for 2^32 items and more: a power of two. The low bits of an item's
-    /// hash select its filter. `check` and `inspect` read the folder.
-    #[arg(long, value_name = "COUNT", requires_all = ["memory", "output"], value_parser = shards::count)]
-    shards: Option<u16>,
-
     /// Build an empty filter if there are no items, instead of failing.
     #[arg(long)]
     allow_empty: bool,
@@ -143,8 +127,8 @@ Examples:
   sqlite3 mint.sqlite3 \"select y from proofs_used\" | nutfilter build - --timestamp $began > spent.json
   nutfilter build --mint-database mint.sqlite3 --keyset 009a1f293253e41e --kind spent -o spent.json
   nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
-  nutfilter build users.csv --input csv --field email --profile siphash --key-file key -o users.gcs
-  nutfilter build huge.bin --record-bytes 33 --memory 512M --scratch /var/tmp -o huge.json
+  nutfilter build emails.txt --input text --profile siphash --key-file key -o emails.gcs
+  nutfilter build notes.bin --record-bytes 33 -o notes.json
   nutfilter build scripts.hex --profile bip158 --key 4c6eb1...(32 digits) --format raw -o block.filter
 
 Hashes without a key hide nothing: anyone can check a guessed item against the filter. For e-mail addresses,
@@ -168,17 +152,6 @@ struct Built {
     repeated: u64,
 }
 
-/// The properties of a written filter, or the sums of several.
-#[derive(Default)]
-pub(crate) struct Summary {
-    pub(crate) n: u64,
-    /// Length of the filter, in bytes.
-    pub(crate) bytes: u64,
-    pub(crate) repeated: u64,
-    /// Length of the whole output, in bytes.
-    pub(crate) written: u64,
-}
-
 pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     let destination = Destination::of(args.output.as_deref());
     if destination == Destination::Stdout && args.json {
@@ -192,113 +165,73 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     let params = params(args, globals)?;
     // Take the time before reading the items: a note spent during the read may be missing from the filter.
     let timestamp = args.timestamp.unwrap_or_else(now);
-    if let Some(memory) = args.memory {
-        if args.profile.profile() == Profile::Bip158 {
-            return Err(CliError::usage(
-                "--memory cannot be used with --profile bip158, which must hold all items to drop duplicates",
-            ));
-        }
-        let summary = match args.shards {
-            None => external::run(args, params, timestamp, memory, globals)?,
-            Some(count) => sharded::build(args, count, (params, timestamp), memory, globals)?,
-        };
-        return summarise(args, params, timestamp, &summary, globals);
-    }
+    let expected = expected_items(args, params)?;
     let built = match args.profile.profile() {
         Profile::Bip158 => build_bip158(args, params, globals)?,
-        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => build_nut(args, params, globals)?,
+        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => {
+            build_nut(args, params, expected, globals)?
+        }
     };
-    let filter = &built.filter;
     let mut written = 0;
     destination.write(|out| {
-        let about = (filter.hasher(), filter.n(), params, timestamp);
-        ((), written) = formatted(args, about, out, &mut |out| {
-            // In front of a block filter there is its N.
-            let with_n = args.format() == Format::Raw && args.profile.profile() == Profile::Bip158;
-            let done = match with_n {
-                // The hasher does not affect the bytes.
-                true => out.write_all(&bip158::serialize(&filter.with_hasher(SipHash::new(0, 0)))),
-                false => out.write_all(filter.bytes()),
-            };
-            done.map_err(|error| destination.failed(&error))
-        })?;
+        let done = write(args, &built.filter, timestamp, out);
+        written = done.map_err(|error| destination.failed(&error))?;
         Ok(())
     })?;
-    let summary = Summary {
-        n: u64::from(filter.n()),
-        bytes: filter.bytes().len() as u64,
-        repeated: built.repeated,
-        written,
-    };
-    summarise(args, params, timestamp, &summary, globals)
+    summarise(args, &built, timestamp, written, globals)
 }
 
 impl BuildArgs {
     fn format(&self) -> Format {
-        let is_gcs = |path: &PathBuf| {
-            self.shards.is_some() || path.extension().is_some_and(|end| end == "gcs")
-        };
+        let is_gcs = |path: &PathBuf| path.extension().is_some_and(|end| end == "gcs");
         let by_name = || match self.output.as_ref().is_some_and(is_gcs) {
             true => Format::Gcs,
             false => Format::Json,
         };
         self.format.unwrap_or_else(by_name)
     }
-
-    /// About the number of items in a file; 0 if it is unknown.
-    fn expected_items(&self) -> usize {
-        let width = self.record_bytes.or(self.input.line_of_point());
-        let (Some(width), Some(path)) = (width, &self.items) else {
-            return 0;
-        };
-        let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        usize::try_from(bytes / width.get() as u64).unwrap_or(0)
-    }
-
-    /// The header for a .gcs file of this filter.
-    fn header(&self, hasher: &AnyHash, n: u32, params: Params, timestamp: u64) -> FilterHeader {
-        let profile = self.profile.profile();
-        FilterHeader {
-            hash: profile.in_header(),
-            params,
-            n: u64::from(n),
-            timestamp,
-            key_check: gcs::key_check(profile, hasher),
-        }
-    }
 }
 
-/// Writes a filter in the selected format; `write` writes its coded set. Returns what `write` does, and the length of the
-/// whole output.
-fn formatted<T>(
+/// Writes a filter in the selected format. Returns the length of the output.
+fn write(
     args: &BuildArgs,
-    (hasher, n, params, timestamp): (&AnyHash, u32, Params, u64),
+    filter: &Filter<Vec<u8>, AnyHash>,
+    timestamp: u64,
     output: &mut dyn Write,
-    write: &mut dyn FnMut(&mut dyn Write) -> Result<T, CliError>,
-) -> Result<(T, u64), CliError> {
-    let destination = Destination::of(args.output.as_deref());
-    let failed = |error: io::Error| destination.failed(&error);
+) -> io::Result<u64> {
+    let profile = args.profile.profile();
+    let (n, params) = (filter.n(), filter.params());
     let mut output = Counted { output, written: 0 };
-    let done = match args.format() {
+    match args.format() {
         Format::Gcs => {
-            let header = args.header(hasher, n, params, timestamp);
-            let mut file = GcsWriter::new(&mut output, header).map_err(failed)?;
-            let done = write(&mut file)?;
-            file.finish().map_err(failed)?;
-            done
+            let header = FilterHeader {
+                hash: profile.in_header(),
+                params,
+                n: u64::from(n),
+                timestamp,
+                key_check: profile.key_check(filter.hasher()),
+            };
+            let mut checksum = crc32fast::Hasher::new();
+            for part in [&header.to_bytes(), filter.bytes()] {
+                checksum.update(part);
+                output.write_all(part)?;
+            }
+            output.write_all(&checksum.finalize().to_le_bytes())?;
         }
-        Format::Raw => write(&mut output)?,
+        // In front of a block filter there is its N. The hasher does not affect the bytes.
+        Format::Raw if profile == Profile::Bip158 => {
+            output.write_all(&bip158::serialize(&filter.with_hasher(SipHash::new(0, 0))))?;
+        }
+        Format::Raw => output.write_all(filter.bytes())?,
         Format::Json => {
-            let mut response =
-                ResponseWriter::new(&mut output, n, params, timestamp).map_err(failed)?;
-            let done = write(&mut response)?;
-            response.finish().map_err(failed)?;
-            output.write_all(b"\n").map_err(failed)?;
-            done
+            let mut response = ResponseWriter::new(&mut output, n, params, timestamp)?;
+            response.write_all(filter.bytes())?;
+            response.finish()?;
+            output.write_all(b"\n")?;
         }
-    };
-    output.flush().map_err(failed)?;
-    Ok((done, output.written))
+    }
+    output.flush()?;
+    Ok(output.written)
 }
 
 /// Counts the written bytes.
@@ -340,8 +273,27 @@ fn params(args: &BuildArgs, globals: &Globals) -> Result<Params, CliError> {
     Ok(params)
 }
 
+/// About the number of items in a file, which must fit into memory; 0 if it is unknown.
+fn expected_items(args: &BuildArgs, params: Params) -> Result<usize, CliError> {
+    let Some(path) = &args.items else {
+        return Ok(0);
+    };
+    let Some(expected) = Expected::of_file(path, args.record_bytes, args.input.end()) else {
+        return Ok(0);
+    };
+    let item_bytes = match args.profile.profile() {
+        // The items themselves: a vector each, on the heap.
+        Profile::Bip158 => 48,
+        // Their hashes.
+        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => 8,
+    };
+    let checked = expected.check(params, item_bytes);
+    checked.map_err(|error| CliError::at(path.display(), error))?;
+    Ok(usize::try_from(expected.items).unwrap_or(0))
+}
+
 /// Rejects an empty set: its usual cause is a failed command before a pipe.
-pub(crate) fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
+fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
     if items > 0 || args.allow_empty {
         return Ok(());
     }
@@ -350,9 +302,14 @@ pub(crate) fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliE
     ))
 }
 
-fn build_nut(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Built, CliError> {
+fn build_nut(
+    args: &BuildArgs,
+    params: Params,
+    expected: usize,
+    globals: &Globals,
+) -> Result<Built, CliError> {
     let hasher = args.profile.hasher()?;
-    let mut sink = HashSink::new(hasher, args.expected_items());
+    let mut sink = HashSink::new(hasher, expected);
     gather(args, globals, &mut sink)?;
     let progress = Progress::spinner(globals, "sorting and encoding");
     let hashes: SortedHashes<AnyHash> = sink.finish()?;
@@ -392,11 +349,7 @@ fn input(args: &BuildArgs) -> Result<Input, CliError> {
 }
 
 /// Reads all items from a file or a database into `sink`.
-pub(crate) fn gather(
-    args: &BuildArgs,
-    globals: &Globals,
-    sink: &mut dyn ItemSink,
-) -> Result<(), CliError> {
+fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Result<(), CliError> {
     let (Some(database), Some(keyset), Some(kind)) = (&args.mint_database, &args.keyset, args.kind)
     else {
         let input = input(args)?;
@@ -512,13 +465,14 @@ fn check_known(
 
 fn summarise(
     args: &BuildArgs,
-    params: Params,
+    built: &Built,
     timestamp: u64,
-    summary: &Summary,
+    written: u64,
     globals: &Globals,
 ) -> Result<(), CliError> {
-    let (n, bytes) = (summary.n, summary.bytes);
-    let bits_per_item = bytes as f64 * 8.0 / n.max(1) as f64;
+    let (filter, params) = (&built.filter, built.filter.params());
+    let (n, bytes) = (filter.n(), filter.bytes().len() as u64);
+    let bits_per_item = bytes as f64 * 8.0 / f64::from(n.max(1));
     if args.json {
         return output::print_json(&json!({
             "n": n,
@@ -526,12 +480,12 @@ fn summarise(
             "m": params.m(),
             "bytes": bytes,
             "bits_per_item": bits_per_item,
-            "written": summary.written,
-            "repeated": summary.repeated,
+            "written": written,
+            "repeated": built.repeated,
             "timestamp": timestamp,
         }));
     }
-    let repeated = match summary.repeated {
+    let repeated = match built.repeated {
         0 => String::new(),
         dropped if args.profile.profile() == Profile::Bip158 => {
             format!(", {dropped} duplicates dropped")

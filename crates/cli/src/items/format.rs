@@ -1,38 +1,23 @@
-//! Input formats: lines of hex, text or base64, or a field of CSV or JSON lines.
+//! Items as lines of hex or text.
 
-use std::io::{self, BufRead, BufReader, Read};
-use std::num::NonZeroUsize;
+use std::io::{self, Read};
 
 use clap::{Args, ValueEnum};
-use data_encoding::BASE64;
 use rayon::prelude::*;
-use serde_json::Value;
 
-use super::{CHUNK, Input, guess};
+use super::Input;
 use crate::error::CliError;
 use crate::globals::Globals;
-use crate::hex::{self, Shown};
+use crate::hex;
 
 /// The options that describe the input format.
 #[derive(Debug, Default, Args)]
 pub(crate) struct InputArgs {
     /// Format of the items.
-    #[arg(long = "input", value_enum, value_name = "FORMAT", default_value_t = InputFormat::Hex)]
-    format: InputFormat,
+    #[arg(long = "input", value_enum, value_name = "FORMAT", default_value_t = Encoding::Hex)]
+    encoding: Encoding,
 
-    /// Field that holds the item: a column of the CSV header, or a member of each JSON object.
-    #[arg(long, value_name = "NAME")]
-    field: Option<String>,
-
-    /// Encoding of the item in its field [default: text].
-    #[arg(long, value_enum, value_name = "ENCODING", requires = "field")]
-    field_encoding: Option<Encoding>,
-
-    /// Character between the fields of CSV, or `\\t` for a tab [default: ,].
-    #[arg(long, value_name = "CHAR", value_parser = delimiter, requires = "field")]
-    delimiter: Option<u8>,
-
-    /// Items end with a NUL byte instead of a line break (for hex, text and base64).
+    /// Items end with a NUL byte instead of a line break.
     #[arg(long)]
     pub(crate) null: bool,
 
@@ -41,38 +26,14 @@ pub(crate) struct InputArgs {
     can_change: bool,
 }
 
+/// How a line, or a value on the command line, stands for an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-enum InputFormat {
+pub(crate) enum Encoding {
     /// One item in hex per line
     #[default]
     Hex,
     /// One item per line, in UTF-8, used unchanged
     Text,
-    /// One item in base64 per line
-    Base64,
-    /// Comma-separated values; the first record is the header
-    Csv,
-    /// One JSON string or object per line
-    Jsonl,
-}
-
-fn delimiter(text: &str) -> Result<u8, &'static str> {
-    match text.as_bytes() {
-        b"\\t" => Ok(b'\t'),
-        &[byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(byte),
-        _ => Err("is not one ASCII character"),
-    }
-}
-
-/// The encoding of an item as text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Encoding {
-    /// The text itself, in UTF-8
-    Text,
-    /// Hex digits
-    Hex,
-    /// Base64 with padding
-    Base64,
 }
 
 /// One item.
@@ -87,41 +48,9 @@ pub(crate) struct Item<'a> {
 type Sink<'a> = &'a mut dyn FnMut(Item<'_>) -> Result<(), CliError>;
 
 impl InputArgs {
-    /// Rejects inconsistent options.
-    fn check(&self) -> Result<(), CliError> {
-        let has_fields = matches!(self.format, InputFormat::Csv | InputFormat::Jsonl);
-        if self.field.is_some() && !has_fields {
-            return Err(CliError::usage("--field requires --input csv or jsonl"));
-        }
-        if self.null && has_fields {
-            return Err(CliError::usage(
-                "--null requires --input hex, text or base64",
-            ));
-        }
-        if self.delimiter.is_some() && self.format != InputFormat::Csv {
-            return Err(CliError::usage("--delimiter requires --input csv"));
-        }
-        Ok(())
-    }
-
-    /// The encoding of a single item, as on the command line.
-    pub(crate) fn encoding(&self) -> Result<Encoding, CliError> {
-        self.check()?;
-        match self.format {
-            InputFormat::Hex => Ok(Encoding::Hex),
-            InputFormat::Text => Ok(Encoding::Text),
-            InputFormat::Base64 => Ok(Encoding::Base64),
-            InputFormat::Csv | InputFormat::Jsonl => Ok(self.of_field()),
-        }
-    }
-
-    /// The number of bytes of an item with its line break, if the input is lines of points in hex; otherwise unknown.
-    pub(crate) fn line_of_point(&self) -> Option<NonZeroUsize> {
-        (self.format == InputFormat::Hex).then_some(NonZeroUsize::new(2 * 33 + 1)?)
-    }
-
-    fn of_field(&self) -> Encoding {
-        self.field_encoding.unwrap_or(Encoding::Text)
+    /// The byte that ends an item.
+    pub(crate) fn end(&self) -> u8 {
+        if self.null { b'\0' } else { b'\n' }
     }
 }
 
@@ -130,7 +59,7 @@ impl Encoding {
     fn trim(self, text: &[u8]) -> &[u8] {
         match self {
             Encoding::Text => text,
-            Encoding::Hex | Encoding::Base64 => text.trim_ascii(),
+            Encoding::Hex => text.trim_ascii(),
         }
     }
 
@@ -138,7 +67,7 @@ impl Encoding {
     pub(crate) fn decode_into(self, text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Encoding::Text => {
-                // Compressed or binary data has line breaks too. Its lines are not items.
+                // Compressed data, UTF-16 and binary records have line breaks too. Their lines are not items.
                 if let Err(error) = str::from_utf8(text) {
                     let column = error.valid_up_to() + 1;
                     return Err(format!("not UTF-8 text, from column {column} on"));
@@ -147,26 +76,16 @@ impl Encoding {
                     return Err(format!("a NUL byte in column {}", at + 1));
                 }
                 out.extend_from_slice(text);
+                Ok(())
             }
-            Encoding::Hex => hex::decode_into(text, out).map_err(|error| error.to_string())?,
-            Encoding::Base64 => {
-                let bytes =
-                    BASE64
-                        .decode(text)
-                        .map_err(|error| match text.get(error.position) {
-                            Some(&byte) => format!(
-                                "not base64 with padding, from {} in column {} on",
-                                Shown(byte),
-                                error.position + 1
-                            ),
-                            None => "not base64 with padding".to_owned(),
-                        })?;
-                out.extend_from_slice(&bytes);
-            }
+            Encoding::Hex => hex::decode_into(text, out).map_err(|error| error.to_string()),
         }
-        Ok(())
     }
 }
+
+/// Added to the error of an input whose first item is invalid.
+const HINT: &str = "; items are lines of hex unless --input text (lines of text) or `build --record-bytes LEN` \
+                    (binary records) is given";
 
 impl Input {
     /// Passes each item to `sink`. Ignores empty items and a byte-order mark at the beginning.
@@ -176,22 +95,8 @@ impl Input {
         globals: &Globals,
         sink: Sink<'_>,
     ) -> Result<(), CliError> {
-        args.check()?;
         let name = self.name.clone();
-        let mut reader = BufReader::with_capacity(CHUNK, self.with_progress(globals));
-        let head = reader
-            .fill_buf()
-            .map_err(|error| CliError::at(&name, error))?;
-        if let Some(hint) = guess::not_text(head) {
-            return Err(CliError::at(&name, hint));
-        }
-        match args.format {
-            InputFormat::Hex | InputFormat::Text | InputFormat::Base64 => {
-                lines(&name, reader, args, sink)
-            }
-            InputFormat::Csv => csv(&name, reader, args, sink),
-            InputFormat::Jsonl => json_lines(&name, reader, args, sink),
-        }
+        lines(&name, self.with_progress(globals), args, sink)
     }
 }
 
@@ -286,8 +191,8 @@ struct Decoded<'a> {
     items: Vec<(&'a [u8], usize)>,
     /// Lines up to the first invalid one.
     lines: u64,
-    /// The first invalid line, and why it is invalid.
-    invalid: Option<(&'a [u8], String)>,
+    /// Why the last of these lines is invalid, if it is.
+    invalid: Option<String>,
 }
 
 impl<'a> Decoded<'a> {
@@ -305,7 +210,7 @@ impl<'a> Decoded<'a> {
                 continue;
             }
             if let Err(error) = encoding.decode_into(text, &mut decoded.bytes) {
-                decoded.invalid = Some((line, error));
+                decoded.invalid = Some(error);
                 break;
             }
             decoded.items.push((text, decoded.bytes.len()));
@@ -314,22 +219,12 @@ impl<'a> Decoded<'a> {
     }
 }
 
-/// An item of so many bytes is not a word that happens to have only hex digits.
-const CERTAIN_BYTES: usize = 8;
-
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
-    let encoding = args.encoding()?;
-    let (end, unit) = if args.null {
-        (b'\0', "item")
-    } else {
-        (b'\n', "line")
-    };
+    let (end, encoding) = (args.end(), args.encoding);
     let mut blocks = Blocks::new(reader, end);
-    let mut lines = 0;
-    // After a line that is certainly in this format, an invalid one is an error in that line only.
-    let mut certain = false;
+    let (mut lines, mut is_first) = (0, true);
     while let Some(block) = blocks.next().map_err(|error| CliError::at(name, error))? {
         let pieces: Vec<_> = pieces(without_mark(block, lines == 0), end).collect();
         let decode = |piece| Decoded::of(piece, end, encoding);
@@ -338,149 +233,20 @@ fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Res
             let mut start = 0;
             for (text, end) in decoded.items {
                 let bytes = &decoded.bytes[start..end];
-                start = end;
-                certain |= bytes.len() >= CERTAIN_BYTES;
+                (start, is_first) = (end, false);
                 sink(Item { text, bytes })?;
             }
             lines += decoded.lines;
-            if let Some((line, error)) = decoded.invalid {
-                let hint = match guess::format_of(line) {
-                    Some((format, option)) if !certain => {
-                        let option = option.filter(|_| args.can_change);
-                        let option = option.map(|option| format!("; use {option}"));
-                        format!("; the input looks {format}{}", option.unwrap_or_default())
-                    }
-                    _ => String::new(),
-                };
+            if let Some(error) = decoded.invalid {
+                let unit = if args.null { "item" } else { "line" };
+                let is_of_use = is_first && args.can_change && encoding == Encoding::Hex;
+                let hint = if is_of_use { HINT } else { "" };
                 let place = format_args!("{name}, {unit} {lines}");
                 return Err(CliError::at(place, format_args!("{error}{hint}")));
             }
         }
     }
     Ok(())
-}
-
-/// Decodes the text of a field and passes it on.
-fn field(
-    place: impl std::fmt::Display,
-    encoding: Encoding,
-    text: &[u8],
-    bytes: &mut Vec<u8>,
-    sink: Sink<'_>,
-) -> Result<(), CliError> {
-    let text = encoding.trim(text);
-    if text.is_empty() {
-        return Ok(());
-    }
-    bytes.clear();
-    encoding
-        .decode_into(text, bytes)
-        .map_err(|error| CliError::at(place, error))?;
-    sink(Item { text, bytes })
-}
-
-fn csv(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
-    let failed = |error: csv::Error| CliError::at(name, error);
-    let delimiter = args.delimiter.unwrap_or(b',');
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
-        .from_reader(reader);
-    let header = reader.byte_headers().map_err(failed)?;
-    let columns: Vec<_> = header
-        .iter()
-        .map(|column| String::from_utf8_lossy(column.trim_ascii()).into_owned())
-        .collect();
-    let mut has = format!("the header has {}", columns.join(", "));
-    for (other, shown) in [(';', ";"), ('\t', "\\t")] {
-        if columns.len() == 1 && columns[0].contains(other) {
-            has += &format!("; use --delimiter '{shown}'");
-        }
-    }
-    let column = match &args.field {
-        None if columns.len() <= 1 && !has.contains("--delimiter") => 0,
-        None => {
-            return Err(CliError::usage(format!(
-                "{name}: --input csv needs --field NAME; {has}"
-            )));
-        }
-        Some(field) => columns
-            .iter()
-            .position(|column| column == field)
-            .ok_or_else(|| CliError::at(name, format_args!("no column '{field}'; {has}")))?,
-    };
-    let (mut record, mut bytes) = (csv::ByteRecord::new(), Vec::new());
-    while reader.read_byte_record(&mut record).map_err(failed)? {
-        let line = record.position().map_or(0, csv::Position::line);
-        let text = record.get(column).unwrap_or_default();
-        let place = format_args!("{name}, line {line}");
-        field(place, args.of_field(), text, &mut bytes, sink)?;
-    }
-    Ok(())
-}
-
-fn json_lines(
-    name: &str,
-    reader: impl Read,
-    args: &InputArgs,
-    sink: Sink<'_>,
-) -> Result<(), CliError> {
-    let mut blocks = Blocks::new(reader, b'\n');
-    let mut bytes = Vec::new();
-    let mut number = 0;
-    while let Some(block) = blocks.next().map_err(|error| CliError::at(name, error))? {
-        for line in lines_of(without_mark(block, number == 0), b'\n') {
-            number += 1;
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            let place = format_args!("{name}, line {number}");
-            let value = serde_json::from_slice(line).map_err(|error| {
-                let hint = match line.trim_ascii_start().first() {
-                    Some(b'[') => "; turn a JSON array into lines with `jq -c '.[]'`",
-                    _ => "; each line must be one JSON value",
-                };
-                CliError::at(place, format_args!("not JSON: {error}{hint}"))
-            })?;
-            let text = json_text(value, args.field.as_deref())
-                .map_err(|message| CliError::at(place, message))?;
-            field(place, args.of_field(), text.as_bytes(), &mut bytes, sink)?;
-        }
-    }
-    Ok(())
-}
-
-/// The text of the item in the value of a line.
-fn json_text(value: Value, field: Option<&str>) -> Result<String, String> {
-    let value = match (value, field) {
-        (Value::Object(mut members), Some(field)) => match members.remove(field) {
-            Some(value) => value,
-            None => return Err(format!("no member '{field}'; {}", has(&members))),
-        },
-        (Value::Object(members), None) => {
-            return Err(format!("an object needs --field NAME; {}", has(&members)));
-        }
-        (value, _) => value,
-    };
-    match value {
-        Value::String(text) => Ok(text),
-        // Floats have several spellings with different hashes, so they are rejected.
-        Value::Number(number) if !number.is_f64() => Ok(number.to_string()),
-        other => Err(format!(
-            "an item must be a string or a whole number, not {}",
-            match other {
-                Value::Number(_) => "a fraction",
-                Value::Null => "null",
-                Value::Bool(_) => "true or false",
-                Value::Array(_) => "an array; turn it into lines with `jq -c '.[]'`",
-                _ => "an object",
-            }
-        )),
-    }
-}
-
-fn has(members: &serde_json::Map<String, Value>) -> String {
-    let names: Vec<&str> = members.keys().map(String::as_str).collect();
-    format!("it has {}", names.join(", "))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reads items in any input format from a file or standard input.
+//! Reads items from a file or standard input.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,7 +6,6 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use nutfilter::{HashCollector, SortedHashes, SortedHashesBuilder};
-use nutfilter_store::Batch;
 
 use crate::error::CliError;
 use crate::globals::Globals;
@@ -14,10 +13,8 @@ use crate::profile::AnyHash;
 use crate::progress::Progress;
 
 mod format;
-mod guess;
 
 pub(crate) use format::{Encoding, InputArgs};
-pub(crate) use guess::{are_swapped, not_text};
 
 /// Bytes per read, and items per batch of hashes: large enough that the overhead does not matter.
 const CHUNK: usize = 256 << 10;
@@ -171,21 +168,6 @@ impl ItemSink for Vec<Vec<u8>> {
     }
 }
 
-/// Spills hashes to disk.
-impl ItemSink for Batch<'_, AnyHash> {
-    fn restart(&mut self) {
-        self.clear();
-    }
-
-    fn push(&mut self, item: &[u8]) -> Result<(), CliError> {
-        Ok(self.push_item(item)?)
-    }
-
-    fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
-        Ok(Batch::push_records(self, records, record_bytes.get())?)
-    }
-}
-
 /// Hashes items as they arrive, and keeps 8 to 16 bytes per item.
 pub(crate) struct HashSink {
     builder: SortedHashesBuilder<AnyHash>,
@@ -302,7 +284,7 @@ impl ItemList {
         self.items.iter().collect()
     }
 
-    /// Each item as given, without the space around it if it is hex or base64.
+    /// Each item as given, without the space around it if it is hex.
     pub(crate) fn given(&self) -> impl Iterator<Item = &[u8]> {
         self.texts.iter()
     }

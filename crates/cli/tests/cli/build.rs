@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nutfilter_mint::NoteKind;
 use serde_json::Value;
 
-use crate::nutfilter::{Place, assert_contains, hex, item, lines};
+use crate::nutfilter::{Place, Ran, assert_contains, hex, item, lines};
 use crate::support::mint;
 
 fn str_of<'a>(case: &'a Value, name: &str) -> &'a str {
@@ -295,10 +295,8 @@ fn output_to_names_of_standard_output_goes_there() {
     let args = "build items --timestamp 5";
     let wanted = place.run(args).ok();
     for name in ["-", "/dev/stdout", "/dev/fd/1"] {
-        for more in ["", "--memory 256K"] {
-            let to = format!("{args} -o {name} {more}");
-            assert!(place.run(&to).ok() == wanted, "{to:?}: other bytes");
-        }
+        let to = format!("{args} -o {name}");
+        assert!(place.run(&to).ok() == wanted, "{to:?}: other bytes");
         // Append to existing contents, as `>>` does.
         let mut log = std::fs::File::create(place.path("log")).expect("a file");
         std::io::Write::write_all(&mut log, b"before\n").expect("a line");
@@ -320,29 +318,57 @@ fn killed_build_leaves_no_file() {
     const SIGXFSZ: i32 = 25;
 
     let place = Place::new();
-    // Runs of 224 KiB each, and a filter of 526 KB.
+    // A filter of 526 KB.
     place.write("items", lines(0..200_000));
     std::fs::create_dir(place.path("out")).expect("a directory");
-    std::fs::create_dir(place.path("scratch")).expect("a directory");
-    let args = "build items --format raw -o out/filter";
-    let limited = "--memory 256K --scratch scratch";
-    for (more, blocks) in [("", 200), (limited, 600)] {
-        let command = place.command(format!("{args} {more}"));
-        // In blocks of 512 bytes.
-        let script = format!("ulimit -c 0; ulimit -f {blocks}; exec \"$0\" \"$@\"");
-        let status = std::process::Command::new("/bin/sh")
-            .args(["-c", &script])
-            .arg(command.get_program())
-            .args(command.get_args())
-            .current_dir(place.path("."))
-            .status()
-            .expect("a shell");
-        assert_eq!(status.signal(), Some(SIGXFSZ), "{more:?}: {status}");
-        for directory in ["out", "scratch"] {
-            let left = std::fs::read_dir(place.path(directory)).expect("the directory");
-            assert_eq!(left.count(), 0, "{more:?}: left in {directory}");
-        }
-    }
+    let command = place.command("build items --format raw -o out/filter");
+    // In blocks of 512 bytes.
+    let script = "ulimit -c 0; ulimit -f 200; exec \"$0\" \"$@\"";
+    let status = std::process::Command::new("/bin/sh")
+        .args(["-c", script])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(place.path("."))
+        .status()
+        .expect("a shell");
+    assert_eq!(status.signal(), Some(SIGXFSZ), "{status}");
+    assert_eq!(place.names_in("out"), Vec::<String>::new());
+}
+
+/// A sparse file is larger than what is in it.
+#[cfg(target_os = "linux")]
+#[test]
+fn set_larger_than_memory_is_refused_before_it_is_read() {
+    let place = Place::new();
+    let sparse = |name: &str, items: u64, start: &str| {
+        place.write(name, start);
+        let file = std::fs::File::options().write(true).open(place.path(name));
+        let sized = file.expect("a file").set_len(items * 67);
+        sized.expect("a sparse file");
+    };
+    sparse("records", 100_000_000, "");
+    sparse("lines", 100_000_000, &lines(0..2_000));
+    sparse("many", 1 << 32, "");
+    let limited = |args: &str| {
+        let command = place.command(args);
+        let mut shell = std::process::Command::new("/bin/sh");
+        let script = "ulimit -v 500000; exec \"$0\" \"$@\"";
+        shell.args(["-c", script]).arg(command.get_program());
+        shell.args(command.get_args()).current_dir(place.root());
+        Ran::from(shell.env_clear().output().expect("a shell"))
+    };
+    let error = limited("build records --record-bytes 67 -o out").error();
+    let words =
+        "error: records: 100000000 items need 1,014 MiB of memory, and 488 MiB are available";
+    assert!(error.starts_with(words), "{error}");
+    let error = limited("build lines -o out").error();
+    assert!(
+        error.starts_with("error: lines: about 100000000 items need 1,014 MiB"),
+        "{error}"
+    );
+    let error = place.run("build many --record-bytes 67 -o out").error();
+    assert_contains(&error, "a filter holds at most 4294967295");
+    assert_eq!(place.names(), ["lines", "many", "records"]);
 }
 
 #[test]
@@ -399,7 +425,6 @@ fn empty_input_is_rejected_and_the_old_file_stays() {
     let key = "07".repeat(16);
     for more in [
         "",
-        "--memory 256K",
         &format!("--profile bip158 --key {key}"),
         "--record-bytes 33",
     ] {
@@ -417,11 +442,9 @@ fn empty_input_is_rejected_and_the_old_file_stays() {
 fn allow_empty_builds_an_empty_filter() {
     let place = Place::new();
     let args = "build - --timestamp 7 --allow-empty";
-    for more in ["", "--memory 256K"] {
-        let ran = place.run_with(format!("{args} {more}"), b"\n\r\n");
-        let empty = r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":7}"#;
-        assert_eq!(ran.text(), format!("{empty}\n"));
-    }
+    let ran = place.run_with(args, b"\n\r\n");
+    let empty = r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":7}"#;
+    assert_eq!(ran.text(), format!("{empty}\n"));
 }
 
 #[test]
@@ -470,10 +493,8 @@ fn mint_database_gives_the_filter_of_its_notes() {
         let wanted = hex(&wanted.ok());
         assert!(!wanted.is_empty());
         let from = format!("--mint-database . --keyset {} --kind {kind}", sample.keyset);
-        for more in ["", "--memory 256K"] {
-            let built = place.run(format!("build {from} --format raw {more}"));
-            assert_eq!(hex(&built.ok()), wanted, "{kind} {more}");
-        }
+        let built = place.run(format!("build {from} --format raw"));
+        assert_eq!(hex(&built.ok()), wanted, "{kind}");
     }
 }
 

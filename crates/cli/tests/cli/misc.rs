@@ -92,7 +92,7 @@ fn man_prints_or_writes_a_page_per_subcommand() {
     assert_contains(&main, ".TH nutfilter 1");
     let build = place.run("man build").text();
     assert_contains(&build, ".TH nutfilter-build 1");
-    assert_contains(&build, "field");
+    assert_contains(&build, "keyset");
     place.fails(
         "man biuld",
         "unknown subcommand 'biuld'; there are build, check",
