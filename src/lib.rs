@@ -39,7 +39,7 @@
 //! ```
 //!
 //! Keep a [`SortedHashes`]: [`merge_and_encode`](SortedHashes::merge_and_encode) adds items and re-encodes the
-//! filter in one linear pass, for any N. For sets that do not fit in memory, use the crate `nutfilter-store`.
+//! filter in one linear pass, for any N. A set on several machines is made of [`Piece`]s.
 //!
 //! ## A wallet
 //!

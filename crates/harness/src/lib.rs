@@ -10,8 +10,6 @@ pub mod bip158;
 pub mod cost;
 pub mod decode;
 pub mod encode;
-#[cfg(feature = "files")]
-mod folder;
 pub mod gcs_file;
 pub mod hashing;
 pub mod keyset_path;
@@ -23,8 +21,6 @@ pub mod response;
 pub mod seeded;
 pub mod seek_index;
 pub mod sort_merge;
-#[cfg(feature = "files")]
-pub mod store_file;
 pub mod vectors;
 #[cfg(feature = "files")]
 pub mod wallet_files;
@@ -58,7 +54,6 @@ pub const TARGETS: &[Target] = &[
     target!(sort_merge),
     target!(response),
     target!(bip158),
-    target!(store_file),
     target!(keyset_path),
     target!(pieces),
     target!(gcs_file),
