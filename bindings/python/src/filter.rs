@@ -1,14 +1,11 @@
 //! The class `Filter`.
 
-use nutfilter::{Nut25, map_to_range};
+use nutfilter::Nut25;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::index::{IndexedFilter, SeekIndex};
 use crate::number::{Number, params};
 use crate::profile::Profile;
-use crate::resident::ResidentFilter;
-use crate::sorted_hashes::SortedHashes;
 use crate::{buffer, errors, items};
 
 /// The library's filter, queried by values only ([`Profile`]).
@@ -71,8 +68,11 @@ impl Filter {
         key: Option<&[u8]>,
     ) -> PyResult<Self> {
         let params = params(p, m)?;
-        let set = SortedHashes::new(Some(items), record_bytes, profile, key)?;
-        set.encode_with(items.py(), params)
+        let profile = Profile::parse(profile, key)?;
+        let hashes = items::hash_all(items, record_bytes, profile)?;
+        let encode = || nutfilter::SortedHashes::<Nut25>::from_hashes(hashes).encode(params);
+        let core = items.py().detach(encode).map_err(errors::build)?;
+        Ok(Self { core, profile })
     }
 
     /// N: the number of items, duplicates included.
@@ -109,8 +109,7 @@ impl Filter {
     ///
     /// Cost: decodes the filter up to the item. Use `matches` for more than one, or `to_resident`.
     fn contains(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let hash = items::with_item(item, |bytes| self.profile.hash(bytes))?;
-        let value = map_to_range(hash, self.core.range());
+        let value = items::value_of(item, self.profile, self.core.range())?;
         Ok(py.detach(|| self.core.contains_value(value)))
     }
 
@@ -126,7 +125,7 @@ impl Filter {
         items: &Bound<'_, PyAny>,
         record_bytes: Option<Number>,
     ) -> PyResult<Vec<bool>> {
-        let values = self.values_of(items, record_bytes)?;
+        let values = items::values_of(items, record_bytes, self.profile, self.core.range())?;
         Ok(items.py().detach(|| self.core.matches_values(&values)))
     }
 
@@ -139,7 +138,7 @@ impl Filter {
         record_bytes: Option<Number>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let found = self.matches(items, record_bytes)?;
-        bytes_of(items.py(), &found)
+        items::mask_of(items.py(), &found)
     }
 
     /// The mapped values in ascending order: a memoryview of format "Q", 8 bytes per item.
@@ -150,25 +149,6 @@ impl Filter {
             values
         });
         buffer::memoryview_of_u64(py, &values)
-    }
-
-    /// Combines the filter with an index that was built for it. The result gives the same answers, faster.
-    ///
-    /// Raises SeekIndexError if the index belongs to another filter.
-    ///
-    /// Cost: copies the filter and compares a fingerprint, less than 1 ms per million items. Call it once and query
-    /// often.
-    fn with_index(&self, py: Python<'_>, index: &SeekIndex) -> PyResult<IndexedFilter> {
-        py.detach(|| IndexedFilter::new(self, index))
-    }
-
-    /// The form for single look-ups from memory: about 30 bits per item, and the same answers.
-    ///
-    /// Raises ResidentError if m is above 2**20, or if the hashes are so far from uniform that somebody chose them.
-    ///
-    /// Cost: one decoding pass, about 10 ms per million items.
-    fn to_resident(&self, py: Python<'_>) -> PyResult<ResidentFilter> {
-        py.detach(|| ResidentFilter::new(self))
     }
 
     fn __contains__(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -210,39 +190,4 @@ impl Filter {
         );
         (py.get_type::<Self>(), arguments).into_pyobject(py)
     }
-}
-
-impl Filter {
-    fn values_of(
-        &self,
-        items: &Bound<'_, PyAny>,
-        record_bytes: Option<Number>,
-    ) -> PyResult<Vec<u64>> {
-        values_of(items, record_bytes, self.profile, self.core.range())
-    }
-}
-
-/// The mapped values of `items`, in the order of the items.
-pub(crate) fn values_of(
-    items: &Bound<'_, PyAny>,
-    record_bytes: Option<Number>,
-    profile: Profile,
-    range: u64,
-) -> PyResult<Vec<u64>> {
-    let mut values = items::hash_all(items, record_bytes, profile)?;
-    items.py().detach(|| {
-        for value in &mut values {
-            *value = map_to_range(*value, range);
-        }
-    });
-    Ok(values)
-}
-
-pub(crate) fn bytes_of<'py>(py: Python<'py>, found: &[bool]) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, found.len(), |bytes| {
-        for (byte, &found) in bytes.iter_mut().zip(found) {
-            *byte = u8::from(found);
-        }
-        Ok(())
-    })
 }

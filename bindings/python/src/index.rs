@@ -1,10 +1,10 @@
 //! The classes `SeekIndex` and `IndexedFilter`.
 
-use nutfilter::{IndexInterval, map_to_range};
+use nutfilter::IndexInterval;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::filter::{Filter, bytes_of, values_of};
+use crate::filter::Filter;
 use crate::number::Number;
 use crate::profile::Profile;
 use crate::{errors, items};
@@ -86,12 +86,21 @@ pub(crate) struct IndexedFilter {
     profile: Profile,
 }
 
-impl IndexedFilter {
-    pub(crate) fn new(filter: &Filter, index: &SeekIndex) -> PyResult<Self> {
-        let indexed = filter.core.clone().into_indexed_with(index.core.clone());
-        Ok(Self {
-            core: indexed.map_err(|mismatch| errors::index(mismatch.into()))?,
-            profile: filter.profile,
+#[pymethods]
+impl Filter {
+    /// Combines the filter with an index that was built for it. The result gives the same answers, faster.
+    ///
+    /// Raises SeekIndexError if the index belongs to another filter.
+    ///
+    /// Cost: copies the filter and compares a fingerprint, less than 1 ms per million items. Call it once and query
+    /// often.
+    fn with_index(&self, py: Python<'_>, index: &SeekIndex) -> PyResult<IndexedFilter> {
+        py.detach(|| {
+            let indexed = self.core.clone().into_indexed_with(index.core.clone());
+            Ok(IndexedFilter {
+                core: indexed.map_err(|mismatch| errors::index(mismatch.into()))?,
+                profile: self.profile,
+            })
         })
     }
 }
@@ -100,8 +109,7 @@ impl IndexedFilter {
 impl IndexedFilter {
     /// Returns whether `item` may be in the set. Cost: less than a microsecond.
     fn contains(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let hash = items::with_item(item, |bytes| self.profile.hash(bytes))?;
-        let value = map_to_range(hash, self.core.filter().range());
+        let value = items::value_of(item, self.profile, self.core.filter().range())?;
         Ok(self.core.contains_value(value))
     }
 
@@ -115,7 +123,7 @@ impl IndexedFilter {
         record_bytes: Option<Number>,
     ) -> PyResult<Vec<bool>> {
         let range = self.core.filter().range();
-        let values = values_of(items, record_bytes, self.profile, range)?;
+        let values = items::values_of(items, record_bytes, self.profile, range)?;
         Ok(items.py().detach(|| self.core.matches_values(&values)))
     }
 
@@ -127,7 +135,7 @@ impl IndexedFilter {
         record_bytes: Option<Number>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let found = self.matches(items, record_bytes)?;
-        bytes_of(items.py(), &found)
+        items::mask_of(items.py(), &found)
     }
 
     /// N: the number of items, duplicates included.

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use nutfilter::map_to_range;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -62,6 +63,37 @@ pub(crate) fn hash_all(
     }
     hash_iterable(items, profile, &mut hashes)?;
     Ok(hashes)
+}
+
+/// The mapped value of one item.
+pub(crate) fn value_of(item: &Bound<'_, PyAny>, profile: Profile, range: u64) -> PyResult<u64> {
+    with_item(item, |bytes| map_to_range(profile.hash(bytes), range))
+}
+
+/// The mapped values of `items`, in the order of the items.
+pub(crate) fn values_of(
+    items: &Bound<'_, PyAny>,
+    record_bytes: Option<Number>,
+    profile: Profile,
+    range: u64,
+) -> PyResult<Vec<u64>> {
+    let mut values = hash_all(items, record_bytes, profile)?;
+    items.py().detach(|| {
+        for value in &mut values {
+            *value = map_to_range(*value, range);
+        }
+    });
+    Ok(values)
+}
+
+/// One byte for each answer about an item.
+pub(crate) fn mask_of<'py>(py: Python<'py>, found: &[bool]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, found.len(), |bytes| {
+        for (byte, &found) in bytes.iter_mut().zip(found) {
+            *byte = u8::from(found);
+        }
+        Ok(())
+    })
 }
 
 /// The number of bytes per record of a buffer.

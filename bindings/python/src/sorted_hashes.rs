@@ -65,7 +65,7 @@ impl State {
 impl SortedHashes {
     #[new]
     #[pyo3(signature = (items=None, record_bytes=None, profile="nut25", key=None))]
-    pub(crate) fn new(
+    fn new(
         items: Option<&Bound<'_, PyAny>>,
         record_bytes: Option<Number>,
         profile: &str,
@@ -137,7 +137,12 @@ impl SortedHashes {
     #[pyo3(signature = (p=Number::P, m=Number::M))]
     #[pyo3(text_signature = "($self, p=19, m=784931)")]
     fn encode(&self, py: Python<'_>, p: Number, m: Number) -> PyResult<Filter> {
-        self.encode_with(py, params(p, m)?)
+        let params = params(p, m)?;
+        let encoded = py.detach(|| self.lock().encode(params));
+        Ok(Filter {
+            core: encoded.map_err(errors::build)?,
+            profile: self.profile,
+        })
     }
 
     /// Encodes these hashes as a piece of the filter of `n` items, for `stitch`. Returns bytes.
@@ -212,14 +217,6 @@ impl SortedHashes {
             state: Mutex::new(State { sorted, pending }),
             profile,
         }
-    }
-
-    pub(crate) fn encode_with(&self, py: Python<'_>, params: Params) -> PyResult<Filter> {
-        let encoded = py.detach(|| self.lock().encode(params));
-        Ok(Filter {
-            core: encoded.map_err(errors::build)?,
-            profile: self.profile,
-        })
     }
 
     /// A panic while the lock was held cannot leave the state half changed, so poison is ignored.
