@@ -120,8 +120,13 @@ impl KeysetId {
         &self.text
     }
 
-    /// The characters that are compared for equality.
-    fn canonical(&self) -> impl Iterator<Item = u8> + '_ {
+    /// The spelling that is compared for equality.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        self.characters().map(char::from).collect()
+    }
+
+    fn characters(&self) -> impl Iterator<Item = u8> + '_ {
         let legacy = self.text.len() == LEGACY_LENGTH;
         self.text.bytes().map(move |byte| match byte {
             b'-' => b'+',
@@ -139,7 +144,7 @@ fn is_base64(byte: u8) -> bool {
 
 impl PartialEq for KeysetId {
     fn eq(&self, other: &Self) -> bool {
-        self.canonical().eq(other.canonical())
+        self.characters().eq(other.characters())
     }
 }
 
@@ -153,14 +158,14 @@ impl PartialOrd for KeysetId {
 
 impl Ord for KeysetId {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        self.canonical().cmp(other.canonical())
+        self.characters().cmp(other.characters())
     }
 }
 
 impl Hash for KeysetId {
     fn hash<S: Hasher>(&self, state: &mut S) {
         // No terminator is needed, because only three lengths exist.
-        self.canonical().for_each(|byte| state.write_u8(byte));
+        self.characters().for_each(|byte| state.write_u8(byte));
     }
 }
 

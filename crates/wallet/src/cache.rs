@@ -1,7 +1,7 @@
 //! A cache directory: the last filter of each mint, with its timestamp.
 
-use std::fs::{self, File};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use nutfilter_cashu::{KeysetId, NoteKind};
 use sha2::{Digest, Sha256};
 
 use crate::base_url::BaseUrl;
-use crate::cache_file::{self, Damage, HEAD_BYTES, Id};
+use crate::cache_file::{self, Damage, Id};
 use crate::dialect::PROBE;
 use crate::mint_filter::MintFilter;
 
@@ -165,18 +165,21 @@ impl Entry<'_> {
     pub(crate) fn begin(&self, body: &[u8], deadline: Instant) -> io::Result<Unfinished<'_>> {
         let lock = self.lock(deadline)?;
         let path = self.directory.join(TEMPORARY);
-        nutfilter_files::remove(&path)?;
-        let file = nutfilter_files::create(&path)?;
-        let unfinished = Unfinished {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut unfinished = Unfinished {
             entry: self,
+            file: options.write(true).create_new(true).open(&path)?,
             path,
-            file,
             digest: Sha256::digest(body).into(),
-            length: body.len() as u64,
             _lock: lock,
         };
-        nutfilter_files::write_all(&unfinished.file, &[0; HEAD_BYTES])?;
-        nutfilter_files::write_all(&unfinished.file, body)?;
+        unfinished.file.write_all(body)?;
         Ok(unfinished)
     }
 
@@ -188,16 +191,24 @@ impl Entry<'_> {
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(io::Error::other(at("not a regular file; remove it")));
         }
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(false).write(true);
+        let file = options.open(&path)?;
         loop {
-            match nutfilter_files::lock(&path) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if Instant::now() >= deadline {
-                        let kind = io::ErrorKind::TimedOut;
-                        return Err(io::Error::new(kind, at("locked by another process")));
-                    }
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
                     thread::sleep(LOCK_RETRY);
                 }
-                locked => return locked,
+                Err(TryLockError::WouldBlock) => {
+                    let kind = io::ErrorKind::TimedOut;
+                    return Err(io::Error::new(kind, at("locked by another process")));
+                }
+                // Some file systems have no locks.
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                    return Ok(file);
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
             }
         }
     }
@@ -209,7 +220,6 @@ pub(crate) struct Unfinished<'a> {
     path: PathBuf,
     file: File,
     digest: [u8; 32],
-    length: u64,
     _lock: File,
 }
 
@@ -222,11 +232,10 @@ impl Unfinished<'_> {
             return Ok(());
         }
         let digest = self.digest;
-        let head = cache_file::head(&entry.id, Kept { timestamp, digest }, self.length);
-        self.file.seek(SeekFrom::Start(0))?;
-        nutfilter_files::write_all(&self.file, &head)?;
-        nutfilter_files::sync(&self.file)?;
-        nutfilter_files::install(&entry.path, &self.path)
+        let trailer = cache_file::trailer(&entry.id, Kept { timestamp, digest });
+        self.file.write_all(&trailer)?;
+        self.file.sync_all()?;
+        fs::rename(&self.path, &entry.path)
     }
 }
 
@@ -249,23 +258,12 @@ fn id<H: ItemHash + Default>(base: &str, keyset: &KeysetId, kind: NoteKind) -> I
         .and_then(|base| base.canonical())
         .unwrap_or_else(|| base.to_owned());
     let mut digest = Sha256::new();
-    for part in [&mint, &canonical(keyset), kind.as_str()] {
+    for part in [&mint, &keyset.canonical(), kind.as_str()] {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
     digest.update(H::default().hash(PROBE).to_le_bytes());
     digest.finalize().into()
-}
-
-/// Legacy IDs are base64, which is case-sensitive.
-fn canonical(keyset: &KeysetId) -> String {
-    const LEGACY_LENGTH: usize = 12;
-    let text = keyset.as_str();
-    if text.len() == LEGACY_LENGTH {
-        text.replace('-', "+").replace('_', "/")
-    } else {
-        text.to_ascii_lowercase()
-    }
 }
 
 #[cfg(test)]

@@ -1,48 +1,28 @@
-//! The format of one cache file: the last valid body of one filter, and the identity of that filter.
+//! The format of one cache file: the last valid body of one filter, and what proves that it is whole and of that filter.
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 8 | magic; the last byte is the version |
-//! | 32 | SHA-256 of the fields that follow and of the body's SHA-256 |
-//! | 8 | length of everything after this field; all numbers are little-endian |
-//! | 32 | SHA-256 of the identity: mint, keyset, kind, hash |
-//! | 8 | the filter's timestamp, in Unix seconds |
-//! | the rest | the body, as sent by the mint |
+//! | all but the last 40 | the body, as sent by the mint |
+//! | 8 | the filter's timestamp, in Unix seconds, little-endian |
+//! | 32 | SHA-256 of the identity (mint, keyset, kind, hash), the timestamp and the SHA-256 of the body |
 //!
-//! The body is written before its timestamp is known, and the head last.
+//! The body is written before its timestamp is known.
 
 use std::io::{self, Read, Write};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-const MAGIC: [u8; 8] = *b"nutcach\x02";
-
-/// Length of everything before the body, in bytes.
-pub(crate) const HEAD_BYTES: usize = 8 + 32 + 8 + 32 + 8;
-
-/// A file is read in parts of this many bytes.
-const PART: usize = 64 << 10;
-
-/// Offset of the part that the length field covers.
-const COVERED_FROM: u64 = 8 + 32 + 8;
+/// Length of everything behind the body, in bytes.
+const TRAILER_BYTES: u64 = 8 + 32;
 
 /// Why a cache file is not used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// Not a cache file, or a cache file of another version.
-    #[error("not a cached filter of this version")]
-    Magic,
-    /// The length differs from the recorded one: the file was truncated or extended.
-    #[error("wrong length")]
-    Cut,
-    /// The checksum is wrong.
+    /// The checksum is wrong: the file was changed, or is of another filter or version.
     #[error("wrong checksum")]
     Checksum,
-    /// The file belongs to another mint, keyset, kind or hash than its name says.
-    #[error("belongs to another filter than its name says")]
-    Misplaced,
     /// Not a regular file, but for example a directory or a link.
     #[error("not a regular file")]
     NotAFile,
@@ -85,114 +65,81 @@ pub(crate) struct Limits {
     pub(crate) latest: u64,
 }
 
-/// What a file has before its body, of `length` bytes.
-pub(crate) fn head(id: &Id, kept: Kept, length: u64) -> [u8; HEAD_BYTES] {
-    let mut head = [0; HEAD_BYTES];
-    head[..8].copy_from_slice(&MAGIC);
-    let length = length + HEAD_BYTES as u64 - COVERED_FROM;
-    head[40..48].copy_from_slice(&length.to_le_bytes());
-    head[48..80].copy_from_slice(id);
-    head[80..].copy_from_slice(&kept.timestamp.to_le_bytes());
-    let checksum = checksum(&head[40..], kept.digest);
-    head[8..40].copy_from_slice(&checksum);
-    head
+/// What a file has behind its body.
+pub(crate) fn trailer(id: &Id, kept: Kept) -> Vec<u8> {
+    let timestamp = kept.timestamp.to_le_bytes();
+    let checksum = Sha256::new().chain_update(id).chain_update(timestamp);
+    let checksum = checksum.chain_update(kept.digest).finalize();
+    [&timestamp[..], &checksum].concat()
 }
 
-fn checksum(covered: &[u8], digest: [u8; 32]) -> [u8; 32] {
-    let covered = Sha256::new().chain_update(covered);
-    covered.chain_update(digest).finalize().into()
-}
-
-/// Decodes a file of `length` bytes, and copies its body to `body`. Anything other than [`head`] and body of this `id` is
-/// damage. Nothing is copied before the length has been checked against the head and the limit.
+/// Decodes a file of `length` bytes, and copies its body to `body`. Anything other than a body and the [`trailer`] of this
+/// `id` is damage. Nothing is copied before the length has been checked.
 pub(crate) fn read(
     id: &Id,
     mut file: impl Read,
     length: u64,
     limits: Limits,
-    mut body: impl Write,
+    body: impl Write,
 ) -> io::Result<Result<Kept, Damage>> {
-    let mut head = [0; HEAD_BYTES];
-    match file.read_exact(&mut head) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Err(Damage::Cut)),
-        read => read?,
-    }
-    let (magic, rest) = head.split_at(8);
-    let (checksum, covered) = rest.split_at(32);
-    let (declared, rest) = covered.split_at(8);
-    let (of, timestamp) = rest.split_at(32);
-    if magic != MAGIC {
-        return Ok(Err(Damage::Magic));
-    }
-    let follows = length.saturating_sub(COVERED_FROM);
-    if length < HEAD_BYTES as u64 || declared != follows.to_le_bytes() {
-        return Ok(Err(Damage::Cut));
-    }
-    let bytes = length - HEAD_BYTES as u64;
-    if bytes > limits.max_bytes {
-        return Ok(Err(Damage::TooLarge {
-            bytes,
-            max: limits.max_bytes,
-        }));
-    }
-    // Read one byte more, to detect a file that has grown.
-    let mut file = file.take(bytes + 1);
-    let (mut digest, mut part) = (Sha256::new(), vec![0; PART]);
-    loop {
-        match file.read(&mut part) {
-            Ok(0) => break,
-            Ok(read) => {
-                digest.update(&part[..read]);
-                body.write_all(&part[..read])?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let digest = digest.finalize().into();
-    if self::checksum(covered, digest) != checksum {
+    let Some(bytes) = length.checked_sub(TRAILER_BYTES) else {
         return Ok(Err(Damage::Checksum));
+    };
+    let max = limits.max_bytes;
+    if bytes > max {
+        return Ok(Err(Damage::TooLarge { bytes, max }));
     }
-    if of != id {
-        return Ok(Err(Damage::Misplaced));
-    }
-    let timestamp = timestamp.iter().rev();
-    let timestamp = timestamp.fold(0, |all, &byte| all << 8 | u64::from(byte));
+    let mut body = Digested {
+        inner: body,
+        digest: Sha256::new(),
+    };
+    io::copy(&mut file.by_ref().take(bytes), &mut body)?;
+    // One byte more shows a file that has grown.
+    let mut rest = Vec::new();
+    file.take(TRAILER_BYTES + 1).read_to_end(&mut rest)?;
+    let kept = Kept {
+        timestamp: u64::from_le_bytes(rest.first_chunk().copied().unwrap_or_default()),
+        digest: body.digest.finalize().into(),
+    };
+    let Kept { timestamp, .. } = kept;
     let latest = limits.latest;
-    if timestamp > latest {
-        return Ok(Err(Damage::Future { timestamp, latest }));
+    Ok(match rest == trailer(id, kept) {
+        false => Err(Damage::Checksum),
+        true if timestamp > latest => Err(Damage::Future { timestamp, latest }),
+        true => Ok(kept),
+    })
+}
+
+/// Hashes what it writes.
+struct Digested<W> {
+    inner: W,
+    digest: Sha256,
+}
+
+impl<W: Write> Write for Digested<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.digest.update(&bytes[..written]);
+        Ok(written)
     }
-    Ok(Ok(Kept { timestamp, digest }))
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
-        let digest = Sha256::digest(body).into();
-        let head = head(id, Kept { timestamp, digest }, body.len() as u64);
-        [&head, body].concat()
-    }
+    use crate::internals::{cache_file, read_cache_file};
 
     const OF: Id = [7; 32];
-    const ANY: Limits = Limits {
-        max_bytes: 1 << 20,
-        latest: u64::MAX,
-    };
-
-    fn read_back(bytes: &[u8]) -> Result<(u64, Vec<u8>), Damage> {
-        let mut body = Vec::new();
-        let read = read(&OF, bytes, bytes.len() as u64, ANY, &mut body);
-        let kept = read.expect("memory does not fail")?;
-        assert_eq!(kept.digest, *Sha256::digest(&body));
-        Ok((kept.timestamp, body))
-    }
 
     #[test]
     fn read_accepts_only_the_exact_output_of_write() {
+        let read_back = |bytes: &[u8]| read_cache_file(&OF, bytes, 1 << 20);
         for body in [&b""[..], b"{}", &[b'x'; 300]] {
-            let good = write(&OF, 0x0102_0304_0506_0708, body);
+            let good = cache_file(&OF, 0x0102_0304_0506_0708, body);
             let kept = read_back(&good).expect("what was written");
             assert_eq!(kept, (0x0102_0304_0506_0708, body.to_vec()));
             for cut in 0..good.len() {
@@ -203,55 +150,40 @@ mod tests {
                 bytes[bit / 8] ^= 1 << (bit % 8);
                 assert!(read_back(&bytes).is_err(), "bit {bit}");
             }
-            let other = write(&[8; 32], 1, body);
-            assert_eq!(read_back(&other).err(), Some(Damage::Misplaced));
+            let other = cache_file(&[8; 32], 1, body);
+            assert_eq!(read_back(&other).err(), Some(Damage::Checksum));
         }
     }
 
     #[test]
     fn file_that_changes_during_the_read_is_damaged() {
-        let good = write(&OF, 1, b"the body");
+        let good = cache_file(&OF, 1, b"the body");
         let longer = [good.as_slice(), b"more"].concat();
-        let length = good.len() as u64;
+        let any = Limits {
+            max_bytes: 1 << 20,
+            latest: u64::MAX,
+        };
         // The length was taken before the file grew, or before it was truncated.
-        for bytes in [&longer[..], &good[..good.len() - 1]] {
-            let read = read(&OF, bytes, length, ANY, io::sink()).expect("memory does not fail");
-            assert!(matches!(read, Err(Damage::Checksum)), "{read:?}");
+        for bytes in [&longer[..], &good[..good.len() - 1], &good[..2]] {
+            let read = read(&OF, bytes, good.len() as u64, any, io::sink());
+            assert_eq!(read.expect("no I/O error").err(), Some(Damage::Checksum));
         }
     }
 
     #[test]
-    fn body_above_the_limit_is_not_read() {
-        let good = write(&OF, 1, b"the body");
-        let length = good.len() as u64;
-        for (max_bytes, accepted) in [(8, true), (7, false)] {
-            let limits = Limits { max_bytes, ..ANY };
-            // For a rejected body, a read beyond the head fails.
-            let mut rest: &[u8] = &good[HEAD_BYTES..];
-            let rest: &mut dyn Read = if accepted { &mut rest } else { &mut Broken };
-            let file = good[..HEAD_BYTES].chain(rest);
-            let read = read(&OF, file, length, limits, io::sink())
-                .expect("nothing past the limit is read");
-            assert_eq!(read.is_ok(), accepted, "{read:?}");
-        }
-    }
-
-    struct Broken;
-
-    impl Read for Broken {
-        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(io::Error::other("read too far"))
-        }
-    }
-
-    #[test]
-    fn timestamp_above_the_limit_is_damage() {
-        let limits = Limits { latest: 5, ..ANY };
-        for (timestamp, accepted) in [(5, true), (6, false), (1 << 63, false)] {
-            let good = write(&OF, timestamp, b"");
-            let length = good.len() as u64;
-            let read = read(&OF, &good[..], length, limits, io::sink()).expect("no I/O error");
-            assert_eq!(read.is_ok(), accepted, "{read:?}");
+    fn limits_are_inclusive() {
+        let good = cache_file(&OF, 5, b"the body");
+        for (max_bytes, latest, accepted) in [
+            (8, 5, true),
+            // A rejected body is not read.
+            (7, 5, false),
+            (8, 4, false),
+        ] {
+            let limits = Limits { max_bytes, latest };
+            let mut body = Vec::new();
+            let read = read(&OF, &good[..], good.len() as u64, limits, &mut body);
+            assert_eq!(read.expect("no I/O error").is_ok(), accepted);
+            assert_eq!(body.is_empty(), max_bytes < 8);
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::cache_file::{self, Damage, Kept, Limits};
 #[must_use]
 pub fn cache_file(id: &[u8; 32], timestamp: u64, body: &[u8]) -> Vec<u8> {
     let digest = Sha256::digest(body).into();
-    let head = cache_file::head(id, Kept { timestamp, digest }, body.len() as u64);
-    [&head, body].concat()
+    let trailer = cache_file::trailer(id, Kept { timestamp, digest });
+    [body, &trailer].concat()
 }
 
 /// Timestamp and body of a cache file.

@@ -73,7 +73,7 @@ mod client;
 mod confirmation;
 mod dialect;
 mod error;
-#[cfg(feature = "__internals")]
+#[cfg(any(feature = "__internals", all(test, feature = "client")))]
 #[doc(hidden)]
 pub mod internals;
 mod match_limit;

@@ -43,7 +43,7 @@ fn file_of_another_filter_is_discarded() {
     let fetched = client
         .fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Issued, None)
         .expect("a filter");
-    assert_eq!(fetched.discarded, Some(Damage::Misplaced));
+    assert_eq!(fetched.discarded, Some(Damage::Checksum));
     assert!(!fetched.from_cache);
 }
 
