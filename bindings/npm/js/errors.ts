@@ -21,9 +21,7 @@ export type FilterErrorCode =
   /** There is not enough memory. */
   | 'OutOfMemory'
   /** N * M exceeds 2^53. */
-  | 'Unsupported'
-  /** The saved index is damaged, or belongs to another filter. */
-  | 'BadIndex';
+  | 'Unsupported';
 
 /** Every error that this package throws. `code` is stable; the message is for people. */
 export class FilterError extends Error {

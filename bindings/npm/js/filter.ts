@@ -1,4 +1,3 @@
-import { crc32 } from './crc32.js';
 import { FilterError } from './errors.js';
 import { Decoder, encodeHashes, firstNotBelow, mapToRange, matchHashes } from './golomb.js';
 import { checkHasher, hashInto, type HashInto, hashItems, hashRecords, type Profile } from './hash.js';
@@ -109,9 +108,6 @@ export function matchItems(filter: Coded, items: Iterable<Uint8Array>, into: Has
 /** The number of items in a filter for one look-up in its index at which one pass over the filter is faster. */
 const ITEMS_PER_LOOKUP = 40;
 
-/** What the bytes of a saved index begin with. */
-const MAGIC = 0x3149464e;
-
 /**
  * An index over a filter, for repeated queries: a look-up decodes at most `step` items.
  *
@@ -126,21 +122,14 @@ export class Index {
   private readonly items: Uint32Array;
   private readonly bases: Float64Array;
 
-  /** Decodes the filter once, or takes an index that {@link Index.toBytes} saved instead of a step. */
-  constructor(filter: Filter, step: number | Uint8Array = 64) {
+  /** Decodes the filter once. */
+  constructor(filter: Filter, step = 64) {
     if (!(filter instanceof Filter)) {
       throw new FilterError('BadArgument', `the filter is ${show(filter)}; expected a Filter`);
     }
     checkCoded(filter);
     this.filter = filter;
     this.decoder = new Decoder(filter);
-    if (isBytes(step)) {
-      const count = this.load(step);
-      this.positions = new Float64Array(step.slice(16, 16 + 8 * count).buffer);
-      this.bases = new Float64Array(step.slice(16 + 8 * count, 16 + 16 * count).buffer);
-      this.items = new Uint32Array(step.slice(16 + 16 * count).buffer);
-      return;
-    }
     if (!isIntegerWithin(step, 1, MAX_U32)) {
       throw new FilterError('BadParameter', `the step of the index is ${show(step)}; expected a positive integer`);
     }
@@ -173,38 +162,6 @@ export class Index {
     this.positions = Float64Array.from(positions);
     this.items = Uint32Array.from(items);
     this.bases = Float64Array.from(bases);
-  }
-
-  /** The index as bytes, to be saved next to the filter. A checksum protects against accidents, not against forgery. */
-  toBytes(): Uint8Array {
-    const parts = [this.positions, this.bases, this.items];
-    const bytes = new Uint8Array(16 + this.byteLength);
-    let at = 16;
-    for (const { buffer, byteLength } of parts) {
-      bytes.set(new Uint8Array(buffer), at);
-      at += byteLength;
-    }
-    bytes.set(new Uint8Array(this.head(bytes).buffer));
-    return bytes;
-  }
-
-  /** Magic, N, the checksum of the filter's numbers and ends, and that of the entries in `bytes`. */
-  private head(bytes: Uint8Array): Uint32Array {
-    const { bytes: coded, n, p, m } = this.filter;
-    // One item more changes all values, so the ends tell filters apart.
-    const ends = crc32(coded.subarray(-4096), crc32(coded.subarray(0, 4096)));
-    const numbers = Uint32Array.of(n, p, m, coded.length);
-    return Uint32Array.of(MAGIC, n, crc32(new Uint8Array(numbers.buffer), ends), crc32(bytes.subarray(16)));
-  }
-
-  /** Checks a saved index and returns its number of entries. */
-  private load(bytes: Uint8Array): number {
-    const count = (bytes.length - 16) / 20;
-    const head = new Uint8Array(this.head(bytes).buffer);
-    if (!Number.isInteger(count) || count < 0 || !head.every((byte, i) => byte === bytes[i])) {
-      throw new FilterError('BadIndex', `these ${bytes.length} bytes are damaged, or the index of another filter`);
-    }
-    return count;
   }
 
   /** The number of bytes that the index takes. */

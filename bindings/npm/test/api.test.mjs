@@ -110,28 +110,6 @@ test('an index answers as its filter does', () => {
   throwsCode(() => filter.index(0), 'BadParameter', '0');
 });
 
-test('a saved index answers as before, and belongs to its filter', () => {
-  const options = { p: 4, m: 20 };
-  const filter = Filter.from(members, options);
-  const saved = filter.index(8).toBytes();
-  const index = new Index(filter, saved);
-  assert.deepEqual(items.map((item) => index.contains(item)), filter.matches(items));
-  assert.deepEqual(index.toBytes(), saved);
-  // Also from a view that is not aligned.
-  assert.deepEqual(new Index(filter, Uint8Array.of(0, ...saved).subarray(1)).toBytes(), saved);
-  const empty = Filter.from([]);
-  assert.equal(new Index(empty, empty.index().toBytes()).contains(items[0]), false);
-  for (const other of [Filter.from(members.slice(1), options), Filter.from(others.slice(0, 1999).concat(items[0]), options)]) {
-    throwsCode(() => new Index(other, saved), 'BadIndex', `${saved.length} bytes`);
-  }
-  for (let i = 0; i < saved.length; i += 7) {
-    const damaged = saved.slice();
-    damaged[i] ^= 1;
-    assert.equal(outcome(() => new Index(filter, damaged)), 'BadIndex');
-    assert.equal(outcome(() => new Index(filter, saved.subarray(0, i))), 'BadIndex');
-  }
-});
-
 test('a filter survives structuredClone', () => {
   const key = new Uint8Array(16).fill(7);
   for (const options of [{}, { p: 4, m: 20, profile: 'nut23' }, { profile: 'siphash', key }]) {

@@ -81,23 +81,9 @@ impl MintClient {
         self.fetch_as::<Nut25>(keyset, kind, None)
     }
 
-    /// As [`fetch`](Self::fetch), for a wallet that has seen a filter of this keyset and kind before, with
-    /// timestamp `last_seen`. If the new filter is older, [`MintFilter::rollback`] is set and look-ups fail.
-    ///
-    /// # Errors
-    ///
-    /// As [`fetch`](Self::fetch).
-    pub fn fetch_since(
-        &self,
-        keyset: &KeysetId,
-        kind: NoteKind,
-        last_seen: u64,
-    ) -> Result<MintFilter, FetchError> {
-        self.fetch_as::<Nut25>(keyset, kind, Some(last_seen))
-    }
-
-    /// As [`fetch_since`](Self::fetch_since), for mints whose filters use another hash, such as
-    /// [`Nut23`](nutfilter::Nut23). A response does not name its hash.
+    /// As [`fetch`](Self::fetch), for a wallet that has seen a filter of this keyset and kind before, with timestamp
+    /// `last_seen`, and for mints whose filters use another hash, such as [`Nut23`](nutfilter::Nut23). A response does
+    /// not name its hash. If the new filter is older, [`MintFilter::rollback`] is set and look-ups fail.
     ///
     /// # Errors
     ///
@@ -147,7 +133,7 @@ impl MintClient {
         let tag = kept.as_ref().map(|(tag, _)| tag.as_str());
         let answer = self.transport.get(&url, tag, &self.policy)?;
         let cached = |filter: MintFilter<H>| CachedFetch {
-            filter: filter.not_received(),
+            filter,
             from_cache: true,
             discarded,
             not_kept: None,

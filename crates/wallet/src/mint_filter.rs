@@ -34,7 +34,6 @@ pub struct Rollback {
 pub struct MintFilter<H: ItemHash = Nut25> {
     filter: Filter<Vec<u8>, H>,
     timestamp: u64,
-    received: u64,
     rollback: Option<Rollback>,
     max_match_factor: u32,
     source: Option<FilterSource>,
@@ -49,7 +48,6 @@ impl<H: ItemHash> MintFilter<H> {
     pub(crate) fn new(
         filter: Filter<Vec<u8>, H>,
         timestamp: u64,
-        received: u64,
         moment: FetchContext,
         max_match_factor: u32,
     ) -> Self {
@@ -63,7 +61,6 @@ impl<H: ItemHash> MintFilter<H> {
         Self {
             filter,
             timestamp,
-            received,
             rollback,
             max_match_factor,
             source: None,
@@ -75,13 +72,6 @@ impl<H: ItemHash> MintFilter<H> {
     #[cfg(feature = "client")]
     pub(crate) fn fetched_from(mut self, source: FilterSource) -> Self {
         self.source = Some(source);
-        self
-    }
-
-    /// Sets the received bytes to 0, for a filter from a cache.
-    #[cfg(feature = "client")]
-    pub(crate) fn not_received(mut self) -> Self {
-        self.received = 0;
         self
     }
 
@@ -103,12 +93,6 @@ impl<H: ItemHash> MintFilter<H> {
         self.filter.params()
     }
 
-    /// Size of the response body as received, in bytes; 0 when it came from a cache.
-    #[must_use]
-    pub fn bytes_received(&self) -> u64 {
-        self.received
-    }
-
     /// The filter itself.
     #[must_use]
     pub fn filter(&self) -> &Filter<Vec<u8>, H> {
@@ -119,14 +103,6 @@ impl<H: ItemHash> MintFilter<H> {
     #[must_use]
     pub fn rollback(&self) -> Option<Rollback> {
         self.rollback
-    }
-
-    /// Allows look-ups although the filter is older than one seen before. Its answers are correct *as of its own
-    /// timestamp*. For a wallet that knows the reason, such as a wrong timestamp in its own records.
-    #[must_use]
-    pub fn accept_rollback(mut self) -> Self {
-        self.rollback = None;
-        self
     }
 
     /// Returns one answer for each item, in order. For wallets that know nothing yet, such as one that restores
@@ -145,31 +121,15 @@ impl<H: ItemHash> MintFilter<H> {
         Ok(self.look_up(items)?.0)
     }
 
-    /// As [`check`](Self::check), for a wallet whose records say how many of the items are in the set. The items
-    /// should all be different: each repetition of a matching item counts.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check), and [`CheckError::TooManyMatches`] above [`match_limit`].
-    pub fn check_expecting<I: AsRef<[u8]>>(
-        &self,
-        items: &[I],
-        expected: u64,
-    ) -> Result<Vec<Answer>, CheckError> {
-        let (answers, _) = self.look_up(items)?;
-        self.limit_matches(&answers, expected)?;
-        Ok(answers)
-    }
-
     /// Looks up the items and keeps those that match, for confirmation or restoration. `expected` is the number of
-    /// items in the set according to the wallet's records, if known. Without it this is [`check`](Self::check),
-    /// with it [`check_expecting`](Self::check_expecting).
+    /// items in the set according to the wallet's records, if known: far more matches are then an error. The items
+    /// should all be different, because each repetition of a matching item counts.
     ///
     /// Read [`Matches::warnings`] before you use the answers.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check) and [`check_expecting`](Self::check_expecting).
+    /// As [`check`](Self::check), and [`CheckError::TooManyMatches`] above [`match_limit`].
     pub fn matches<'a, I: AsRef<[u8]>>(
         &self,
         items: &'a [I],

@@ -206,8 +206,7 @@ impl Policy {
     ) -> Result<MintFilter<H>, RejectReason> {
         check_status(status, &body)?;
         let mint_error = error_object(status, &body).map(RejectReason::Mint);
-        let received = body.len();
-        self.admit_length(received)?;
+        self.admit_length(body.len())?;
         let response = FilterResponse::from_json(body).map_err(|error| {
             match (error.decode_error(), mint_error) {
                 (Some(error), _) => RejectReason::Filter(error),
@@ -238,13 +237,7 @@ impl Policy {
             .into_filter_with(H::default())
             .map_err(RejectReason::Filter)?;
         let factor = self.max_match_factor;
-        Ok(MintFilter::new(
-            filter,
-            timestamp,
-            received as u64,
-            moment,
-            factor,
-        ))
+        Ok(MintFilter::new(filter, timestamp, moment, factor))
     }
 
     /// The latest timestamp that a filter may have.

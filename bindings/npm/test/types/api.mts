@@ -12,7 +12,7 @@ import {
 
 const items: readonly Uint8Array[] = [Uint8Array.of(1)];
 const filter: Filter = new FilterBuilder({ p: 10, m: 1500, profile: 'siphash', key: new Uint8Array(16) }).add(items).build();
-const index: Index = new Index(filter, filter.index(32).toBytes());
+const index: Index = new Index(filter, 32);
 const answers: boolean[] = index.matches(new Set(items));
 const response: FilterResponse = parseResponse('{}', { profile: 'nut23', minM: 1 });
 const bytes: Uint8Array = Filter.from(items).bytes;

@@ -80,10 +80,8 @@ fn cached_filter_is_revalidated_by_the_hash_of_its_bytes() {
 
     let first = fetch_through(&mint, &cache).expect("a filter");
     assert!(!first.from_cache && first.discarded.is_none() && first.not_kept.is_none());
-    assert_eq!(first.filter.bytes_received(), body.len() as u64);
     let second = fetch_through(&mint, &cache).expect("a filter");
     assert!(second.from_cache && second.discarded.is_none());
-    assert_eq!(second.filter.bytes_received(), 0);
     // The filter keeps its own timestamp, however late it is revalidated.
     assert_eq!(second.filter.as_of(), first.filter.as_of());
     let items = [item(3), item(3_000)];
