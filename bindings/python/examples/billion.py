@@ -25,7 +25,6 @@ from pyspark.sql import SparkSession
 
 BLOCK = 1 << 20  # items that are made together; block k is the same on every machine
 RECORD = 33
-PROGRESS = 30  # seconds between two lines of progress
 
 
 def block(number, items):
@@ -82,20 +81,11 @@ def kill_one_executor(spark, pieces, killed, ended):
                 return
 
 
-def watch(spark, directory, most, ended):
-    """Keeps the most bytes that lay in Spark's directories, the shuffle and what was spilled, and prints progress."""
-    tracker = spark.sparkContext.statusTracker()
-    printed = time.monotonic()
-    while True:
+def watch(directory, most, ended):
+    """Keeps the most bytes that lay in Spark's directories: the shuffle, and what was spilled."""
+    while not ended.wait(2):
         sizes = subprocess.run(["du", "-sb", directory], capture_output=True, text=True).stdout
         most[0] = max(most[0], int(sizes.split()[0]) if sizes else 0)
-        if time.monotonic() - printed > PROGRESS:
-            printed = time.monotonic()
-            for info in filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds())):
-                print(f"spark: stage {info.stageId}, {info.numCompletedTasks} of {info.numTasks} tasks, "
-                      f"{most[0] / 1e6:,.0f} MB on disk", flush=True)
-        if ended.wait(2):
-            return
 
 
 def main():
@@ -137,7 +127,7 @@ def run(options, work):
     numbers = spark.range(0, blocks, 1, min(blocks, 2**options.bits * options.workers + 1))
     items = numbers.mapInArrow(make_items(options.items), "y binary")
     killed, ended, most = threading.Event(), threading.Event(), [0]
-    threads = [threading.Thread(target=watch, args=(spark, work / "spark", most, ended))]
+    threads = [threading.Thread(target=watch, args=(work / "spark", most, ended))]
     if options.kill:
         threads.append(threading.Thread(target=kill_one_executor, args=(spark, 2**options.bits, killed, ended)))
     for thread in threads:
@@ -166,24 +156,16 @@ def run(options, work):
         command = [options.compare, "--quiet", "build", "-", "--record-bytes", str(RECORD),
                    "--timestamp", "0", "--output", work / "one.gcs"]
         with subprocess.Popen(command, stdin=subprocess.PIPE) as one:
-            making, printed = 0.0, start
             try:
                 for number in range(blocks):
-                    begun = time.monotonic()
-                    records = block(number, options.items)
-                    making += time.monotonic() - begun
-                    one.stdin.write(records)
-                    if time.monotonic() - printed > PROGRESS:
-                        printed = time.monotonic()
-                        print(f"nutfilter build: {number + 1} of {blocks} blocks read", flush=True)
+                    one.stdin.write(block(number, options.items))
             except BaseException:
                 one.terminate()  # at the end of its input it would write a filter of fewer items
                 raise
             one.stdin.close()
         if one.returncode:
             sys.exit(f"nutfilter build failed: {one.returncode}")
-        seconds = time.monotonic() - start
-        print(f"nutfilter build: {seconds:.1f} s, of which {making:.1f} s make the items")
+        print(f"nutfilter build: {time.monotonic() - start:.1f} s, with the time to make the items")
         if not filecmp.cmp(work / "spark.gcs", work / "one.gcs", shallow=False):
             sys.exit("the filters differ")
         print(f"equal: {(work / 'one.gcs').stat().st_size} bytes")

@@ -126,7 +126,7 @@ struct Checked {
 
 /// The result that is printed before an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+enum Verdict {
     Maybe,
     Spent,
     Pending,
@@ -155,7 +155,7 @@ impl Verdict {
         }
     }
 
-    pub(crate) fn of(confirmed: Confirmed) -> Self {
+    fn of(confirmed: Confirmed) -> Self {
         match confirmed {
             Confirmed::Absent { .. } => Verdict::Absent,
             Confirmed::Unspent => Verdict::Unspent,
@@ -164,7 +164,7 @@ impl Verdict {
         }
     }
 
-    pub(crate) fn as_str(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Verdict::Maybe => "maybe",
             Verdict::Spent => "spent",
@@ -184,7 +184,7 @@ impl Verdict {
     }
 
     /// Whether an item with this verdict makes the exit code 0.
-    pub(crate) fn is_match(self) -> bool {
+    fn is_match(self) -> bool {
         matches!(self, Verdict::Maybe | Verdict::Spent | Verdict::Pending)
     }
 }
@@ -281,8 +281,7 @@ fn ask_mint<H: ItemHash + Default>(
             "--confirm works with spent notes only; for issued notes use `nutfilter restore`",
         ));
     }
-    let policy = fetch::policy(&args.fetch, &args.ask);
-    let client = fetch::client(url, policy, &args.fetch.connection, globals)?;
+    let client = fetch::client(url, &args.fetch, &args.ask, globals)?;
     let filter: MintFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
     let items = items.items();
     let matches = filter

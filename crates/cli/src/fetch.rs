@@ -35,9 +35,6 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "P", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
     max_p: Option<u32>,
 
-    #[command(flatten)]
-    pub(crate) connection: ConnectionArgs,
-
     /// Reject a filter older than this, in Unix seconds. Give the time of the newest filter seen before.
     #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
     last_seen: Option<u64>,
@@ -54,25 +51,25 @@ pub(crate) struct FetchArgs {
     /// fetched before.
     #[arg(long, requires = "cache")]
     no_conditional: bool,
-}
 
-/// The limits for any request, and the way to the mint.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Connection")]
-pub(crate) struct ConnectionArgs {
     /// Maximum response size to accept, in bytes [default: 1073741824].
-    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>)]
+    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>, help_heading = "Connection")]
     max_bytes: Option<u64>,
 
     /// Seconds within which a response must begin, and longest pause in its body, which must come at 16 KiB/s
     /// [default: 30].
-    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds, help_heading = "Connection")]
     timeout: Option<Duration>,
 
     /// Connect through this proxy: http://, socks5h:// (the proxy resolves the mint's name; for Tor) or socks5://
     /// (this machine resolves it), with user:password@ if needed. `none` connects directly. [default:
     /// ALL_PROXY, HTTPS_PROXY or HTTP_PROXY from the environment, except for the hosts in NO_PROXY]
-    #[arg(long, value_name = "URL", requires = "mint")]
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "mint",
+        help_heading = "Connection"
+    )]
     proxy: Option<String>,
 }
 
@@ -82,38 +79,32 @@ pub(crate) struct ConnectionArgs {
 pub(crate) struct AskArgs {
     /// Points in each request [default: 64].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BATCH)))]
-    pub(crate) batch: Option<u32>,
+    batch: Option<u32>,
 
     /// Maximum number of matches to reveal to the mint; more are an error, and nothing is sent [default: 1000].
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
-    pub(crate) max_revealed: Option<u64>,
+    max_revealed: Option<u64>,
 }
 
 /// The effective limits: the wallet's defaults except where an option is given.
-pub(crate) fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
+fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
     let usual = Policy::default();
     // The best P is lower for a lower M.
     let min_p = fetch.min_m.map_or(usual.min_p, |_| 0);
+    let batch = ask.batch.and_then(|batch| usize::try_from(batch).ok());
     Policy {
+        max_bytes: fetch.max_bytes.unwrap_or(usual.max_bytes),
+        deadline: fetch.timeout.unwrap_or(usual.deadline),
+        min_m: fetch.min_m.unwrap_or(usual.min_m),
         min_p: fetch.min_p.unwrap_or(min_p),
         max_p: fetch.max_p.unwrap_or(usual.max_p),
-        min_m: fetch.min_m.unwrap_or(usual.min_m),
-        ..ask.policy(fetch.connection.policy())
+        batch: batch.and_then(NonZeroUsize::new).unwrap_or(usual.batch),
+        max_revealed: ask.max_revealed.unwrap_or(usual.max_revealed),
+        ..usual
     }
 }
 
 impl AskArgs {
-    /// `usual`, except for the limits that are given.
-    pub(crate) fn policy(&self, usual: Policy) -> Policy {
-        let batch = self.batch;
-        let batch = batch.and_then(|batch| NonZeroUsize::new(usize::try_from(batch).ok()?));
-        Policy {
-            batch: batch.unwrap_or(usual.batch),
-            max_revealed: self.max_revealed.unwrap_or(usual.max_revealed),
-            ..usual
-        }
-    }
-
     /// An error if a limit is given without --confirm.
     pub(crate) fn needs(&self, confirm: bool) -> Result<(), CliError> {
         match !confirm && (self.batch.is_some() || self.max_revealed.is_some()) {
@@ -125,26 +116,14 @@ impl AskArgs {
     }
 }
 
-impl ConnectionArgs {
-    /// The usual limits, except those that are given.
-    pub(crate) fn policy(&self) -> Policy {
-        let usual = Policy::default();
-        Policy {
-            max_bytes: self.max_bytes.unwrap_or(usual.max_bytes),
-            deadline: self.timeout.unwrap_or(usual.deadline),
-            ..usual
-        }
-    }
-}
-
 /// The mint's client, with the proxy from the command line or the environment.
 pub(crate) fn client(
     url: &str,
-    policy: Policy,
-    args: &ConnectionArgs,
+    args: &FetchArgs,
+    ask: &AskArgs,
     globals: &Globals,
 ) -> Result<MintClient, CliError> {
-    let client = MintClient::new(url, policy)?;
+    let client = MintClient::new(url, policy(args, ask))?;
     let proxy = match args.proxy.as_deref() {
         Some("none") => None,
         Some(proxy) => Some(Proxy::parse(proxy)?),

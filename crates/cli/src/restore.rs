@@ -106,8 +106,7 @@ fn restore<H: ItemHash + Default>(
     globals: &Globals,
 ) -> Result<Answers, CliError> {
     let keyset = fetch::keyset(&args.keyset)?;
-    let policy = fetch::policy(&args.fetch, &args.ask);
-    let client = fetch::client(&args.url, policy, &args.fetch.connection, globals)?;
+    let client = fetch::client(&args.url, &args.fetch, &args.ask, globals)?;
     let filter: MintFilter<H> =
         fetch::filter(&client, &args.fetch, &keyset, NoteKind::Issued, globals)?;
     let items = items.items();
@@ -157,7 +156,7 @@ fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), 
     Ok(out.flush()?)
 }
 
-pub(crate) fn word(restored: &Restored) -> &'static str {
+fn word(restored: &Restored) -> &'static str {
     match restored {
         Restored::Absent { .. } => "absent",
         Restored::Unsigned => "unsigned",
@@ -174,7 +173,7 @@ fn entry(restored: &Restored, item: &str) -> Value {
 }
 
 /// Writes a signature as in NUT-00, so that wallets can parse it.
-pub(crate) fn as_json(signature: &BlindSignature) -> Value {
+fn as_json(signature: &BlindSignature) -> Value {
     let mut object = json!({
         "amount": signature.amount,
         "id": signature.keyset.as_str(),
