@@ -98,7 +98,7 @@ mod tests {
     use crate::arch::lanes::{GROUP, Lanes, Scalar, advance, advance_into};
     use crate::arch::{Baseline, Kind, SimdLevel};
     #[cfg(target_arch = "x86_64")]
-    use crate::arch::{lookup, x86_64::CodeStream};
+    use crate::arch::{hash, lookup, x86_64::CodeStream};
     #[cfg(target_arch = "x86_64")]
     use crate::matching::Point;
     use alloc::vec;
@@ -236,6 +236,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn hashing_reads_and_writes_nothing_beyond_its_records() {
+        const KEY: [u64; 4] = [1, 2, 3, 4];
         for width in (1..=70).chain([96, 127, 128, 129, 160, 257]) {
             for count in [
                 0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 127, 128, 129, 150,
@@ -249,15 +250,16 @@ mod tests {
                     match level.kind() {
                         Kind::Baseline(_) => (),
                         Kind::Avx2(avx2) => {
-                            avx2.nut25_records(&records, width, &mut out);
-                            avx2.nut23_records(&records, width, &mut out, crate::hash::fingerprint);
-                            avx2.siphash_records([1, 2, 3, 4], &records, width, &mut out);
+                            hash::nut25::<_, 4>(avx2, &records, width, &mut out);
+                            hash::nut23::<_, 4, 2>(avx2, &records, width, &mut out, |_| 0);
+                            hash::siphash::<_, 3, 2, 2>(avx2, KEY, &records, width, &mut out);
+                            hash::map_to_range(avx2, &mut out, u64::MAX >> (width % 30));
                         }
                         Kind::Avx512(avx512) => {
-                            avx512.nut25_records(&records, width, &mut out);
-                            avx512.nut23_records(&records, width, &mut out);
-                            avx512.siphash_records([1, 2, 3, 4], &records, width, &mut out);
-                            avx512.map_to_range(&mut out, u64::MAX >> (width % 30));
+                            hash::nut25::<_, 8>(avx512, &records, width, &mut out);
+                            hash::nut23::<_, 0, 0>(avx512, &records, width, &mut out, |_| 0);
+                            hash::siphash::<_, 4, 0, 4>(avx512, KEY, &records, width, &mut out);
+                            hash::map_to_range(avx512, &mut out, u64::MAX >> (width % 30));
                         }
                     }
                 }

@@ -2,10 +2,12 @@
 //!
 //! A line has [`SLOTS`] tags of 24 bits in two planes, so that one comparison of 16-bit and one of 8-bit lanes find a
 //! tag: the low halves in bytes 0 to 41, the high bytes in 42 to 62. Byte 63 has counts, which the caller knows.
+//!
+//! AVX-512 compares a whole line at once, and is not faster: the comparisons wait for the line.
 
 use super::lanes::Scalar;
 #[cfg(target_arch = "x86_64")]
-use super::x86_64::{Avx2, Avx512};
+use super::x86_64::Avx2;
 
 /// The tags of a line.
 pub(crate) const SLOTS: usize = 21;
@@ -112,30 +114,6 @@ impl Tags for Avx2 {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-impl Tags for Avx512 {
-    #[inline(always)]
-    fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
-        Avx512::compiled(self, f)
-    }
-
-    #[inline(always)]
-    fn same(self, line: &[u8; 64], tag: u32) -> u32 {
-        use core::arch::x86_64::*;
-        #[inline]
-        #[target_feature(enable = "avx512f,avx512bw")]
-        fn same(line: &[u8; 64], tag: u32) -> u32 {
-            // SAFETY: the line has 64 bytes.
-            let line = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
-            let lows = _mm512_cmpeq_epi16_mask(line, _mm512_set1_epi16(tag as i16));
-            let highs = _mm512_cmpeq_epi8_mask(line, _mm512_set1_epi8((tag >> 16) as i8));
-            lows & (highs >> HIGH) as u32 & ALL
-        }
-        // SAFETY: the token proves that the CPU has AVX-512.
-        unsafe { same(line, tag) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,7 +139,7 @@ mod tests {
                                 #[cfg(target_arch = "x86_64")]
                                 Kind::Avx2(avx2) => avx2.same(&line, tag),
                                 #[cfg(target_arch = "x86_64")]
-                                Kind::Avx512(avx512) => avx512.same(&line, tag),
+                                Kind::Avx512(avx512) => avx512.avx2().same(&line, tag),
                             };
                             assert_eq!(same, 1 << slot | 1 << 20, "{level}: {tag:x} in {line:x?}");
                         }

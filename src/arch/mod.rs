@@ -37,6 +37,8 @@ mod float_environment;
 ))]
 #[allow(unsafe_code)]
 mod guard_page;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod hash;
 #[allow(unsafe_code)]
 pub(crate) mod lanes;
 #[allow(unsafe_code)]

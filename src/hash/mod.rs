@@ -16,6 +16,8 @@ mod siphash;
 use core::fmt::Debug;
 use core::num::NonZeroUsize;
 
+#[cfg(target_arch = "x86_64")]
+use crate::arch::hash as kernels;
 use crate::arch::memory::{as_records, prefetch};
 use crate::arch::{Kind, SimdLevel};
 
@@ -305,9 +307,11 @@ impl ItemHash for Nut25 {
         let done = match level.kind() {
             Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => avx2.nut25_records(records, record_bytes.get(), out),
+            Kind::Avx2(avx2) => kernels::nut25::<_, 4>(avx2, records, record_bytes.get(), out),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => avx512.nut25_records(records, record_bytes.get(), out),
+            Kind::Avx512(avx512) => {
+                kernels::nut25::<_, 8>(avx512, records, record_bytes.get(), out)
+            }
         };
         if !done {
             murmur3::nut25_records(records, record_bytes.get(), out);
@@ -352,15 +356,21 @@ impl ItemHash for Nut23 {
         let done = match level.kind() {
             Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => avx2.nut23_records(
+            Kind::Avx2(avx2) => kernels::nut23::<_, 4, 2>(
+                avx2,
                 records,
                 record_bytes.get(),
                 out,
-                #[inline(always)]
-                |record: &[u8]| murmur3::x64_128_first(record),
+                murmur3::x64_128_first,
             ),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => avx512.nut23_records(records, record_bytes.get(), out),
+            Kind::Avx512(avx512) => kernels::nut23::<_, 0, 0>(
+                avx512,
+                records,
+                record_bytes.get(),
+                out,
+                murmur3::x64_128_first,
+            ),
         };
         if !done {
             each_record(records, record_bytes, out, murmur3::x64_128_first);
@@ -400,9 +410,9 @@ pub fn map_all_to_range(hashes: &mut [u64], f: u64) {
 pub fn map_all_at(level: SimdLevel, hashes: &mut [u64], f: u64) {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx2(avx2) => avx2.map_to_range(hashes, f),
+        Kind::Avx2(avx2) => kernels::map_to_range(avx2, hashes, f),
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(avx512) => avx512.map_to_range(hashes, f),
+        Kind::Avx512(avx512) => kernels::map_to_range(avx512, hashes, f),
         Kind::Baseline(_) => {
             for hash in hashes {
                 *hash = map_to_range(*hash, f);

@@ -8,6 +8,8 @@ use core::num::NonZeroUsize;
 #[cfg(target_arch = "x86_64")]
 use super::hash_runs;
 use super::{ItemHash, by_length, each_record, hash_each, last_bytes, whole};
+#[cfg(target_arch = "x86_64")]
+use crate::arch::hash as kernels;
 use crate::arch::{Kind, SimdLevel};
 
 /// SipHash-2-4 with a 128-bit key.
@@ -113,12 +115,16 @@ impl ItemHash for SipHash {
             Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => {
-                avx2.siphash_records([a, b, c, d], records, record_bytes.get(), out)
+                kernels::siphash::<_, 3, 2, 2>(avx2, [a, b, c, d], records, record_bytes.get(), out)
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => {
-                avx512.siphash_records([a, b, c, d], records, record_bytes.get(), out)
-            }
+            Kind::Avx512(avx512) => kernels::siphash::<_, 4, 0, 4>(
+                avx512,
+                [a, b, c, d],
+                records,
+                record_bytes.get(),
+                out,
+            ),
         };
         if !done {
             each_record(records, record_bytes, out, |item| self.hash_bytes(item));
@@ -164,9 +170,13 @@ impl SipHash {
                 }
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => avx2.siphash_columns([a, b, c, d], columns, count, out),
+            Kind::Avx2(avx2) => {
+                kernels::siphash_columns::<_, 2, 2>(avx2, [a, b, c, d], columns, count, out);
+            }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => avx512.siphash_columns([a, b, c, d], columns, count, out),
+            Kind::Avx512(avx512) => {
+                kernels::siphash_columns::<_, 4, 1>(avx512, [a, b, c, d], columns, count, out);
+            }
         }
     }
 

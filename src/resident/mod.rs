@@ -341,7 +341,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => self.find(avx2, value),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => self.find(avx512, value),
+            Kind::Avx512(avx512) => self.find(avx512.avx2(), value),
         }
     }
 
@@ -387,7 +387,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => self.find_each(avx2, values, found),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => self.find_each(avx512, values, found),
+            Kind::Avx512(avx512) => self.find_each(avx512.avx2(), values, found),
         }
     }
 

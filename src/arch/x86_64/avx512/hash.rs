@@ -1,100 +1,91 @@
-//! Hashes records of one length, eight or sixteen at a time, and maps hashes to the range of a filter.
+//! Sixteen lanes of 32 bits, or eight of 64.
 //!
-//! A lane is a record. Each record is loaded 32 bytes at a time. Shuffles transpose a group of records into
-//! vectors of one word of each. The records are loaded in such an order that the shuffles leave the lanes as the
-//! stores need them.
-//!
-//! Nothing is read past a record. A load of less than 32 bytes is masked. A rest that fits in one word is
-//! loaded as the last word of the record and shifted down. The last group ends with the last record and
-//! overlaps the group before it; records that are hashed twice get the same hash.
-//!
-//! Rows `hash/*/100k` in docs/benchmarking.md.
-
-mod murmur3;
-mod siphash;
+//! Each record is loaded 32 bytes at a time, masked if fewer are left. The records are loaded in such an order that the
+//! shuffles leave the lanes as the stores need them. A rest that fits in one word is loaded as the last word of the
+//! record and shifted down.
 
 use core::arch::x86_64::*;
 
-use super::super::Avx512;
 use super::encode::map;
-use crate::arch::x86_64::ask_ahead;
-use murmur3::MAX_WIDTH;
+use crate::arch::hash::{LONGEST, Words};
+use crate::arch::x86_64::Avx512;
 
-impl Avx512 {
-    /// NUT-25 of each of `out.len()` records of `width` bytes. Returns false, and does nothing, if they are too few
-    /// or too long.
-    ///
-    /// # Panics
-    ///
-    /// `records` are not `out.len()` records.
-    pub(crate) fn nut25_records(self, records: &[u8], width: usize, out: &mut [u64]) -> bool {
-        assert_eq!(Some(records.len()), width.checked_mul(out.len()));
+impl Words for Avx512 {
+    type Vector = __m512i;
+
+    const LANES: usize = 8;
+    const LOADED: usize = 4;
+    const SHORTEST: usize = 1;
+
+    #[inline(always)]
+    fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
+        Avx512::compiled(self, f)
+    }
+
+    token_methods! { "avx512f,avx512bw,avx512dq,avx512ifma",
+        fn splat_32(number: u32) -> __m512i { _mm512_set1_epi32(number as i32) }
+        fn splat_64(number: u64) -> __m512i { _mm512_set1_epi64(number as i64) }
+        fn xor(a: __m512i, b: __m512i) -> __m512i { _mm512_xor_si512(a, b) }
+        fn or(a: __m512i, b: __m512i) -> __m512i { _mm512_or_si512(a, b) }
+        fn add_32(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi32(a, b) }
+        fn add_64(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi64(a, b) }
+        fn shl_32(x: __m512i, count: u32) -> __m512i { _mm512_sll_epi32(x, _mm_cvtsi32_si128(count as i32)) }
+        fn shr_32(x: __m512i, count: u32) -> __m512i { _mm512_srl_epi32(x, _mm_cvtsi32_si128(count as i32)) }
+        fn shl_64(x: __m512i, count: u32) -> __m512i { _mm512_sll_epi64(x, _mm_cvtsi32_si128(count as i32)) }
+        fn shr_64(x: __m512i, count: u32) -> __m512i { _mm512_srl_epi64(x, _mm_cvtsi32_si128(count as i32)) }
+        // As shifts, the one to the left would become a second multiplication.
+        fn rotate_32(x: __m512i, count: u32) -> __m512i { _mm512_rolv_epi32(x, _mm512_set1_epi32(count as i32)) }
+        fn rotate_64(x: __m512i, count: u32) -> __m512i { _mm512_rolv_epi64(x, _mm512_set1_epi64(count.into())) }
+        fn mul_32(a: __m512i, b: __m512i) -> __m512i { _mm512_mullo_epi32(a, b) }
+        fn mul_64(x: __m512i, by: u64) -> __m512i { _mm512_mullo_epi64(x, _mm512_set1_epi64(by as i64)) }
+        fn swap_halves(x: __m512i) -> __m512i { _mm512_shuffle_epi32::<0b10_11_00_01>(x) }
+        fn by_16() -> __m512i { _mm512_setzero_si512() }
+        fn rotate_16(x: __m512i, _by_16: __m512i) -> __m512i { _mm512_rol_epi64::<16>(x) }
+        fn map(hashes: __m512i, f: u64) -> __m512i {
+            let range = _mm512_set1_epi64(f as i64);
+            if f < 1 << 52 { map::<52>(hashes, range) } else { map::<64>(hashes, range) }
+        }
+    }
+
+    #[inline(always)]
+    fn load(self, numbers: &[u64]) -> __m512i {
+        let numbers = &numbers[..8];
+        // SAFETY: the token proves that the CPU has AVX-512, and the slice has 64 bytes.
+        unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store(self, vector: __m512i, numbers: &mut [u64]) {
+        let numbers = &mut numbers[..8];
+        // SAFETY: the token proves that the CPU has AVX-512, and the slice has 64 bytes.
+        unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), vector) }
+    }
+
+    #[inline(always)]
+    fn words_64<const WIDTH: usize>(self, group: &[u8], width: usize, at: usize) -> [__m512i; 4] {
         // SAFETY: the token proves that the CPU has the features.
-        unsafe { murmur3::nut25(records, width, out) }
+        unsafe { words_64::<WIDTH>(group, width, at) }
     }
 
-    /// NUT-23: see [`Self::nut25_records`].
-    ///
-    /// # Panics
-    ///
-    /// `records` are not `out.len()` records.
-    pub(crate) fn nut23_records(self, records: &[u8], width: usize, out: &mut [u64]) -> bool {
-        assert_eq!(Some(records.len()), width.checked_mul(out.len()));
+    #[inline(always)]
+    fn words_32<const WIDTH: usize>(self, group: &[u8], width: usize, at: usize) -> [__m512i; 8] {
         // SAFETY: the token proves that the CPU has the features.
-        unsafe { murmur3::nut23(records, width, out) }
+        unsafe { words_32::<WIDTH>(group, width, at) }
     }
 
-    /// SipHash-2-4 from the initial state of the key: see [`Self::nut25_records`].
-    ///
-    /// # Panics
-    ///
-    /// `records` are not `out.len()` records.
-    pub(crate) fn siphash_records(
-        self,
-        state: [u64; 4],
-        records: &[u8],
-        width: usize,
-        out: &mut [u64],
-    ) -> bool {
-        assert_eq!(Some(records.len()), width.checked_mul(out.len()));
-        // SAFETY: the token proves that the CPU has the features.
-        unsafe { siphash::siphash(state, records, width, out) }
+    #[inline(always)]
+    fn store_halves(self, upper: __m512i, lower: __m512i, out: &mut [u64]) {
+        // SAFETY: the token proves that the CPU has AVX-512.
+        let halves = unsafe {
+            [
+                _mm512_unpacklo_epi32(lower, upper),
+                _mm512_unpackhi_epi32(lower, upper),
+            ]
+        };
+        for (hashes, out) in halves.into_iter().zip(out.chunks_exact_mut(8)) {
+            self.store(hashes, out);
+        }
     }
-
-    /// SipHash-2-4 from the initial state of the key, of items in columns: `words` columns for each of `out.len()`
-    /// groups of eight items. A column holds one word of each item; the last one also holds the lengths.
-    ///
-    /// # Panics
-    ///
-    /// The number of columns differs.
-    pub(crate) fn siphash_columns(
-        self,
-        state: [u64; 4],
-        columns: &[[u64; 8]],
-        words: usize,
-        out: &mut [[u64; 8]],
-    ) {
-        assert_eq!(Some(columns.len()), words.checked_mul(out.len()));
-        // SAFETY: the token proves that the CPU has the features.
-        unsafe { siphash::siphash_columns(state, columns, words, out) }
-    }
-
-    /// `hash * f >> 64` for each, in place.
-    pub(crate) fn map_to_range(self, hashes: &mut [u64], f: u64) {
-        // SAFETY: the token proves that the CPU has the features.
-        unsafe { map_to_range(hashes, f) }
-    }
-}
-
-/// The starts of the next two groups of `LANES` records, from `start` on. The last groups end with the last of
-/// `count` records. `None` if all are hashed, or if there are fewer records than a group has.
-#[inline(always)]
-fn two_groups<const LANES: usize>(start: usize, count: usize) -> Option<[usize; 2]> {
-    if start >= count || count < LANES {
-        return None;
-    }
-    let first = start.min(count.saturating_sub(2 * LANES));
-    Some([first, (first + LANES).min(count - LANES)])
 }
 
 /// The bytes of a group of `LANES` records from byte `at` of each on, up to 32.
@@ -147,6 +138,11 @@ const ODD: i32 = 0b11_01_11_01;
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn words_64<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m512i; 4] {
     let width = if WIDTH == 0 { width } else { WIDTH };
+    let left = width - at;
+    if left <= 8 && width >= 8 {
+        let zero = _mm512_setzero_si512();
+        return [tail_64(group, width, left), zero, zero, zero];
+    }
     let columns = Columns::<8>::new(group, width, at);
     let (a, b) = (columns.two(0, 2), columns.two(1, 3));
     let (c, d) = (columns.two(4, 6), columns.two(5, 7));
@@ -186,7 +182,7 @@ fn tail_64(group: &[u8], width: usize, len: usize) -> __m512i {
     _mm512_srl_epi64(last, _mm_cvtsi64_si128(64 - 8 * len as i64))
 }
 
-/// The order of sixteen records in the lanes of [`words_32`], as [`store_32`] expects it: the first eight are in the
+/// The order of sixteen records in the lanes of [`words_32`], the first eight are in the
 /// lower halves of the four quarters.
 const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
 
@@ -195,6 +191,12 @@ const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 1
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn words_32<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m512i; 8] {
     let width = if WIDTH == 0 { width } else { WIDTH };
+    let left = width - at;
+    if left <= 4 && width >= 4 {
+        let zero = _mm512_setzero_si512();
+        let tail = tail_32(group, width, left);
+        return [tail, zero, zero, zero, zero, zero, zero, zero];
+    }
     let columns = Columns::<16>::new(group, width, at);
     let mut halves = [[_mm512_setzero_si512(); 4]; 2];
     for (half, first) in [0, 4].into_iter().enumerate() {
@@ -229,7 +231,7 @@ fn words_32<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m51
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn tail_32(group: &[u8], width: usize, len: usize) -> __m512i {
-    assert!((4..=MAX_WIDTH).contains(&width) && group.len() == 16 * width);
+    assert!((4..=LONGEST).contains(&width) && group.len() == 16 * width);
     // SAFETY: the array has 64 bytes.
     let order = unsafe { _mm512_loadu_si512(ORDER_32.as_ptr().cast()) };
     let starts = _mm512_mullo_epi32(order, _mm512_set1_epi32(width as i32));
@@ -238,41 +240,4 @@ fn tail_32(group: &[u8], width: usize, len: usize) -> __m512i {
     // ends with the group, and no offset overflows.
     let last = unsafe { _mm512_i32gather_epi32::<1>(offsets, group.as_ptr().cast()) };
     _mm512_srl_epi32(last, _mm_cvtsi32_si128(32 - 8 * len as i32))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn store_64(out: &mut [u64; 8], hashes: __m512i) {
-    // SAFETY: the array has 64 bytes.
-    unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), hashes) }
-}
-
-/// Stores hashes, given as halves in the order of [`ORDER_32`].
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn store_32(out: &mut [u64; 16], upper: __m512i, lower: __m512i) {
-    let (first, second) = out.split_at_mut(8);
-    if let (Some(first), Some(second)) = (first.first_chunk_mut(), second.first_chunk_mut()) {
-        store_64(first, _mm512_unpacklo_epi32(lower, upper));
-        store_64(second, _mm512_unpackhi_epi32(lower, upper));
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn map_to_range(hashes: &mut [u64], f: u64) {
-    let range = _mm512_set1_epi64(f as i64);
-    let (groups, rest) = hashes.as_chunks_mut::<8>();
-    for group in groups {
-        // SAFETY: the array has 64 bytes.
-        let hash = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
-        let value = if f < 1 << 52 {
-            map::<52>(hash, range)
-        } else {
-            map::<64>(hash, range)
-        };
-        store_64(group, value);
-    }
-    for hash in rest {
-        *hash = ((u128::from(*hash) * u128::from(f)) >> 64) as u64;
-    }
 }
