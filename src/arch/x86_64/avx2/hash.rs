@@ -58,8 +58,7 @@ impl Words for Avx2 {
     }
 
     #[inline(always)]
-    fn words_64<const WIDTH: usize>(self, group: &[u8], width: usize, at: usize) -> [__m256i; 4] {
-        let width = if WIDTH == 0 { width } else { WIDTH };
+    fn words_64(self, group: &[u8], width: usize, at: usize) -> [__m256i; 4] {
         let columns = Columns::<4>::new(group, width, at);
         // SAFETY: the token proves that the CPU has AVX2.
         unsafe {
@@ -71,8 +70,7 @@ impl Words for Avx2 {
     }
 
     #[inline(always)]
-    fn words_32<const WIDTH: usize>(self, group: &[u8], width: usize, at: usize) -> [__m256i; 8] {
-        let width = if WIDTH == 0 { width } else { WIDTH };
+    fn words_32(self, group: &[u8], width: usize, at: usize) -> [__m256i; 8] {
         let columns = Columns::<8>::new(group, width, at);
         // SAFETY: the token proves that the CPU has AVX2.
         unsafe {

@@ -62,15 +62,68 @@ impl Words for Avx512 {
     }
 
     #[inline(always)]
-    fn words_64<const WIDTH: usize>(self, group: &[u8], width: usize, at: usize) -> [__m512i; 4] {
+    fn words_64(self, group: &[u8], width: usize, at: usize) -> [__m512i; 4] {
         // SAFETY: the token proves that the CPU has the features.
-        unsafe { words_64::<WIDTH>(group, width, at) }
+        unsafe {
+            let left = width - at;
+            if left <= 8 && width >= 8 {
+                let zero = _mm512_setzero_si512();
+                return [tail_64(group, width, left), zero, zero, zero];
+            }
+            let columns = Columns::<8>::new(group, width, at);
+            let (a, b) = (columns.two(0, 2), columns.two(1, 3));
+            let (c, d) = (columns.two(4, 6), columns.two(5, 7));
+            // Each quarter of a vector has two words of one record now, and one word of two records afterwards.
+            let (even_ab, odd_ab) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+            let (even_cd, odd_cd) = (_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
+            [
+                _mm512_shuffle_i64x2::<EVEN>(even_ab, even_cd),
+                _mm512_shuffle_i64x2::<EVEN>(odd_ab, odd_cd),
+                _mm512_shuffle_i64x2::<ODD>(even_ab, even_cd),
+                _mm512_shuffle_i64x2::<ODD>(odd_ab, odd_cd),
+            ]
+        }
     }
 
     #[inline(always)]
-    fn words_32<const WIDTH: usize>(self, group: &[u8], width: usize, at: usize) -> [__m512i; 8] {
+    fn words_32(self, group: &[u8], width: usize, at: usize) -> [__m512i; 8] {
         // SAFETY: the token proves that the CPU has the features.
-        unsafe { words_32::<WIDTH>(group, width, at) }
+        unsafe {
+            let left = width - at;
+            if left <= 4 && width >= 4 {
+                let zero = _mm512_setzero_si512();
+                let tail = tail_32(group, width, left);
+                return [tail, zero, zero, zero, zero, zero, zero, zero];
+            }
+            let columns = Columns::<16>::new(group, width, at);
+            let mut halves = [[_mm512_setzero_si512(); 4]; 2];
+            for (half, first) in [0, 4].into_iter().enumerate() {
+                let a = columns.two(first, first + 2);
+                let b = columns.two(first + 1, first + 3);
+                let c = columns.two(first + 8, first + 10);
+                let d = columns.two(first + 9, first + 11);
+                let (ab_01, ab_23) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+                let (cd_01, cd_23) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+                // Each quarter has one word of four records now: words 0 to 3 in the even quarters, 4 to 7 in the odd ones.
+                halves[half] = [
+                    _mm512_unpacklo_epi64(ab_01, cd_01),
+                    _mm512_unpackhi_epi64(ab_01, cd_01),
+                    _mm512_unpacklo_epi64(ab_23, cd_23),
+                    _mm512_unpackhi_epi64(ab_23, cd_23),
+                ];
+            }
+            let [front, back] = halves;
+            [
+                _mm512_shuffle_i64x2::<EVEN>(front[0], back[0]),
+                _mm512_shuffle_i64x2::<EVEN>(front[1], back[1]),
+                _mm512_shuffle_i64x2::<EVEN>(front[2], back[2]),
+                _mm512_shuffle_i64x2::<EVEN>(front[3], back[3]),
+                _mm512_shuffle_i64x2::<ODD>(front[0], back[0]),
+                _mm512_shuffle_i64x2::<ODD>(front[1], back[1]),
+                _mm512_shuffle_i64x2::<ODD>(front[2], back[2]),
+                _mm512_shuffle_i64x2::<ODD>(front[3], back[3]),
+            ]
+        }
     }
 
     #[inline(always)]
@@ -133,30 +186,6 @@ impl<'a, const LANES: usize> Columns<'a, LANES> {
 const EVEN: i32 = 0b10_00_10_00;
 const ODD: i32 = 0b11_01_11_01;
 
-/// The four 64-bit words from byte `at` on of eight records. Lane i has the words of record i.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn words_64<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m512i; 4] {
-    let width = if WIDTH == 0 { width } else { WIDTH };
-    let left = width - at;
-    if left <= 8 && width >= 8 {
-        let zero = _mm512_setzero_si512();
-        return [tail_64(group, width, left), zero, zero, zero];
-    }
-    let columns = Columns::<8>::new(group, width, at);
-    let (a, b) = (columns.two(0, 2), columns.two(1, 3));
-    let (c, d) = (columns.two(4, 6), columns.two(5, 7));
-    // Each quarter of a vector has two words of one record now, and one word of two records afterwards.
-    let (even_ab, odd_ab) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-    let (even_cd, odd_cd) = (_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
-    [
-        _mm512_shuffle_i64x2::<EVEN>(even_ab, even_cd),
-        _mm512_shuffle_i64x2::<EVEN>(odd_ab, odd_cd),
-        _mm512_shuffle_i64x2::<ODD>(even_ab, even_cd),
-        _mm512_shuffle_i64x2::<ODD>(odd_ab, odd_cd),
-    ]
-}
-
 /// The last `len` bytes (1 to 8) of eight records of at least 8 bytes, each as a word.
 ///
 /// Loads that fill a vector with one word, and blends: NUT-23 of points took a tenth longer with a gather (Zen 4).
@@ -185,47 +214,6 @@ fn tail_64(group: &[u8], width: usize, len: usize) -> __m512i {
 /// The order of sixteen records in the lanes of [`words_32`], the first eight are in the
 /// lower halves of the four quarters.
 const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
-
-/// The eight 32-bit words from byte `at` on of sixteen records, in the order of [`ORDER_32`].
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn words_32<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m512i; 8] {
-    let width = if WIDTH == 0 { width } else { WIDTH };
-    let left = width - at;
-    if left <= 4 && width >= 4 {
-        let zero = _mm512_setzero_si512();
-        let tail = tail_32(group, width, left);
-        return [tail, zero, zero, zero, zero, zero, zero, zero];
-    }
-    let columns = Columns::<16>::new(group, width, at);
-    let mut halves = [[_mm512_setzero_si512(); 4]; 2];
-    for (half, first) in [0, 4].into_iter().enumerate() {
-        let a = columns.two(first, first + 2);
-        let b = columns.two(first + 1, first + 3);
-        let c = columns.two(first + 8, first + 10);
-        let d = columns.two(first + 9, first + 11);
-        let (ab_01, ab_23) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-        let (cd_01, cd_23) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-        // Each quarter has one word of four records now: words 0 to 3 in the even quarters, 4 to 7 in the odd ones.
-        halves[half] = [
-            _mm512_unpacklo_epi64(ab_01, cd_01),
-            _mm512_unpackhi_epi64(ab_01, cd_01),
-            _mm512_unpacklo_epi64(ab_23, cd_23),
-            _mm512_unpackhi_epi64(ab_23, cd_23),
-        ];
-    }
-    let [front, back] = halves;
-    [
-        _mm512_shuffle_i64x2::<EVEN>(front[0], back[0]),
-        _mm512_shuffle_i64x2::<EVEN>(front[1], back[1]),
-        _mm512_shuffle_i64x2::<EVEN>(front[2], back[2]),
-        _mm512_shuffle_i64x2::<EVEN>(front[3], back[3]),
-        _mm512_shuffle_i64x2::<ODD>(front[0], back[0]),
-        _mm512_shuffle_i64x2::<ODD>(front[1], back[1]),
-        _mm512_shuffle_i64x2::<ODD>(front[2], back[2]),
-        _mm512_shuffle_i64x2::<ODD>(front[3], back[3]),
-    ]
-}
 
 /// The last `len` bytes (1 to 4) of sixteen records of at least 4 bytes, in the order of [`ORDER_32`].
 #[inline]

@@ -1,0 +1,104 @@
+//! Hashes records of one length side by side, and maps hashes to the range of a filter.
+//!
+//! A lane is a record. The vectors of an instruction set ([`Words`]) load some bytes of each record of a group and
+//! transpose them to vectors of one word of each. Several groups are interleaved, because the chain of each is long.
+//!
+//! Words go through memory, in the first-level cache, from the loads to the folds, which are a loop of their own. With
+//! words in registers, the compiler put one group after the other, and waiting for the chains took 1.5 times as long.
+//!
+//! Nothing is read past a record. The last group ends with the last record and overlaps the group before it; records
+//! that are hashed twice get the same hash.
+//!
+//! Rows `hash/*/100k` in docs/benchmarking.md.
+
+mod murmur3;
+mod siphash;
+
+pub(crate) use murmur3::{nut23, nut25};
+pub(crate) use siphash::{siphash, siphash_columns};
+
+/// Vectors of words of one instruction set, implemented for its token: 64-bit lanes, or twice as many 32-bit lanes.
+pub(crate) trait Words: Copy {
+    type Vector: Copy;
+
+    /// The number of 64-bit lanes.
+    const LANES: usize;
+    /// The number of 64-bit words that are loaded together of each record: 2 or 4.
+    const LOADED: usize;
+    /// Shorter records cannot be loaded.
+    const SHORTEST: usize;
+
+    /// Runs `f`, which must be `#[inline(always)]`, compiled for the instruction set.
+    fn compiled<R>(self, f: impl FnOnce() -> R) -> R;
+
+    fn splat_32(self, number: u32) -> Self::Vector;
+    fn splat_64(self, number: u64) -> Self::Vector;
+    fn load(self, numbers: &[u64]) -> Self::Vector;
+    fn store(self, vector: Self::Vector, numbers: &mut [u64]);
+    fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn or(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn add_32(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn add_64(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// Counts are constants.
+    fn shl_32(self, vector: Self::Vector, count: u32) -> Self::Vector;
+    fn shr_32(self, vector: Self::Vector, count: u32) -> Self::Vector;
+    fn shl_64(self, vector: Self::Vector, count: u32) -> Self::Vector;
+    fn shr_64(self, vector: Self::Vector, count: u32) -> Self::Vector;
+
+    #[inline(always)]
+    fn rotate_32(self, vector: Self::Vector, count: u32) -> Self::Vector {
+        self.or(self.shl_32(vector, count), self.shr_32(vector, 32 - count))
+    }
+
+    #[inline(always)]
+    fn rotate_64(self, vector: Self::Vector, count: u32) -> Self::Vector {
+        self.or(self.shl_64(vector, count), self.shr_64(vector, 64 - count))
+    }
+
+    fn mul_32(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// The low 64 bits of the products.
+    fn mul_64(self, vector: Self::Vector, by: u64) -> Self::Vector;
+    /// Rotates 64-bit lanes by 32.
+    fn swap_halves(self, vector: Self::Vector) -> Self::Vector;
+    /// What [`Words::rotate_16`] needs.
+    fn by_16(self) -> Self::Vector;
+    /// Rotates 64-bit lanes left by 16.
+    fn rotate_16(self, vector: Self::Vector, by_16: Self::Vector) -> Self::Vector;
+    /// `hash * f >> 64` in each lane.
+    fn map(self, hashes: Self::Vector, f: u64) -> Self::Vector;
+
+    /// The 64-bit words from byte `at` on of [`Words::LANES`] records of `width` bytes: [`Words::LOADED`] of each.
+    /// Zeros fill up the last one.
+    fn words_64(self, group: &[u8], width: usize, at: usize) -> [Self::Vector; 4];
+    /// The 32-bit words of twice as many records, twice as many of each, with the records in the order of
+    /// [`Words::store_halves`].
+    fn words_32(self, group: &[u8], width: usize, at: usize) -> [Self::Vector; 8];
+    /// Stores hashes from their halves.
+    fn store_halves(self, upper: Self::Vector, lower: Self::Vector, out: &mut [u64]);
+}
+
+/// The maximum length of a record in bytes. Offsets within a group then fit in 32 bits.
+pub(crate) const LONGEST: usize = 1 << 20;
+
+/// The number of words of a record of any length that are kept from the loads to the folds.
+const KEPT: usize = 16;
+
+fn check(records: &[u8], width: usize, out: &[u64]) {
+    assert_eq!(Some(records.len()), width.checked_mul(out.len()));
+}
+
+/// `hash * f >> 64` for each, in place.
+pub(crate) fn map_to_range<S: Words>(simd: S, hashes: &mut [u64], f: u64) {
+    simd.compiled(
+        #[inline(always)]
+        || {
+            let mut groups = hashes.chunks_exact_mut(S::LANES);
+            for group in &mut groups {
+                simd.store(simd.map(simd.load(group), f), group);
+            }
+            for hash in groups.into_remainder() {
+                *hash = ((u128::from(*hash) * u128::from(f)) >> 64) as u64;
+            }
+        },
+    );
+}
