@@ -42,7 +42,6 @@ macro_rules! faults {
         }
     };
 }
-pub(crate) use faults;
 
 /// Parameters outside the limits of the format.
 #[derive(Clone, Copy, Debug, PartialEq)]

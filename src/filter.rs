@@ -540,42 +540,6 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
         })
     }
 
-    /// [`UnvalidatedFilter::validate`] for a set without repeated values. Returns the number of the first item that
-    /// equals its predecessor as an inner error.
-    ///
-    /// # Errors
-    ///
-    /// As [`UnvalidatedFilter::validate`], unless an item before the fault is repeated.
-    pub(crate) fn validate_distinct(self) -> Result<Result<Filter<D, H>, u64>, DecodeError> {
-        let (mut previous, mut items) = (None, 0_u64);
-        let visited = decode::visit(self.coded(), |values| {
-            // The comparison of a whole slice is vectorized; where it fails, the item is searched for.
-            let repeated = values
-                .windows(2)
-                .fold(false, |any, pair| any | (pair[0] == pair[1]));
-            if repeated || previous == values.first().copied() {
-                let within = values.windows(2).position(|pair| pair[0] == pair[1]);
-                let first = previous == values.first().copied();
-                items += if first {
-                    0
-                } else {
-                    within.map_or(0, |at| at as u64 + 1)
-                };
-                return ControlFlow::Break(());
-            }
-            previous = values.last().copied();
-            items += values.len() as u64;
-            ControlFlow::Continue(())
-        })?;
-        match visited {
-            ControlFlow::Continue(end) => Ok(Ok(Filter {
-                unvalidated: self,
-                end,
-            })),
-            ControlFlow::Break(()) => Ok(Err(items)),
-        }
-    }
-
     /// Returns for each mapped value whether it is in the set, in the given order. The same pass validates the
     /// whole filter.
     ///

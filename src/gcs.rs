@@ -1,10 +1,10 @@
-//! The frame that all `.gcs` files share: magic, version, kind and checksum. `docs/format.md` has the layout.
+//! Files with a filter: `.gcs`. `docs/format.md` has the layout.
 //!
 //! ```text
 //!   0   8  magic: 89 47 43 53 0d 0a 1a 0a
 //!   8   1  version: 1
-//!   9   1  kind: 1 = filter, 2 = segment
-//!  10      contents, which depend on the kind
+//!   9   1  kind: 1 = filter
+//!  10      contents
 //!       4  CRC-32 (as in zlib and PNG) of everything before it, little-endian
 //! ```
 
@@ -21,19 +21,16 @@ const MAGIC: [u8; 8] = *b"\x89GCS\r\n\x1a\n";
 const SHORT_MAGIC: &[u8] = b"\x89GCS";
 
 /// The version that this crate reads and writes.
-pub const VERSION: u8 = 1;
+const VERSION: u8 = 1;
 
-/// The kind of a filter with its parameters.
-pub const KIND_FILTER: u8 = 1;
-
-/// The kind of a [`Segment`](crate::segment::Segment).
-pub const KIND_SEGMENT: u8 = 2;
+/// The kind of a file with a filter, the only one.
+const KIND: u8 = 1;
 
 /// The number of bytes before the contents.
-pub const HEAD_BYTES: usize = 10;
+const HEAD_BYTES: usize = 10;
 
 /// The number of bytes of the checksum at the end.
-pub const CHECKSUM_BYTES: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 
 /// Bytes are not a `.gcs` file, or a damaged one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +45,7 @@ pub enum GcsError {
         /// The number of bytes.
         bytes: usize,
     },
-    /// The version is not [`VERSION`].
+    /// The version is not 1.
     Version(u8),
     /// The checksum does not match.
     Checksum {
@@ -57,13 +54,8 @@ pub enum GcsError {
         /// The checksum of the bytes.
         computed: u32,
     },
-    /// The file is of another kind.
-    Kind {
-        /// The kind of the file.
-        found: u8,
-        /// The kind that was expected.
-        expected: u8,
-    },
+    /// The file is not one of kind 1, with a filter.
+    Kind(u8),
     /// The hash is not one of [`FilterHash`].
     Hash(u8),
     /// The parameters are invalid.
@@ -90,13 +82,9 @@ impl fmt::Display for GcsError {
                 f,
                 "damaged or truncated .gcs file: checksum {stored:08x}, computed {computed:08x}"
             ),
-            Self::Kind {
-                found: KIND_SEGMENT,
-                ..
-            } => f.write_str("a segment; use `nutfilter segment check`"),
-            Self::Kind { found, expected } => write!(
+            Self::Kind(kind) => write!(
                 f,
-                "unsupported kind {found} of .gcs file; this program reads kind {expected}, filters"
+                "unsupported kind {kind} of .gcs file; this program reads kind {KIND}, filters"
             ),
             Self::Hash(hash) => write!(f, "unknown hash {hash} in the .gcs header"),
             Self::Params(error) => write!(f, "invalid .gcs header: {error}"),
@@ -110,45 +98,6 @@ impl Error for GcsError {}
 #[must_use]
 pub fn is_gcs(head: &[u8]) -> bool {
     head.starts_with(SHORT_MAGIC)
-}
-
-/// The first bytes of a file of this kind.
-#[must_use]
-pub fn head(kind: u8) -> [u8; HEAD_BYTES] {
-    let mut head = [0; HEAD_BYTES];
-    head[..8].copy_from_slice(&MAGIC);
-    head[8] = VERSION;
-    head[9] = kind;
-    head
-}
-
-/// Returns the kind and the contents of a file.
-///
-/// # Errors
-///
-/// Magic, length, version and checksum, in this order.
-pub fn open(file: &[u8]) -> Result<(u8, &[u8]), GcsError> {
-    if !is_gcs(file) {
-        return Err(GcsError::Magic);
-    }
-    if !file.starts_with(&MAGIC) && file.len() >= MAGIC.len() {
-        return Err(GcsError::LineEnds);
-    }
-    let too_short = GcsError::TooShort { bytes: file.len() };
-    let Some((checked, checksum)) = file.split_last_chunk::<CHECKSUM_BYTES>() else {
-        return Err(too_short);
-    };
-    let Some((&[.., version, kind], contents)) = checked.split_first_chunk::<HEAD_BYTES>() else {
-        return Err(too_short);
-    };
-    if version != VERSION {
-        return Err(GcsError::Version(version));
-    }
-    let (stored, computed) = (u32::from_le_bytes(*checksum), crc32fast::hash(checked));
-    if stored != computed {
-        return Err(GcsError::Checksum { stored, computed });
-    }
-    Ok((kind, contents))
 }
 
 /// Appends the checksum to a head and its contents.
@@ -202,7 +151,8 @@ impl FilterHeader {
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[..HEAD_BYTES].copy_from_slice(&head(KIND_FILTER));
+        bytes[..8].copy_from_slice(&MAGIC);
+        [bytes[8], bytes[9]] = [VERSION, KIND];
         bytes[10] = self.hash as u8;
         // P is at most 32 and M is below 2^32.
         bytes[11] = self.params.p() as u8;
@@ -217,20 +167,33 @@ impl FilterHeader {
     ///
     /// # Errors
     ///
-    /// As [`open`], then kind, length, hash and parameters.
+    /// Magic, length, version, checksum, kind, hash and parameters, in this order.
     pub fn parse(file: &[u8]) -> Result<(Self, &[u8]), GcsError> {
-        let (kind, contents) = open(file)?;
-        if kind != KIND_FILTER {
-            let expected = KIND_FILTER;
-            return Err(GcsError::Kind {
-                found: kind,
-                expected,
-            });
+        if !is_gcs(file) {
+            return Err(GcsError::Magic);
         }
-        // Fields are numbered from the beginning of the file.
-        let checked = &file[..HEAD_BYTES + contents.len()];
+        if !file.starts_with(&MAGIC) && file.len() >= MAGIC.len() {
+            return Err(GcsError::LineEnds);
+        }
+        let too_short = GcsError::TooShort { bytes: file.len() };
+        let Some((checked, checksum)) = file.split_last_chunk::<CHECKSUM_BYTES>() else {
+            return Err(too_short);
+        };
+        let Some((&[.., version, kind], _)) = checked.split_first_chunk::<HEAD_BYTES>() else {
+            return Err(too_short);
+        };
+        if version != VERSION {
+            return Err(GcsError::Version(version));
+        }
+        let (stored, computed) = (u32::from_le_bytes(*checksum), crc32fast::hash(checked));
+        if stored != computed {
+            return Err(GcsError::Checksum { stored, computed });
+        }
+        if kind != KIND {
+            return Err(GcsError::Kind(kind));
+        }
         let Some((header, coded)) = checked.split_first_chunk::<{ Self::BYTES }>() else {
-            return Err(GcsError::TooShort { bytes: file.len() });
+            return Err(too_short);
         };
         let number = |range: core::ops::Range<usize>| {
             let bytes = header[range].iter().rev();

@@ -39,7 +39,7 @@
 //! ```
 //!
 //! Keep a [`SortedHashes`]: [`merge_and_encode`](SortedHashes::merge_and_encode) adds items and re-encodes the
-//! filter in one linear pass, for any N. A set on several machines is made of [`Piece`]s.
+//! filter in one linear pass, for any N. It takes 8 bytes per item. For a set on several machines, see [`stitch`].
 //!
 //! ## A wallet
 //!
@@ -56,11 +56,6 @@
 //!
 //! For repeated queries, make a [`ResidentFilter`] with [`Filter::to_resident`] (30 bits per item, the fastest), or build a
 //! seek index with [`Filter::into_indexed`] (3 bits per item in addition to the filter).
-//!
-//! # Segments
-//!
-//! The values of a filter depend on N, so filters cannot be merged. A [`segment`] has a fixed range: its unions
-//! are exact, and the wallet downloads only what is new.
 //!
 //! # Speed
 //!
@@ -113,7 +108,6 @@ mod params;
 mod resident;
 mod rice;
 mod seek_index;
-pub mod segment;
 #[cfg(feature = "verify")]
 mod sha256;
 mod sort;

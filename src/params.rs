@@ -5,9 +5,6 @@
 //! (1/M). P affects only the compression.
 //!
 //! Invariant: a `Params` has 0 <= P <= 32 and 1 <= M < 2^32, so F = N * M fits in 64 bits for every N < 2^32.
-//!
-//! The code of a [`Segment`](crate::segment::Segment) differs in one point: its range is 2^w, whatever N is.
-//! [`Params::in_universe`] makes the parameters of that code, with 0 <= P <= 55. They never leave the crate.
 
 use crate::error::{DecodeError, DecodeFault, ParamsError, ParamsFault};
 
@@ -24,10 +21,7 @@ use crate::error::{DecodeError, DecodeFault, ParamsError, ParamsFault};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
     p: u8,
-    /// w if the range is 2^w, or 0 if it is N * M.
-    width: u8,
-    /// The mean gap. Below 2^32 if the range is N * M.
-    m: u64,
+    m: u32,
 }
 
 impl Default for Params {
@@ -38,11 +32,7 @@ impl Default for Params {
 
 impl Params {
     /// P = 19 and M = 784931, the values of NUT-23, NUT-25 and BIP158.
-    pub const CASHU: Self = Self {
-        p: 19,
-        width: 0,
-        m: 784_931,
-    };
+    pub const CASHU: Self = Self { p: 19, m: 784_931 };
 
     /// The maximum of P in the format.
     pub const MAX_P: u32 = 32;
@@ -61,19 +51,8 @@ impl Params {
         }
         Ok(Self {
             p: p as u8,
-            width: 0,
-            m,
+            m: m as u32,
         })
-    }
-
-    /// The parameters of the code of `n` values below 2^`width`, with at most 55 remainder bits.
-    pub(crate) const fn in_universe(p: u32, width: u32, n: u32) -> Self {
-        let n = if n == 0 { 1 } else { n };
-        Self {
-            p: p as u8,
-            width: width as u8,
-            m: (1 << width) / n as u64,
-        }
     }
 
     /// Parameters with the given M and the P that needs the fewest bits ([`Params::best_p`]).
@@ -141,23 +120,20 @@ impl Params {
     /// M: the inverse of the false-positive rate, and the mean gap.
     #[must_use]
     pub const fn m(self) -> u64 {
-        self.m
+        self.m as u64
     }
 
     /// F = `n` * M: the values of a set of `n` items lie in `[0, F)`.
     #[must_use]
     pub const fn range(self, n: u32) -> u64 {
-        if self.width > 0 {
-            return 1 << self.width;
-        }
         // Both factors are below 2^32, so the product is below 2^64.
-        n as u64 * self.m
+        n as u64 * self.m()
     }
 
     /// The probability that an item outside the set matches: 1/M.
     #[must_use]
     pub fn false_positive_rate(self) -> f64 {
-        1.0 / self.m as f64
+        1.0 / f64::from(self.m)
     }
 
     /// The probability that at least one of `lookups` items outside the set matches: `1 - (1 - 1/M)^lookups`.
@@ -180,7 +156,7 @@ impl Params {
     pub fn bits_per_item(self) -> f64 {
         let rate = self.false_positive_rate();
         let divisor = (1_u64 << self.p) as f64;
-        let mean_quotient = self.m as f64 * libm::expm1(rate) / libm::expm1(divisor * rate);
+        let mean_quotient = f64::from(self.m) * libm::expm1(rate) / libm::expm1(divisor * rate);
         f64::from(self.p) + 1.0 + mean_quotient
     }
 
@@ -195,7 +171,7 @@ impl Params {
     /// The minimum size in bytes of a filter of `n` items: every quotient is 0.
     #[must_use]
     pub const fn min_bytes(self, n: u32) -> u64 {
-        // At most 2^32 * 56 bits.
+        // At most 2^32 * 33 bits.
         (n as u64 * (self.p as u64 + 1)).div_ceil(8)
     }
 

@@ -9,8 +9,7 @@
 //!   P = 0, d =   3                   1110
 //! ```
 //!
-//! A code is P + 1 + quotient bits long. P is 0 to 32 in filters, and up to 55 in segments. Numbers are below
-//! 2^64. The quotient has no limit here: with P = 0 and large numbers, a single code can be longer than memory.
+//! A code is P + 1 + quotient bits long. P is 0 to 32. Numbers are below 2^64. The quotient has no limit here: with P = 0 and large numbers, a single code can be longer than memory.
 //! Encoders therefore compute the total length first, and decoders stop at the largest valid quotient.
 //!
 //! S. W. Golomb, "Run-length encodings", 1966. R. F. Rice, "Some practical universal noiseless coding
@@ -36,7 +35,7 @@ pub(crate) enum Unreadable {
 #[inline(always)]
 pub(crate) fn short_code(d: u64, quotient: u64, p: u32) -> (u64, u32) {
     let bits = quotient as u32 + 1 + p;
-    debug_assert!(p <= 55 && quotient == d >> p && bits < 64);
+    debug_assert!(p <= 32 && quotient == d >> p && bits < 64);
     // All bits are ones, except those of the zero bit and the remainder; then add the remainder.
     ((1 << bits) - (2 << p) + (d & ((1 << p) - 1)), bits)
 }
@@ -71,7 +70,7 @@ pub(crate) fn write(writer: &mut BitWriter, d: u64, p: u32) {
     }
 }
 
-/// Reads a number with `p` remainder bits (0 to 55) and a quotient of at most `max_quotient`. Of a longer run,
+/// Reads a number with `p` remainder bits (0 to 32) and a quotient of at most `max_quotient`. Of a longer run,
 /// it reads only as much as it needs to detect that.
 ///
 /// # Errors
@@ -83,7 +82,7 @@ pub(crate) fn read(
     p: u32,
     max_quotient: u64,
 ) -> Result<u64, Unreadable> {
-    debug_assert!(p <= 55);
+    debug_assert!(p <= 32);
     reader.refill();
     let run = reader.read_unary_up_to(max_quotient);
     let (Ok(quotient) | Err(quotient)) = run;

@@ -179,7 +179,7 @@ impl<'a> Scanner<'a> {
             }
             let (buffer, available) = reader.peek();
             let (first, second, bits) = rice::read_pair(buffer, p);
-            // Each difference is below 2^6 * 2^55, so the sum does not overflow. Neither difference is
+            // Each difference is below 2^6 * 2^32, so the sum does not overflow. Neither difference is
             // negative, so one comparison of the sum checks both values.
             if bits > available || first + second > self.largest - value {
                 break;

@@ -139,10 +139,6 @@ impl<'a> Coded<'a> {
     /// Runs are geometric if hashes are uniform. If the window has room for runs of five times the mean and one,
     /// at most one pair in 25 does not fit. With the M that suits P, this holds up to P = 24.
     fn suits_lanes(&self) -> bool {
-        // Small segments of a wide universe have a larger P. The sums of a lane would need more than 64 bits.
-        if self.params.p() > Params::MAX_P {
-            return false;
-        }
         let fixed = u64::from(self.params.p()) + 1;
         // 5 * (bits / n - fixed) + 1 <= WINDOW - 2 * fixed
         let most = u128::from(u64::from(WINDOW) - 1 + 3 * fixed) * u128::from(self.n);

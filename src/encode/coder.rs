@@ -1,7 +1,7 @@
 //! [`Coder`]: encodes sorted hashes to bits, one piece of a stream at a time.
 //!
-//! All encoding goes through [`Coder::push`]: a whole set into one vector, a segment on a thread, a stream of a
-//! set on disk. Between two pieces, the state of a stream is a [`Carry`]: the previous value, and the bits that
+//! All encoding goes through [`Coder::push`]: a whole set into one vector, a piece on a thread, a stream of
+//! pieces. Between two pieces, the state of a stream is a [`Carry`]: the previous value, and the bits that
 //! do not fill a byte yet. Whole bytes go to an [`Output`], which provides more room.
 //!
 //! Codes of up to [`MAX_BITS`] bits are written by the short loops (one per level). [`Coder::push`] itself

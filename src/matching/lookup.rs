@@ -21,8 +21,6 @@ use crate::cost;
 use crate::decode::{Coded, in_pairs};
 use crate::matching::Strategy;
 use crate::matching::table::{Point, Table};
-#[cfg(target_arch = "x86_64")]
-use crate::params::Params;
 use crate::rice::{self, Unreadable};
 
 /// The bits of a validated filter.
@@ -242,9 +240,7 @@ impl Stream<'_> {
     /// Whether the lanes' numbers can hold the values, and enough targets fill them.
     #[cfg(target_arch = "x86_64")]
     fn suits_lanes(&self, targets: &[u64]) -> bool {
-        self.coded.params.p() <= Params::MAX_P
-            && self.coded.range() < 1 << 62
-            && targets.len() > FEW
+        self.coded.range() < 1 << 62 && targets.len() > FEW
     }
 
     /// Not inlined: the scalar look-ups next to it would have fewer registers.

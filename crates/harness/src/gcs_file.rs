@@ -23,7 +23,7 @@ impl Case<'_> {
     pub fn check(&self) {
         let mut file = self.bytes.to_vec();
         if self.framed % 2 == 1 {
-            let head = nutfilter::gcs::head(nutfilter::gcs::KIND_FILTER);
+            let head = *b"\x89GCS\r\n\x1a\n\x01\x01";
             file.splice(..0, head);
             seal(&mut file);
         }
