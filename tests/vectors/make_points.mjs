@@ -3,10 +3,9 @@
 //     npm install --no-save @noble/curves@2.4.0 && node tests/vectors/make_points.mjs > tests/vectors/points.json
 //
 // Scheme (an open change of NUT-00): Y = hash_to_curve(secret), B_ = r * Y, C_ = a * B_, C = C_ / r, K = a * G2.
-// Elements are those of docs/format-segments.md.
 
 import { bls12_381 as bls } from "@noble/curves/bls12-381.js";
-import { createHash, createHmac } from "node:crypto";
+import { createHmac } from "node:crypto";
 
 const DST = "CASHU_BLS12_381_G1_XMD:SHA-256_SSWU_RO_";
 const { Fr } = bls.fields;
@@ -38,16 +37,6 @@ function blinding(counter) {
   }
 }
 
-function element(kind, id, state) {
-  const hash = createHash("sha256").update("Cashu_StateFilter_v1");
-  for (const part of [Buffer.from(kind), Buffer.from(id, "hex"), Buffer.from(state)]) {
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(part.length);
-    hash.update(length).update(part);
-  }
-  return hash.digest("hex");
-}
-
 const a = 0x1234567890abcdefn;
 const notes = Array.from({ length: 8 }, (_, counter) => {
   const secret = derive(counter, 0).toString("hex");
@@ -63,8 +52,6 @@ const notes = Array.from({ length: 8 }, (_, counter) => {
     B_: hex(B),
     C_: hex(C),
     C: hex(C.multiply(Fr.inv(r))),
-    spent: element("proof_state", hex(Y), "SPENT"),
-    signed: element("blind_signature", hex(B), ""),
   };
 });
 
