@@ -69,21 +69,12 @@ pub enum BodyPlace {
 }
 
 impl BodyPlace {
-    /// Starts a body.
-    ///
-    /// # Errors
-    ///
-    /// If no file can be created in the directory.
-    pub fn writer(&self) -> io::Result<BodyWriter> {
-        self.writer_for(0)
-    }
-
     /// Starts a body of about `bytes` bytes. In memory, it can then grow without reallocation.
     ///
     /// # Errors
     ///
-    /// Like [`BodyPlace::writer`], and if there is not enough memory.
-    pub fn writer_for(&self, bytes: usize) -> io::Result<BodyWriter> {
+    /// If no file can be created in the directory, or if there is not enough memory.
+    pub fn writer(&self, bytes: usize) -> io::Result<BodyWriter> {
         let sink = match self {
             BodyPlace::Memory => {
                 let mut memory = Vec::new();
@@ -110,7 +101,7 @@ impl BodyPlace {
                 Ok(bytes.into())
             }
             BodyPlace::Directory(_) => {
-                let mut writer = self.writer()?;
+                let mut writer = self.writer(bytes.len())?;
                 writer.write_all(&bytes)?;
                 writer.finish()
             }
@@ -201,7 +192,7 @@ mod tests {
     use super::*;
 
     fn written(place: &BodyPlace, pieces: &[&[u8]]) -> Bytes {
-        let mut writer = place.writer().expect("a writer");
+        let mut writer = place.writer(0).expect("a writer");
         for piece in pieces {
             writer.write_all(piece).expect("room");
         }
@@ -233,13 +224,13 @@ mod tests {
     fn files_have_no_name_and_bodies_outlive_their_directory() {
         let (directory, places) = places();
         let body = written(&places[1], &[b"still here"]);
-        let unfinished = places[1].writer().expect("a writer");
+        let unfinished = places[1].writer(0).expect("a writer");
         let listed = std::fs::read_dir(directory.path()).expect("a directory");
         assert_eq!(listed.count(), 0);
         drop(unfinished);
         directory.close().expect("nothing in it");
         assert_eq!(body[..], b"still here"[..]);
-        assert!(places[1].writer().is_err());
+        assert!(places[1].writer(0).is_err());
     }
 
     #[test]

@@ -5,15 +5,18 @@ use std::io::{self, Write};
 use bytes::Bytes;
 use nutfilter::Params;
 use nutfilter_cashu::ResponseWriter;
+use zlib_rs::{DeflateConfig, ReturnCode, Strategy, compress_bound, compress_slice};
 
 use crate::body::{Body, BodyPlace};
-use crate::gzip;
 
 /// JSON below this length, in bytes, is not compressed: it fits in one packet either way.
 const WORTH_COMPRESSING: usize = 1 << 10;
 
-/// The JSON before the base64 of the filter.
-const CONTENT: &[u8] = br#""content":""#;
+/// The window of 2^15 bytes, and 16 for the gzip format.
+const GZIP: i32 = 15 + 16;
+
+/// Length of the header and the trailer of gzip, in bytes.
+const GZIP_FRAME: usize = 18;
 
 /// Maximum length of the JSON around the content, in bytes: names, numbers and brackets.
 const JSON_FRAME: usize = 128;
@@ -38,7 +41,7 @@ impl FinishedFilter {
     ///
     /// # Cost
     ///
-    /// About 10 ms per million items, and 180 KiB of memory in addition to the bodies. The compressed body is three
+    /// About 50 ms per million items, and memory as long as the JSON while it is compressed. The compressed body is three
     /// quarters as long as the JSON.
     pub fn new(
         raw: Bytes,
@@ -48,12 +51,12 @@ impl FinishedFilter {
         place: &BodyPlace,
     ) -> io::Result<Self> {
         let length = raw.len().div_ceil(3).saturating_mul(4);
-        let writer = place.writer_for(length.saturating_add(JSON_FRAME))?;
+        let writer = place.writer(length.saturating_add(JSON_FRAME))?;
         let mut writer = ResponseWriter::new(writer, n, params, timestamp)?;
         writer.write_all(&raw)?;
         let json = writer.finish()?.finish()?;
         let gzip = match json.len() >= WORTH_COMPRESSING {
-            true => Some(compressed(&json, &raw, place)?),
+            true => Some(compressed(&json, place)?),
             false => None,
         };
         Ok(Self {
@@ -111,10 +114,22 @@ impl FinishedFilter {
     }
 }
 
-/// Compresses the JSON of the filter `raw`.
-fn compressed(json: &[u8], raw: &[u8], place: &BodyPlace) -> io::Result<Bytes> {
-    let before = json.windows(CONTENT.len()).position(|text| text == CONTENT);
-    let before = before.ok_or_else(|| io::Error::other("the JSON has no member `content`"))?;
-    let writer = place.writer_for(json.len() / 4 * 3 + json.len() / 256 + 512)?;
-    gzip::compress(writer, json, raw, before + CONTENT.len())?.finish()
+/// Compresses the JSON of a filter. Nearly all of it is base64 of uniform bytes, in which there are no repetitions to
+/// search for: all levels come to 0.753 of its length. A Huffman code alone takes half of the time of level 2.
+fn compressed(json: &[u8], place: &BodyPlace) -> io::Result<Bytes> {
+    let config = DeflateConfig {
+        window_bits: GZIP,
+        strategy: Strategy::HuffmanOnly,
+        ..DeflateConfig::default()
+    };
+    let most = compress_bound(json.len()).saturating_add(GZIP_FRAME);
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(most)?;
+    bytes.resize(most, 0);
+    let length = match compress_slice(&mut bytes, json, config) {
+        (compressed, ReturnCode::Ok) => compressed.len(),
+        (_, code) => return Err(io::Error::other(format!("compression failed: {code:?}"))),
+    };
+    bytes.truncate(length);
+    place.keep(bytes)
 }

@@ -50,7 +50,6 @@
 
 mod body;
 mod finished_filter;
-mod gzip;
 mod info;
 mod object;
 mod refresh;
