@@ -16,13 +16,9 @@ import http.client
 import itertools
 import json
 import multiprocessing
-import pathlib
 import random
-import shutil
 import signal
 import statistics
-import subprocess
-import tempfile
 import threading
 import time
 import zlib
@@ -291,36 +287,6 @@ def other_endpoints(client):
     fleet.count("others")
 
 
-def by_http2(client):
-    """HTTP/2 by curl: with TLS four forms at once over one connection, otherwise one."""
-    fleet = client.fleet
-    forms = list(FORMS)
-    if not fleet.address.authority:
-        forms = [client.dice.choice(forms)]
-    with tempfile.TemporaryDirectory() as directory:
-        command, requested = ["curl", "-Z"], []
-        for i, form in enumerate(forms):
-            path, out = client.path(), pathlib.Path(directory) / str(i)
-            requested.append((path, form, out, fleet.seen.begin(path)))
-            command += ["--next"] * (i > 0) + ["-s", "--max-time", str(TIMEOUT), "-o", str(out), "-D", f"{out}.head"]
-            command += (["--http2", "--cacert", fleet.address.authority] if fleet.address.authority
-                        else ["--http2-prior-knowledge"])
-            for name, value in FORMS[form].items():
-                command += ["-H", f"{name}: {value}"]
-            command.append(fleet.address.url(path))
-        done = subprocess.run(command, capture_output=True, check=False)
-        if done.returncode:
-            raise ConnectionError(f"curl ended with {done.returncode}")
-        for path, form, out, floor in requested:
-            first, *lines = pathlib.Path(f"{out}.head").read_text().splitlines()
-            headers = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
-            body = out.read_bytes() if out.exists() else b""
-            demand(first.startswith("HTTP/2 "), f"{first} and not HTTP/2")
-            fleet.expect_status(path, int(first.split()[1]), body)
-            fleet.whole(path, form, headers, body, floor)
-            fleet.count("h2")
-
-
 class Fleet:
     """All clients of one service; lives in its own process."""
 
@@ -384,8 +350,7 @@ class Fleet:
         if not self.many:
             return [(any_form, 0.1), (ranges, 0.2), (revalidate, 0.1), (other_endpoints, 0.5)]
         jobs = [(whole(form), 0.12) for form in FORMS]
-        jobs += [(ranges, 0.06), (revalidate, 0.01), (revalidate, 0.01), (other_endpoints, 1.0), (slowly, 0.5)]
-        return jobs + [(by_http2, 1.0)] * bool(shutil.which("curl"))
+        return jobs + [(ranges, 0.06), (revalidate, 0.01), (revalidate, 0.01), (other_endpoints, 1.0), (slowly, 0.5)]
 
     def run(self, end, seed):
         threads = [threading.Thread(target=self.work, args=(job, pause, f"{seed} {i}"), daemon=True)

@@ -80,10 +80,8 @@ def data_directory_removed(s):
         if os.path.ismount(s.service.data):
             empty(s.service.data)
         else:
-            # At once: what a service writes into a directory while it is emptied would be half a sequence.
             gone = s.service.data.rename(s.work / "data.gone")
             shutil.rmtree(gone)
-        s.sequences += 1
         s.service.hangup()
         s.caught_up()
         wait_until(lambda: any(s.service.data.rglob("*")), CATCH_UP, "the data directory is made again")
@@ -96,13 +94,12 @@ def data_directory_removed_while_stopped(s):
     with s.service_away():
         s.service.stop()
         empty(s.service.data)
-        s.sequences += 1
         return s.back()
 
 
 @event("data")
 def data_directory_restored(s):
-    """an older copy of the data directory restored | exact; followers of state filters report it, or nothing is lost"""
+    """an older copy of the data directory restored | exact"""
     copy = s.work / "data.copy"
     with s.service_away():
         s.service.stop()
@@ -116,7 +113,6 @@ def data_directory_restored(s):
         s.service.stop()
         empty(s.service.data)
         shutil.copytree(copy, s.service.data, dirs_exist_ok=True)
-        s.sequences += 1
         return s.back()
 
 
@@ -153,17 +149,6 @@ def clock_step(s):
             wait_until(s.service.ready, CATCH_UP, "ready once the clock is right again")
         s.caught_up()
     return {"offset": offset, "back": back, "dated_right_s": took, "was_not_ready": not_ready}
-
-
-@event("clock")
-def clock_excursion(s):
-    """clock wrong for a while, and set right | as above; state filters go on as if it had always been right"""
-    observed = clock_step(s)
-    if s.clock.offset:
-        with s.clock_steps.open("the clock set right"):
-            s.step_clock(0)
-            s.caught_up()
-    return observed
 
 
 def refreshes(s):

@@ -1,6 +1,6 @@
 """The service follows a live nutshell, with events at random; every filter that it serves must be exact at its own time.
 
-    python -m e2e.follow --binary target/release/nutfilter --minutes 60 [--seed 7] [--work DIR] [--state-filters]
+    python -m e2e.follow --binary target/release/nutfilter --minutes 60 [--seed 7] [--work DIR]
 
 needs a Python with e2e/requirements.txt. Everything is on loopback. Prints a summary; exit code 1 if anything is wrong.
 """
@@ -14,10 +14,9 @@ import sys
 import tempfile
 import time
 
-from e2e import databases, events, real_mints, state_filters
-from e2e.followers import Followers, behind_a_balancer
+from e2e import databases, events, real_mints
 from e2e.scenario import Scenario
-from e2e.service_under_test import Service, faketime_library, wait_until
+from e2e.service_under_test import faketime_library
 
 # What a live mint meets; the others need a synthetic one, or take the machine away from other tests.
 EVENTS = ["kill", "kill_before_ready", "terminate", "data_directory_removed", "data_directory_removed_while_stopped",
@@ -25,48 +24,17 @@ EVENTS = ["kill", "kill_before_ready", "terminate", "data_directory_removed", "d
           "hash_collisions", "melts_pend_and_end", "hangups"]
 
 
-# With wallets that follow state filters, the clock is right when the service starts: see the run-book.
-FOLLOWED = [name.replace("clock_step", "clock_excursion") for name in EVENTS] + ["data_directory_restored"] * 2
-
-
-@contextlib.contextmanager
-def followers(scenario, binary):
-    """Wallets that follow the service's state filters, and at the end one that asks a second service in turn."""
-    replica = Service(binary, scenario.mint.location, scenario.work / "replica", extra=state_filters.OPTIONS)
-    replica.work.mkdir()
-    wallets = Followers(scenario, binary)
-    wallets.thread.start()
-    yield
-    counts = wallets.finish()
-    replica.start()
-    try:
-        replica.wait_served(scenario.key)
-        wait_until(replica.ready, 60, "the second service is ready")
-        counts["two services in turn"] = behind_a_balancer(wallets, replica)
-    except Exception as error:
-        scenario.find(f"two services: {error!r}")
-    finally:
-        replica.kill()
-    scenario.happened.append({"event": "followers", "observed": counts})
-    print(json.dumps(counts, indent=1), flush=True)
-
-
-def follow(binary, mint, work, seconds, seed, pause=25.0, *, filters=False):
+def follow(binary, mint, work, seconds, seed, pause=25.0):
     """One run; returns its scenario, with its findings complete."""
     clock = faketime_library() is not None
-    extra = state_filters.OPTIONS if filters else []
-    with Scenario(binary, mint, work, seed=seed, clock=clock, extra=extra) as scenario, contextlib.ExitStack() as stack:
+    with Scenario(binary, mint, work, seed=seed, clock=clock) as scenario:
         mint.begin()
         mint.spend(24)
         scenario.start()
         mint.start_writing()
-        if filters:
-            stack.enter_context(followers(scenario, binary))
         begun = time.monotonic()
-        names = FOLLOWED if filters else EVENTS
-        available = [events.EVENTS[name] for name in names if events.EVENTS[name].needs <= scenario.features]
+        available = [events.EVENTS[name] for name in EVENTS if events.EVENTS[name].needs <= scenario.features]
         events.live(scenario, events.plan(scenario.dice, available, seconds, pause), begun, seconds)
-        stack.close()
         scenario.finish()
         return scenario
 
@@ -79,7 +47,6 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, help="where logs and databases are left")
     parser.add_argument("--record", type=pathlib.Path, help="write the summary here, as JSON")
     parser.add_argument("--postgres", action="store_true", help="nutshell keeps its notes in a Postgres server of ours")
-    parser.add_argument("--state-filters", action="store_true", help="wallets follow the service's state filters")
     parser.add_argument("--cdk-mintd", help="follow this cdk-mintd instead of nutshell")
     options = parser.parse_args()
     work = (options.work or pathlib.Path(tempfile.mkdtemp(prefix="nutfilter-follow-"))).resolve()
@@ -94,8 +61,7 @@ def main():
             mint = real_mints.NutshellOnPostgres(work, cluster, seed=options.seed)
         else:
             mint = real_mints.Nutshell(work, seed=options.seed)
-        scenario = follow(options.binary.resolve(), mint, work, options.minutes * 60, options.seed,
-                          filters=options.state_filters)
+        scenario = follow(options.binary.resolve(), mint, work, options.minutes * 60, options.seed)
     summary = {"minutes": options.minutes, "seed": options.seed, **scenario.summary()}
     print(json.dumps(summary, indent=1))
     if options.record:

@@ -55,7 +55,7 @@ class Windows:
 class Scenario:
     """A context: leaves nothing running. `findings` has everything that is wrong."""
 
-    def __init__(self, binary, mint, work, *, seed=1, data=True, refresh=1, timestamp_age=20, small_disk=0, tls=None,
+    def __init__(self, binary, mint, work, *, seed=1, data=True, refresh=1, timestamp_age=20, small_disk=0,
                  clock=False, many_clients=False, sample=1.0, extra=(), log_level="info"):
         self.mint, self.work, self.journal = mint, pathlib.Path(work), mint.journal
         self.dice, self.seed, self.many_clients, self.sample = random.Random(f"events {seed}"), seed, many_clients, sample
@@ -63,7 +63,6 @@ class Scenario:
         self.findings, self.happened, self.lives, self.errors, self.explained = [], [], [], [], {}
         self.away, self.trouble, self.clock_steps = Windows(), Windows(), Windows()
         self.doing, self.client_summary, self.was_old = "the start", {}, False
-        self.sequences = 0  # how often the state filters may have become another sequence
         self.ended, self.clients, self.watcher = threading.Event(), None, None
         self.stack = contextlib.ExitStack()
         if small_disk:
@@ -72,7 +71,7 @@ class Scenario:
         self.clock = Clock()
         self.build = builder(binary)
         self.verifier = Verifier(self.journal, self.clock, self.build, self.find)
-        self.service = Service(binary, mint.location, work, data=data, refresh=refresh, tls=tls, clock=clock,
+        self.service = Service(binary, mint.location, work, data=data, refresh=refresh, clock=clock,
                                extra=["--max-timestamp-age", timestamp_age, "--verify-every", 1, *extra], log_level=log_level)
 
     def __enter__(self):
@@ -100,6 +99,7 @@ class Scenario:
     # --- the service
 
     def begin_life(self):
+        self.service.told_ready()  # what an earlier life said
         self.service.start()
         self.lives.append({"begun": time.time(), "samples": [], "counters": {}})
 
@@ -252,6 +252,8 @@ class Scenario:
 
     def look(self, life):
         at = time.time()
+        if self.service.told_ready():
+            expect(self.service.filter(self.key), "READY=1, and a filter is not served")
         row = drift.sample(self.service.pid, self.service.data)
         text = self.service.get("/metrics", timeout=20).body.decode()
         if life is not self.lives[-1]:
@@ -369,7 +371,7 @@ class Scenario:
                 "sets": len(self.journal.sets), "lives": len(self.lives), "events": events,
                 "caught_up_s": middle_and_most(caught_up), "first_answer_s": middle_and_most(first),
                 "clients": self.client_summary, "failed_requests": self.explained, "log": self.told,
-                "lives_judged": [row for row in self.judged if "grown" in row]}
+                "highest": self.judged}
 
 
 def sum_of(counted, name):

@@ -10,7 +10,6 @@ import pathlib
 import re
 import signal
 import socket
-import ssl
 import subprocess
 import time
 
@@ -78,16 +77,12 @@ class Address:
     """Where the service listens; the same over all its lives."""
 
     port: int
-    authority: str = None  # file with the certificate, if it speaks TLS
 
     def connect(self, timeout=30):
-        if self.authority:
-            context = ssl.create_default_context(cafile=self.authority)
-            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=context)
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def url(self, path=""):
-        return f"{'https' if self.authority else 'http'}://127.0.0.1:{self.port}{path}"
+        return f"http://127.0.0.1:{self.port}{path}"
 
 
 def faketime_library():
@@ -98,20 +93,22 @@ def faketime_library():
 class Service:
     """The service under test, over all its lives: one address, one data directory, one log."""
 
-    def __init__(self, binary, location, work, *, data=True, refresh=1, extra=(), tls=None, clock=None,
+    def __init__(self, binary, location, work, *, data=True, refresh=1, extra=(), clock=None,
                  log_level="info", environment=None):
         self.work, self.log = pathlib.Path(work), pathlib.Path(work) / "service.log"
         self.data = self.work / "data" if data is True else data
-        self.address = Address(free_port(), str(tls[0]) if tls else None)
+        self.address = Address(free_port())
         self.process, self.lives, self.started = None, 0, 0.0
         self.options = {"refresh": refresh}
         self.command = [binary, "serve", "--mint-database", location, "--listen", f"127.0.0.1:{self.address.port}",
                         "--log-level", log_level, "--log-format", "json", *extra]
         if self.data:
             self.command += ["--data-dir", self.data]
-        if tls:
-            self.command += ["--tls-certificate", tls[0], "--tls-key", tls[1]]
-        self.environment = clean_environment(**(environment or {}))
+        # As systemd listens: an abstract socket, whose name may be short.
+        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        name = f"nutfilter-e2e-{self.address.port}"
+        self.manager.bind(f"\0{name}")
+        self.environment = clean_environment(NOTIFY_SOCKET=f"@{name}", **(environment or {}))
         self.clock_file = None
         if clock:
             # The monotonic clock stays as it is, as it does when an operator sets the time.
@@ -214,6 +211,14 @@ class Service:
         text = self.metrics()
         return sum(series(text, "nutfilter_refreshes_total")) - sum(
             series(text, "nutfilter_refreshes_total", result="ok"))
+
+    def told_ready(self):
+        """Whether the process has said READY=1 since the last question."""
+        told = False
+        with contextlib.suppress(BlockingIOError):
+            while message := self.manager.recv(4096, socket.MSG_DONTWAIT):
+                told |= b"READY=1" in message.splitlines()
+        return told
 
     # --- what it logs
 

@@ -5,11 +5,10 @@ import subprocess
 
 import pytest
 
-from e2e import real_mints, state_filters
+from e2e import real_mints
 from e2e.conftest import ROOT
 from e2e.follow import follow
 from e2e.scenario import Scenario, Skipped
-from e2e.service_under_test import wait_until
 from e2e.wallet_checks import WalletChecks
 
 
@@ -43,25 +42,6 @@ def test_service_follows_a_live_nutshell(binary, work, request, record):
     record(what="follow", **scenario.summary())
     assert scenario.findings == []
     assert scenario.verifier.verified > 20 and scenario.verifier.by_reference > 3
-
-
-@pytest.mark.quick
-def test_state_filters_of_a_live_nutshell_survive_kills(binary, work):
-    mint = real_mints.Nutshell(work)
-    with Scenario(binary, mint, work, extra=state_filters.OPTIONS) as scenario:
-        mint.begin()
-        mint.spend(40)
-        scenario.start(clients=False)
-        follower = state_filters.Follower(binary, scenario.service.address, work)
-        for _ in range(6):
-            mint.spend(12)
-            follower.look()
-            with scenario.service_away():
-                scenario.service.kill()
-                scenario.restart()
-        wait_until(lambda: follower.check(mint.held()), 60, "every event is published", 1)
-        assert len(follower.sealed) > 20 and follower.numbers["proof_state"] > 4
-        assert scenario.finish() == []
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import socket
 import sqlite3
-import ssl
 import subprocess
 import time
 
@@ -18,25 +17,19 @@ from e2e.service_under_test import Service, free_port, tail, wait_until
 from e2e.test_contrib import CONTRIB
 
 pytestmark = pytest.mark.slow_readers
-h2_connection = pytest.importorskip("h2.connection")
-h2_events = pytest.importorskip("h2.events")
 
 NOTES = 4_200_000  # 14.7 MB of JSON
 RATES = [20_000, 60_000, 200_000]  # bytes/s
-WAYS = ["direct", "direct tls", "direct h2", "direct tls h2", "nginx", "nginx tls h2", "caddy", "caddy tls h2"]
+WAYS = ["direct", "nginx", "caddy"]
 
 
-def connect(port, way, authority):
+def connect(port):
     """A socket with a small buffer, so that the system does not read ahead of the client."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
     connection.settimeout(120)
     connection.connect(("127.0.0.1", port))
-    if "tls" not in way:
-        return connection
-    context = ssl.create_default_context(cafile=authority)
-    context.set_alpn_protocols(["h2" if "h2" in way else "http/1.1"])
-    return context.wrap_socket(connection, server_hostname="localhost")
+    return connection
 
 
 class Pace:
@@ -50,7 +43,7 @@ class Pace:
         time.sleep(max(0, self.start + self.came / self.rate - time.monotonic()))
 
 
-def read_http_1(connection, path, pace):
+def read_body(connection, path, pace):
     connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     head = b""
     while b"\r\n\r\n" not in head:
@@ -63,33 +56,11 @@ def read_http_1(connection, path, pace):
     return length
 
 
-def read_http_2(connection, path, pace):
-    """The window opens by what was read, and pings are answered."""
-    state, length, ended = h2_connection.H2Connection(), None, False
-    state.initiate_connection()
-    headers = {":method": "GET", ":authority": "localhost", ":scheme": "https", ":path": path}
-    state.send_headers(1, headers.items(), end_stream=True)
-    while not ended:
-        connection.sendall(state.data_to_send())
-        received = connection.recv(8 << 10)
-        if not received:
-            break
-        for event in state.receive_data(received):
-            if isinstance(event, h2_events.ResponseReceived):
-                length = int(dict(event.headers)[b"content-length"])
-            elif isinstance(event, h2_events.DataReceived):
-                pace.take(len(event.data))
-                state.acknowledge_received_data(event.flow_controlled_length, 1)
-            elif isinstance(event, (h2_events.StreamEnded, h2_events.StreamReset, h2_events.ConnectionTerminated)):
-                ended = True
-    return length
-
-
-def read(port, way, authority, path, rate):
+def read(port, way, path, rate):
     pace = Pace(rate)
     try:
-        with connect(port, way, authority) as connection:
-            length = (read_http_2 if "h2" in way else read_http_1)(connection, path, pace)
+        with connect(port) as connection:
+            length = read_body(connection, path, pace)
         result = "whole" if pace.came == length else f"cut at {pace.came} of {length} bytes"
     except OSError as error:
         result = f"{error} at {pace.came} bytes"
@@ -113,55 +84,38 @@ def proxy(name, command, port, log):
 
 
 def test_nobody_cuts_a_slow_reader(binary, make_mint, work):
-    for program in ("nginx", "caddy", "openssl"):
+    for program in ("nginx", "caddy"):
         need(program)
-    certificate, key = work / "certificate.pem", work / "key.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate],
-                   check=True, capture_output=True)
     mint = make_mint("nutshell", "sqlite")
     # In order, which fills the index fastest.
     rows = ((f"02{i:064x}", mint.keysets[0], str(i)) for i in range(NOTES))
     with contextlib.closing(sqlite3.connect(mint.location)) as database, database:
         database.executemany("INSERT INTO proofs_used (y, amount, id, secret, c, created) VALUES (?, 1, ?, ?, '', 0)", rows)
     path = f"/v1/filter/spent/{mint.keysets[0]}"
-    (work / "tls").mkdir()
-    plain = Service(binary, mint.location, work, data=False, refresh=3600)
-    tls = Service(binary, mint.location, work / "tls", data=False, refresh=3600, tls=(certificate, key))
-    ports = {"direct": plain.address.port, "direct tls": tls.address.port}
-    for way in ("nginx", "nginx tls", "caddy", "caddy tls"):
-        ports[way] = free_port()
-
-    upstream = f"127.0.0.1:{plain.address.port}"
-    site = (CONTRIB / "nginx.conf").read_text().replace("127.0.0.1:3339", upstream).replace(
-        "listen 127.0.0.1:8080;", f"listen 127.0.0.1:{ports['nginx']}; listen 127.0.0.1:{ports['nginx tls']} ssl http2; "
-        f"ssl_certificate {certificate}; ssl_certificate_key {key};")
-    (work / "site.conf").write_text(site)
+    service = Service(binary, mint.location, work, data=False, refresh=3600)
+    ports = {"direct": service.address.port, "nginx": free_port(), "caddy": free_port()}
+    upstream = f"127.0.0.1:{service.address.port}"
+    site = (CONTRIB / "nginx.conf").read_text().replace("127.0.0.1:3339", upstream)
+    assert "listen 127.0.0.1:8080;" in site
+    (work / "site.conf").write_text(site.replace("listen 127.0.0.1:8080;", f"listen 127.0.0.1:{ports['nginx']};"))
     temporary = "".join(f"{name}_temp_path {work}/{name}; " for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (work / "nginx.conf").write_text(f"daemon off; pid {work}/nginx.pid; error_log {work}/nginx.log; events {{}}\n"
                                      f"http {{ access_log off; {temporary} include {work}/site.conf; }}\n")
-    site = (CONTRIB / "Caddyfile").read_text().replace("127.0.0.1:3339", upstream)
-    _, site = site.split("mint.example {")
-    (work / "Caddyfile").write_text(
-        "{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n}\n"
-        f"http://:{ports['caddy']} {{{site}\n"
-        f"https://localhost:{ports['caddy tls']} {{\n\ttls {certificate} {key}\n{site}")
-    plain.start()
-    tls.start()
+    _, site = (CONTRIB / "Caddyfile").read_text().replace("127.0.0.1:3339", upstream).split("mint.example {")
+    (work / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n}\n"
+                                    f"http://:{ports['caddy']} {{{site}\n")
+    service.start()
     try:
-        for service in (plain, tls):
-            wait_until(service.ready, 120, "ready")
+        wait_until(service.ready, 120, "ready")
         nginx = ["nginx", "-e", work / "nginx.log", "-c", work / "nginx.conf"]
         caddy = ["caddy", "run", "--adapter", "caddyfile", "--config", work / "Caddyfile"]
         with (proxy("nginx", nginx, ports["nginx"], work / "nginx.out"),
               proxy("caddy", caddy, ports["caddy"], work / "caddy.out"),
               concurrent.futures.ThreadPoolExecutor(len(WAYS) * len(RATES)) as pool):
-            tasks = [pool.submit(read, ports[way.replace(" h2", "")], way, certificate, path, rate)
-                     for way in WAYS for rate in RATES]
+            tasks = [pool.submit(read, ports[way], way, path, rate) for way in WAYS for rate in RATES]
             results = [task.result() for task in concurrent.futures.as_completed(tasks)]
         for way, rate, result, seconds in sorted(results):
             print(f"{way:14} {rate:7} bytes/s: {result} after {seconds} s")
         assert all(result == "whole" for _, _, result, _ in results)
     finally:
-        plain.kill()
-        tls.kill()
+        service.kill()

@@ -1,11 +1,9 @@
-"""The service under load, with events at random: CDK's tables on SQLite, nutshell's on Postgres with TLS, both at once.
+"""The service under load, with events at random: CDK's tables on SQLite, nutshell's on Postgres, both at once.
 
     pytest e2e -m soak --minutes 60 --record e2e/records/soak.jsonl -s
 """
 
 import os
-import shutil
-import subprocess
 import threading
 import time
 
@@ -19,16 +17,6 @@ ENDS = {"kill", "kill_before_ready", "terminate", "postgres_away_at_the_start", 
         "disk_full_at_the_start"}
 # strace slows the service down and slow_clients the machine: the fault table has these.
 LEFT_OUT = {"fsync_fails", "writes_fail", "slow_database", "read_only_directory"}
-
-
-def certificate(work):
-    """(certificate, key), or None where openssl is missing."""
-    if not shutil.which("openssl"):
-        return None
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-days", "2", "-subj", "/CN=soak", "-addext", "subjectAltName=IP:127.0.0.1",
-                    "-keyout", work / "key.pem", "-out", work / "certificate.pem"], check=True, capture_output=True)
-    return work / "certificate.pem", work / "key.pem"
 
 
 def planned(scenario, seconds, long_first):
@@ -64,7 +52,6 @@ def test_soak(binary, make_mint, work, request, record):
             mint.fill(notes, notes // 3)
             mint.new_keyset()
             scenarios.append(Scenario(binary, mint, place, seed=seed, many_clients=True, small_disk=small_disk,
-                                      tls=certificate(place) if kind == "postgres" else None,
                                       sample=5 if seconds >= 300 else 1))
         for scenario in scenarios:
             scenario.start()
