@@ -19,6 +19,7 @@ use ureq::http::header::LOCATION;
 
 use self::announced::announced;
 use crate::body::Body;
+use crate::metrics::METRICS;
 use crate::object::Object;
 use crate::service::FilterService;
 
@@ -148,7 +149,7 @@ impl InfoFetcher {
                     interval
                 }
                 Err(error) => {
-                    metrics::counter!("nutfilter_info_failures_total").increment(1);
+                    METRICS.info_failures.inc();
                     if !core::mem::replace(&mut failing, true) {
                         tracing::warn!(%error, "could not fetch the mint's info; serving the last one");
                     }

@@ -51,6 +51,7 @@
 mod body;
 mod finished_filter;
 mod info;
+mod metrics;
 mod object;
 mod refresh;
 mod service;
@@ -62,6 +63,7 @@ pub mod source;
 pub use body::{Body, BodyPlace, BodyWriter};
 pub use finished_filter::FinishedFilter;
 pub use info::{InfoError, InfoFetcher, InfoThread};
+pub use metrics::register_metrics;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use object::{Missing, Object};
 pub use refresh::{

@@ -31,6 +31,7 @@
 
 mod answer;
 mod files;
+mod metrics;
 mod router;
 mod server;
 

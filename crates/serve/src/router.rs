@@ -20,6 +20,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 use crate::answer::{answer, missing, refusal};
+use crate::metrics::METRICS;
 
 /// Default time for which a cache may reuse a filter: the default interval between two refreshes.
 const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
@@ -228,11 +229,11 @@ async fn count(request: Request, next: Next) -> Response {
         ),
         false => next.run(request).await,
     };
-    let status = response.status().as_str().to_owned();
-    metrics::counter!("nutfilter_http_requests_total", "route" => route, "status" => status)
-        .increment(1);
+    let status = response.status();
+    let labels = [route, status.as_str()];
+    METRICS.requests.with_label_values(&labels).inc();
     let bytes = response.body().size_hint().exact().unwrap_or(0);
-    metrics::counter!("nutfilter_http_response_bytes_total").increment(bytes);
+    METRICS.response_bytes.inc_by(bytes);
     response
 }
 

@@ -6,6 +6,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::Router;
@@ -20,6 +21,8 @@ use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
+
+use crate::metrics::METRICS;
 
 /// Maximum length of a request's head, in bytes. A browser sends 2 KB, or 8 KB with large cookies.
 const MAX_HEAD: usize = 16 << 10;
@@ -160,6 +163,8 @@ pub async fn serve(
     limits: Limits,
     shutdown: impl Future<Output = ()>,
 ) {
+    // Counters start at 0.
+    LazyLock::force(&METRICS);
     let graceful = GracefulShutdown::new();
     // Dropped, it ends all of them.
     let mut connections = JoinSet::new();
@@ -172,7 +177,7 @@ pub async fn serve(
         };
         while connections.try_join_next().is_some() {}
         if connections.len() >= limits.max_connections {
-            metrics::counter!("nutfilter_http_connections_refused_total").increment(1);
+            METRICS.refused.inc();
             continue;
         }
         let connection = graceful.watch(connection(stream, &router, limits));
@@ -208,7 +213,7 @@ async fn accept(listeners: &[Listener], turn: &mut usize) -> Box<dyn Stream> {
             // The client has gone already.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                metrics::counter!("nutfilter_http_accept_failures_total").increment(1);
+                METRICS.accept_failures.inc();
                 tracing::error!(%error, "could not accept a connection");
                 sleep(ACCEPT_PAUSE).await;
             }
@@ -242,14 +247,14 @@ struct Open;
 
 impl Open {
     fn new() -> Self {
-        metrics::gauge!("nutfilter_http_connections").increment(1.0);
+        METRICS.connections.inc();
         Self
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        metrics::gauge!("nutfilter_http_connections").decrement(1.0);
+        METRICS.connections.dec();
     }
 }
 
@@ -262,5 +267,5 @@ fn ended(error: &hyper::Error) {
         _ => return tracing::debug!(%error, "connection failed"),
     };
     tracing::debug!(reason, "closed a connection");
-    metrics::counter!("nutfilter_http_connections_cut_total", "reason" => reason).increment(1);
+    METRICS.cut.with_label_values(&[reason]).inc();
 }

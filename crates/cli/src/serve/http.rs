@@ -107,18 +107,14 @@ async fn until_stopped(args: &ServeArgs, source: WaitingSource) -> Result<(), Cl
         tracing::info!(target: log::SERVICE, version, "listening on {listener}{path}");
     }
 
-    // Install the recorder before anything uses it.
-    let metrics = match args.metrics {
-        true => Some(Metrics::install()?),
-        false => None,
-    };
+    let metrics = args.metrics.then(Metrics::register).transpose()?;
     let refresher = refresher(options, source, service.clone())?;
     let thread = start(options, refresher)?;
     let info = info(options, &service)?;
     let _info = info
         .map(|info| info.start(InfoFetcher::INTERVAL))
         .transpose()?;
-    let endpoints = endpoints(options, &service, metrics.as_ref());
+    let endpoints = endpoints(options, &service, metrics);
     let router = nutfilter_serve::router_with(service.clone(), endpoints);
     let router = nutfilter_serve::under(&args.base_path, router).map_err(CliError::failed)?;
     let mut limits = Limits::default();
@@ -129,7 +125,6 @@ async fn until_stopped(args: &ServeArgs, source: WaitingSource) -> Result<(), Cl
             never = refresh_at_hangups(&thread, hangup) => match never {},
             never = manager::keep_alive() => match never {},
             never = tell_when_ready(&service) => match never {},
-            never = keep_up(metrics) => match never {},
         };
         let ending = tokio::task::spawn_blocking(|| thread.stop(REFRESHER_PATIENCE));
         if !ending.await.map_err(CliError::failed)? {
@@ -148,23 +143,16 @@ async fn until_stopped(args: &ServeArgs, source: WaitingSource) -> Result<(), Cl
 fn endpoints(
     options: &Options,
     service: &FilterService,
-    metrics: Option<&Metrics>,
+    metrics: Option<Metrics>,
 ) -> RouterOptions {
     let mut endpoints = RouterOptions::default();
     endpoints.max_age = options.refresh;
     endpoints.ready_within = (options.refresh * READY_REFRESHES).max(READY_AT_LEAST);
-    endpoints.metrics = metrics.cloned().map(|metrics| {
+    endpoints.metrics = metrics.map(|metrics| {
         let service = service.clone();
         Arc::new(move || metrics.text(&service)) as Arc<dyn Fn() -> String + Send + Sync>
     });
     endpoints
-}
-
-async fn keep_up(metrics: Option<Metrics>) -> Infallible {
-    match metrics {
-        Some(metrics) => metrics.keep_up().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Reports readiness to the log and the service manager.

@@ -11,6 +11,7 @@ use super::report::{FilterReport, RefreshReport, StageTimes};
 use super::{Kind, Refresher, millis, round_down};
 use crate::body::BodyPlace;
 use crate::finished_filter::FinishedFilter;
+use crate::metrics::METRICS;
 use crate::snapshot::{KeysetEntry, Snapshot};
 use crate::source::KeysetInfo;
 use crate::state::{KeysetHashes, KindSets, StateError};
@@ -243,7 +244,7 @@ fn log_filter(built: &FilterReport, old: Option<&FinishedFilter>) {
     );
     if let Some(old) = old.filter(|old| old.n() > n) {
         // Legitimate after a keyset's final expiry; otherwise a sign of a restored backup.
-        metrics::counter!("nutfilter_shrunk_total", "kind" => kind.as_str()).increment(1);
+        METRICS.shrunk.with_label_values(&[kind.as_str()]).inc();
         tracing::warn!(%keyset, %kind, n, before = old.n(), "the mint has fewer notes than before");
     }
 }

@@ -24,6 +24,7 @@ pub use self::report::{
 };
 pub use self::thread::RefreshThread;
 use crate::body::BodyPlace;
+use crate::metrics::METRICS;
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, MintSource, Reading, SourceError, retry_once};
 use crate::state::{DataDirectory, KindSets, StateError};
@@ -236,8 +237,10 @@ impl Refresher {
             directory.remove_others(self.kinds.states());
         }
         self.service.set_failing(word != "ok");
-        metrics::counter!("nutfilter_refreshes_total", "result" => word).increment(1);
-        metrics::histogram!("nutfilter_refresh_seconds").record(start.elapsed().as_secs_f64());
+        METRICS.refreshes.with_label_values(&[word]).inc();
+        METRICS
+            .refresh_seconds
+            .observe(start.elapsed().as_secs_f64());
         if let Err(error) = &result {
             match self.service.snapshot() {
                 Some(_) => tracing::error!(
@@ -364,8 +367,11 @@ impl Refresher {
         let as_of = round_down(as_of, self.grid);
         for reading in &report.readings {
             let whole = if reading.whole { "whole" } else { "new" };
-            metrics::counter!("nutfilter_items_read_total", "kind" => reading.kind.as_str(), "reading" => whole)
-                .increment(reading.items);
+            let read = [reading.kind.as_str(), whole];
+            METRICS
+                .items_read
+                .with_label_values(&read)
+                .inc_by(reading.items);
             tracing::debug!(
                 kind = %reading.kind,
                 reading = whole,
@@ -404,14 +410,20 @@ impl Refresher {
     fn show(&self, refreshed_at: u64) {
         for kind in NoteKind::ALL {
             let state = &self.kinds[kind].state;
-            metrics::gauge!("nutfilter_items", "kind" => kind.as_str()).set(state.items() as f64);
-            metrics::gauge!("nutfilter_as_of_timestamp_seconds", "kind" => kind.as_str())
+            let kind = [kind.as_str()];
+            METRICS
+                .items
+                .with_label_values(&kind)
+                .set(state.items() as f64);
+            METRICS
+                .as_of
+                .with_label_values(&kind)
                 .set(state.recorded as f64);
         }
-        metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(refreshed_at as f64);
+        METRICS.last_refresh.set(refreshed_at as f64);
         let now = self.clock.wall().as_secs();
         let behind = self.latest_date.saturating_sub(now);
-        metrics::gauge!("nutfilter_clock_behind_seconds").set(behind as f64);
+        METRICS.clock_behind.set(behind as f64);
     }
 
     /// New timestamps of unchanged filters fall on multiples of this period, in seconds. It is a multiple of the

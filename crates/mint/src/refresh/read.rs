@@ -7,6 +7,7 @@ use super::RefreshError;
 use super::collect::Collector;
 use super::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport};
 use super::{Kind, Refresher, millis};
+use crate::metrics::METRICS;
 use crate::source::{SourceError, Watermark, retry_once};
 use crate::state::{Changes, DataDirectory, KeysetHashes, KindSets, StateError};
 use crate::{KeysetId, NoteKind};
@@ -24,14 +25,16 @@ impl Refresher {
         if let Some(since) = self.kinds[kind].state.watermark.clone() {
             match self.read_new_and_count(kind, &since, refresh, progress) {
                 Err(RefreshError::Source(SourceError::RescanRequired(reason))) => {
-                    metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
-                        .increment(1);
+                    METRICS
+                        .full_rereads
+                        .with_label_values(&[kind.as_str()])
+                        .inc();
                     tracing::warn!(%kind, reason, "rereading the full database");
                     reread = true;
                     self.kinds[kind].state.watermark = None;
                 }
                 Err(RefreshError::State(error)) if error.is_damage() => {
-                    metrics::counter!("nutfilter_data_discarded_total").increment(1);
+                    METRICS.data_discarded.inc();
                     tracing::error!(%kind, %error, "discarding damaged state; rereading the full database");
                     self.kinds[kind].state.watermark = None;
                 }
@@ -167,8 +170,8 @@ impl Refresher {
         unreadable: u64,
         refresh: &mut RefreshReport,
     ) {
-        metrics::gauge!("nutfilter_unreadable_rows", "kind" => kind.as_str())
-            .set(unreadable as f64);
+        let gauge = METRICS.unreadable_rows.with_label_values(&[kind.as_str()]);
+        gauge.set(unreadable as f64);
         for (keyset, error) in bad {
             self.kinds[kind].held_back.insert(keyset.clone());
             tracing::error!(%keyset, %kind, %error, "not updating a filter with an unreadable row");
@@ -282,7 +285,10 @@ impl Lost {
 /// were only renumbered or rewritten, two hashes collided, or a server was restarted.
 fn report_lost(kind: NoteKind, lost: &Lost, reread: bool) {
     let Changes { lost: count, added } = lost.changes;
-    metrics::counter!("nutfilter_items_lost_total", "kind" => kind.as_str()).increment(count);
+    METRICS
+        .items_lost
+        .with_label_values(&[kind.as_str()])
+        .inc_by(count);
     if count > 0 {
         let keysets = &lost.by_keyset;
         tracing::warn!(

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Refresher;
+use crate::metrics::METRICS;
 
 /// First pause after a failed refresh. It doubles up to the interval. A mint that restarts is back within seconds,
 /// and a missing database should not be polled constantly.
@@ -186,7 +187,7 @@ fn guarded(
         Err(panic) => {
             refresher.service.set_failing(true);
             refresher.discard_and_rescan();
-            metrics::counter!("nutfilter_refreshes_total", "result" => "failed").increment(1);
+            METRICS.refreshes.with_label_values(&["failed"]).inc();
             let said = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)

@@ -22,6 +22,7 @@ use nutfilter_files::make_directory;
 use super::file::SetFile;
 use super::manifest::{self, Recorded, RecordedSet};
 use super::{KeysetHashes, KindSets};
+use crate::metrics::METRICS;
 use crate::source::KeysetInfo;
 use crate::{KeysetId, NoteKind};
 
@@ -356,7 +357,7 @@ fn read_state(path: &Path, kind: NoteKind) -> Result<Option<Recorded>, String> {
 }
 
 fn discard(path: &Path, reason: String) {
-    metrics::counter!("nutfilter_data_discarded_total").increment(1);
+    METRICS.data_discarded.inc();
     tracing::error!(
         path = %path.display(),
         reason,
