@@ -1,31 +1,27 @@
 //! `nutfilter build`: builds a filter from items.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use nutfilter::gcs::FilterHeader;
 use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
-use nutfilter_cashu::{KeysetId, NoteKind, ResponseWriter};
-use nutfilter_mint::source::{
-    self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, retry_once,
-};
+use nutfilter_cashu::{NoteKind, ResponseWriter};
+use nutfilter_mint::source::MintType;
 use serde_json::json;
 
 use crate::error::CliError;
 use crate::filter_file;
 use crate::globals::Globals;
 use crate::items::{HashSink, Input, InputArgs, ItemSink};
-use crate::log;
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::progress::Progress;
 use crate::value_parsers;
 
+mod database;
 mod room;
 
 use self::room::Expected;
@@ -340,127 +336,22 @@ fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<B
     Ok(Built { filter, repeated })
 }
 
-fn input(args: &BuildArgs) -> Result<Input, CliError> {
-    let path = args
-        .items
-        .as_ref()
-        .ok_or_else(|| CliError::usage("ITEMS is required"))?;
-    Input::open(path)
-}
-
 /// Reads all items from a file or a database into `sink`.
 fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Result<(), CliError> {
-    let (Some(database), Some(keyset), Some(kind)) = (&args.mint_database, &args.keyset, args.kind)
-    else {
-        let input = input(args)?;
-        return match args.record_bytes {
-            Some(width) => input.records(width, globals, &mut |records| {
-                sink.push_records(records, width)
-            }),
-            None => input.items(&args.input, globals, &mut |item| sink.push(item.bytes)),
-        };
-    };
-    let (mut source, keyset) = open_database(database, args.mint_type, keyset, globals)?;
-    retry_once(|| {
-        let progress = Progress::items(globals, format!("reading {}", source.mint()));
-        sink.restart();
-        let mut of_keyset = OfKeyset {
-            keyset: &keyset,
-            sink,
-            progress,
-            found: vec![],
-            failed: None,
-        };
-        let read = source.read(kind, None, &mut of_keyset);
-        match (of_keyset.failed, read) {
-            // The sink's error is the reason why the read stopped.
-            (Some(NotTaken::Sink(error)), _) => Ok(Err(error)),
-            (Some(NotTaken::Row(error)), _) => Err(error),
-            (None, Err(error)) => Err(error),
-            (None, Ok(_)) => Ok(check_known(&mut source, &keyset, of_keyset.found)),
-        }
-    })?
-}
-
-/// Filters the items of one keyset.
-struct OfKeyset<'a> {
-    keyset: &'a KeysetId,
-    sink: &'a mut dyn ItemSink,
-    progress: Progress,
-    /// The keysets that have items.
-    found: Vec<KeysetId>,
-    failed: Option<NotTaken>,
-}
-
-enum NotTaken {
-    Row(SourceError),
-    Sink(CliError),
-}
-
-impl source::ItemSink for OfKeyset<'_> {
-    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
-        if !self.found.contains(keyset) {
-            self.found.push(keyset.clone());
-        }
-        if keyset != self.keyset {
-            return ControlFlow::Continue(());
-        }
-        self.progress.advance(items.len() as u64);
-        match items.items().try_for_each(|item| self.sink.push(item)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.failed = Some(NotTaken::Sink(error));
-                ControlFlow::Break(())
-            }
-        }
+    if let (Some(database), Some(keyset), Some(kind)) =
+        (&args.mint_database, &args.keyset, args.kind)
+    {
+        let (source, keyset) = database::open(database, args.mint_type, keyset, globals)?;
+        return database::read(source, &keyset, kind, globals, sink);
     }
-
-    fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
-        if keyset != self.keyset {
-            return ControlFlow::Continue(());
-        }
-        self.failed = Some(NotTaken::Row(error));
-        ControlFlow::Break(())
+    let path = args.items.as_deref();
+    let input = Input::open(path.ok_or_else(|| CliError::usage("ITEMS is required"))?)?;
+    match args.record_bytes {
+        Some(width) => input.records(width, globals, &mut |records| {
+            sink.push_records(records, width)
+        }),
+        None => input.items(&args.input, globals, &mut |item| sink.push(item.bytes)),
     }
-}
-
-fn open_database(
-    database: &str,
-    mint_type: Option<MintType>,
-    keyset: &str,
-    globals: &Globals,
-) -> Result<(Box<dyn MintSource>, KeysetId), CliError> {
-    let keyset = keyset
-        .parse()
-        .map_err(|error| CliError::at("--keyset", error))?;
-    log::start_command(globals);
-    let location = DatabaseLocation::parse(database)?;
-    let source = source::open_with_readers(&location, mint_type, globals.threads)?;
-    Ok((source, keyset))
-}
-
-/// A keyset without notes has an empty filter. A keyset that the mint does not have is an error.
-fn check_known(
-    source: &mut dyn MintSource,
-    asked: &KeysetId,
-    found: Vec<KeysetId>,
-) -> Result<(), CliError> {
-    let listed = retry_once(|| source.keysets())?;
-    listed.warn_of_unservable();
-    let listed = listed.keysets.into_iter().map(|keyset| keyset.id);
-    let known: BTreeSet<KeysetId> = listed.chain(found).collect();
-    if known.contains(asked) {
-        return Ok(());
-    }
-    let known: Vec<&str> = known.iter().map(KeysetId::as_str).collect();
-    Err(CliError::failed(format_args!(
-        "the database has no keyset {asked}; it has {}",
-        if known.is_empty() {
-            "no keysets".to_owned()
-        } else {
-            known.join(", ")
-        }
-    )))
 }
 
 fn summarise(

@@ -12,19 +12,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::url::PostgresUrl;
+use super::url::{PostgresUrl, Verification};
 use crate::source::SourceError;
-
-/// The checks of a server's certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verification {
-    /// Nothing, like libpq's `require` without roots.
-    None,
-    /// A root signed it.
-    Chain,
-    /// A root signed it for this host.
-    ChainAndName,
-}
 
 /// The TLS connector for the database of a URL. The files are read for each connection, so they may be replaced
 /// while the service runs.
