@@ -218,7 +218,10 @@ async fn method_not_allowed() -> Response {
 
 /// Counts requests by endpoint and status. No label comes from a request.
 async fn count(request: Request, next: Next) -> Response {
-    let route = route(request.uri().path());
+    let (route, is_head) = (
+        route(request.uri().path()),
+        request.method() == Method::HEAD,
+    );
     // HTTP/1.1 requires exactly one `Host`, so that proxies and servers agree on the target of a request.
     let hosts = request.headers().get_all(HOST).iter().count();
     let response = match request.version() == Version::HTTP_11 && hosts != 1 {
@@ -232,8 +235,9 @@ async fn count(request: Request, next: Next) -> Response {
     let status = response.status();
     let labels = [route, status.as_str()];
     METRICS.requests.with_label_values(&labels).inc();
-    let bytes = response.body().size_hint().exact().unwrap_or(0);
-    METRICS.response_bytes.inc_by(bytes);
+    if let (false, Some(bytes)) = (is_head, response.body().size_hint().exact()) {
+        METRICS.response_bytes.inc_by(bytes);
+    }
     response
 }
 

@@ -93,7 +93,9 @@ impl Metrics {
             &self.keyset_bytes,
             &self.keyset_timestamp,
         ];
-        by_keyset.map(GaugeVec::reset);
+        for gauge in by_keyset {
+            gauge.reset();
+        }
         for (keyset, kind, filter) in filters {
             let active = keyset.info.active.to_string();
             let labels = [keyset.info.id.as_str(), kind.as_str(), &active];
