@@ -25,13 +25,9 @@ mod dialect;
 mod endpoint;
 mod points;
 mod response;
-#[cfg(feature = "std")]
-mod response_writer;
 
 #[doc(hidden)]
 pub use dialect::Nut25EmptyTail;
 pub use endpoint::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
 pub use points::PointKind;
 pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
-#[cfg(feature = "std")]
-pub use response_writer::ResponseWriter;

@@ -131,6 +131,27 @@ impl FilterResponse {
         json
     }
 
+    /// Writes the text of [`to_json`](Self::to_json) for this coded set without holding all of it in memory.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the output.
+    #[cfg(feature = "std")]
+    pub fn write(
+        mut output: impl std::io::Write,
+        n: u32,
+        params: Params,
+        content: &[u8],
+        timestamp: u64,
+    ) -> std::io::Result<()> {
+        output.write_all(head(n, params).as_bytes())?;
+        for piece in content.chunks(PIECE) {
+            output.write_all(STANDARD.encode_to_string(piece).as_bytes())?;
+        }
+        output.write_all(tail(timestamp).as_bytes())?;
+        output.flush()
+    }
+
     /// Validates the filter and returns it, with the hasher [`Nut25`].
     ///
     /// # Errors
@@ -194,14 +215,18 @@ fn bad_base64(text: &[u8]) -> ResponseError {
     ResponseError(Fault::Base64 { len: text.len() })
 }
 
+/// Bytes of content that are encoded at once: a multiple of three, so that only the last piece has padding.
+#[cfg(feature = "std")]
+const PIECE: usize = 48 << 10;
+
 /// The JSON text before the content.
-pub(crate) fn head(n: u32, params: Params) -> String {
+fn head(n: u32, params: Params) -> String {
     let (p, m) = (params.p(), params.m());
     alloc::format!(r#"{{"n":{n},"p":{p},"m":{m},"content":""#)
 }
 
 /// The JSON text after the content.
-pub(crate) fn tail(timestamp: u64) -> String {
+fn tail(timestamp: u64) -> String {
     alloc::format!(r#"","timestamp":{timestamp}}}"#)
 }
 

@@ -3,9 +3,7 @@
 use std::io::{self, Write};
 
 use nutfilter::Params;
-use nutfilter_cashu::{
-    FilterResponse, KeysetId, NoteKind, ResponseErrorKind, ResponseWriter, endpoint_path,
-};
+use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind, ResponseErrorKind, endpoint_path};
 
 #[test]
 fn keyset_ids_order_hash_and_print_as_they_compare() {
@@ -73,14 +71,13 @@ impl Write for Full {
 fn output_errors_are_returned_at_every_position() {
     let content = vec![7_u8; 100_000];
     let written = |room: usize| -> io::Result<usize> {
-        let mut writer = ResponseWriter::new(Full(room), 1, Params::default(), 0)?;
-        writer.write_all(&content)?;
-        writer.flush()?;
-        Ok(room - writer.finish()?.0)
+        let mut output = Full(room);
+        FilterResponse::write(&mut output, 1, Params::default(), &content, 0)?;
+        Ok(room - output.0)
     };
     let whole = written(1 << 20).unwrap();
     assert!(whole > 133_332, "{whole}");
-    // The head; the first piece, in the middle of writing; the flush; the rest; the tail; the last flush.
+    // The head; a piece; the tail; the flush.
     for room in [
         0,
         1,
@@ -98,4 +95,18 @@ fn output_errors_are_returned_at_every_position() {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull, "room for {room}");
     }
     assert_eq!(written(whole + 1).unwrap(), whole);
+}
+
+#[test]
+fn written_text_is_that_of_to_json_at_every_length() {
+    let params = Params::default();
+    for len in (0..7).chain(49_149..49_156).chain([98_304, 98_305]) {
+        let content: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
+        let mut text = Vec::new();
+        FilterResponse::write(&mut text, 77, params, &content, 5).unwrap();
+        let base64 = base64_simd::STANDARD.encode_to_string(&content);
+        let expected =
+            format!(r#"{{"n":77,"p":19,"m":784931,"content":"{base64}","timestamp":5}}"#);
+        assert_eq!(text, expected.into_bytes(), "{len}");
+    }
 }

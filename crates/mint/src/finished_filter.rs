@@ -1,10 +1,10 @@
 //! One filter in all the forms in which it is served.
 
-use std::io::{self, Write};
+use std::io;
 
 use bytes::Bytes;
 use nutfilter::Params;
-use nutfilter_cashu::ResponseWriter;
+use nutfilter_cashu::FilterResponse;
 use zlib_rs::{DeflateConfig, ReturnCode, Strategy, compress_bound, compress_slice};
 
 use crate::body::{Body, BodyPlace};
@@ -51,10 +51,9 @@ impl FinishedFilter {
         place: &BodyPlace,
     ) -> io::Result<Self> {
         let length = raw.len().div_ceil(3).saturating_mul(4);
-        let writer = place.writer(length.saturating_add(JSON_FRAME))?;
-        let mut writer = ResponseWriter::new(writer, n, params, timestamp)?;
-        writer.write_all(&raw)?;
-        let json = writer.finish()?.finish()?;
+        let mut writer = place.writer(length.saturating_add(JSON_FRAME))?;
+        FilterResponse::write(&mut writer, n, params, &raw, timestamp)?;
+        let json = writer.finish()?;
         let gzip = match json.len() >= WORTH_COMPRESSING {
             true => Some(compressed(&json, place)?),
             false => None,

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use nutfilter::gcs::FilterHeader;
 use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
-use nutfilter_cashu::{NoteKind, ResponseWriter};
+use nutfilter_cashu::{FilterResponse, NoteKind};
 use nutfilter_mint::source::MintType;
 use serde_json::json;
 
@@ -220,9 +220,7 @@ fn write(
         }
         Format::Raw => output.write_all(filter.bytes())?,
         Format::Json => {
-            let mut response = ResponseWriter::new(&mut output, n, params, timestamp)?;
-            response.write_all(filter.bytes())?;
-            response.finish()?;
+            FilterResponse::write(&mut output, n, params, filter.bytes(), timestamp)?;
             output.write_all(b"\n")?;
         }
     }
