@@ -22,8 +22,6 @@ pub mod seeded;
 pub mod seek_index;
 pub mod sort_merge;
 pub mod vectors;
-#[cfg(feature = "files")]
-pub mod wallet_files;
 
 use std::sync::LazyLock;
 
@@ -43,7 +41,6 @@ pub struct Target {
 }
 
 /// All targets.
-#[cfg(feature = "files")]
 pub const TARGETS: &[Target] = &[
     target!(decode),
     target!(encode),
@@ -57,11 +54,9 @@ pub const TARGETS: &[Target] = &[
     target!(keyset_path),
     target!(pieces),
     target!(gcs_file),
-    target!(wallet_files),
 ];
 
 /// The target for the case in this module.
-#[cfg(feature = "files")]
 macro_rules! target {
     ($name:ident) => {
         Target {
@@ -74,11 +69,9 @@ macro_rules! target {
         }
     };
 }
-#[cfg(feature = "files")]
 use target;
 
 /// The case that the fuzzer would build from these bytes.
-#[cfg(feature = "files")]
 fn case_of<'a, C: Arbitrary<'a>>(bytes: &'a [u8]) -> Option<C> {
     if bytes.len() < C::size_hint(0).0 {
         return None;

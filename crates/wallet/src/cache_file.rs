@@ -131,13 +131,26 @@ impl<W: Write> Write for Digested<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::internals::{cache_file, read_cache_file};
 
     const OF: Id = [7; 32];
 
+    fn cache_file(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
+        let digest = Sha256::digest(body).into();
+        [body, &trailer(id, Kept { timestamp, digest })].concat()
+    }
+
     #[test]
     fn read_accepts_only_the_exact_output_of_write() {
-        let read_back = |bytes: &[u8]| read_cache_file(&OF, bytes, 1 << 20);
+        let read_back = |bytes: &[u8]| {
+            let (mut body, latest) = (Vec::new(), u64::MAX);
+            let limits = Limits {
+                max_bytes: 1 << 20,
+                latest,
+            };
+            let read = read(&OF, bytes, bytes.len() as u64, limits, &mut body);
+            read.expect("no I/O error")
+                .map(|kept| (kept.timestamp, body))
+        };
         for body in [&b""[..], b"{}", &[b'x'; 300]] {
             let good = cache_file(&OF, 0x0102_0304_0506_0708, body);
             let kept = read_back(&good).expect("what was written");

@@ -73,9 +73,6 @@ mod client;
 mod confirmation;
 mod dialect;
 mod error;
-#[cfg(any(feature = "__internals", all(test, feature = "client")))]
-#[doc(hidden)]
-pub mod internals;
 mod match_limit;
 mod matches;
 mod mint_filter;
