@@ -113,9 +113,7 @@ mod tests {
 
     #[cfg(feature = "curves")]
     fn hex(text: &str) -> alloc::vec::Vec<u8> {
-        data_encoding::HEXLOWER
-            .decode(text.as_bytes())
-            .expect("hex")
+        const_hex::decode(text).expect("hex")
     }
 
     #[cfg(feature = "curves")]

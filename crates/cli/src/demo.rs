@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use data_encoding::HEXLOWER;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
@@ -356,7 +355,7 @@ impl DemoRun {
         let notes = self.notes(NoteKind::Spent);
         let lines: String = notes
             .iter()
-            .map(|note| HEXLOWER.encode(note) + "\n")
+            .map(|note| const_hex::encode(note) + "\n")
             .collect();
         Ok(create(WALLET_FILE)?.write_all(lines.as_bytes())?)
     }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use data_encoding::HEXLOWER;
 use nutfilter::{ItemHash, Nut23, Nut25};
 use nutfilter_wallet::{BlindSignature, MintFilter, NoteKind, Restored};
 use serde_json::{Value, json};
@@ -177,10 +176,11 @@ fn as_json(signature: &BlindSignature) -> Value {
     let mut object = json!({
         "amount": signature.amount,
         "id": signature.keyset.as_str(),
-        "C_": HEXLOWER.encode(&signature.c),
+        "C_": const_hex::encode(&signature.c),
     });
     if let Some(dleq) = signature.dleq {
-        object["dleq"] = json!({ "e": HEXLOWER.encode(&dleq.e), "s": HEXLOWER.encode(&dleq.s) });
+        object["dleq"] =
+            json!({ "e": const_hex::encode(&dleq.e), "s": const_hex::encode(&dleq.s) });
     }
     object
 }

@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use data_encoding::HEXLOWER;
-
 use crate::body::Body;
 
 /// What is answered at a path. The next refresh may replace it.
@@ -65,7 +63,7 @@ impl Object {
     /// The SHA-256 of the bytes, in hex.
     #[must_use]
     pub fn digest(&self) -> String {
-        HEXLOWER.encode(self.body.sha256())
+        const_hex::encode(self.body.sha256())
     }
 
     /// The strong entity tag of the bytes, or of the bytes in gzip.

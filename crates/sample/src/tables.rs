@@ -1,6 +1,5 @@
 //! The mints' tables, as far as a sample needs them.
 
-use data_encoding::HEXLOWER;
 use rusqlite::{ToSql, params};
 
 use crate::{MintType, NoteKind};
@@ -53,8 +52,8 @@ pub(super) fn insert(
     keyset: &rusqlite::types::Value,
     note: &[u8],
 ) -> rusqlite::Result<()> {
-    let secret = HEXLOWER.encode(&note[1..]);
-    let hex = tables.hex.then(|| HEXLOWER.encode(note));
+    let secret = const_hex::encode(&note[1..]);
+    let hex = tables.hex.then(|| const_hex::encode(note));
     let point: &dyn ToSql = match &hex {
         Some(hex) => hex,
         None => &note,

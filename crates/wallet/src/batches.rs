@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use data_encoding::HEXLOWER_PERMISSIVE;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use serde::de::DeserializeOwned;
 
@@ -161,8 +160,11 @@ pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AnswerFau
 }
 
 pub(crate) fn from_hex(text: &str, field: &'static str) -> Result<Vec<u8>, AnswerFault> {
-    let decoded = HEXLOWER_PERMISSIVE.decode(text.as_bytes());
-    decoded.map_err(|_| AnswerFault::Hex { field })
+    // The decoder would ignore a prefix.
+    let has_prefix = text.starts_with("0x") || text.starts_with("0X");
+    let digits = Some(text).filter(|_| !has_prefix);
+    let decoded = digits.and_then(|digits| const_hex::decode(digits).ok());
+    decoded.ok_or(AnswerFault::Hex { field })
 }
 
 /// Accepts only status 200 and a body within the limit.
@@ -235,6 +237,18 @@ fn shuffle<T>(items: Vec<T>) -> Result<Vec<T>, QueryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hex_has_no_prefix_and_whole_bytes() {
+        assert_eq!(from_hex("00fF", "Y").ok(), Some(vec![0, 255]));
+        for text in ["0x00ff", "0X00", "0", "0g", "00 "] {
+            let refused = from_hex(text, "Y");
+            assert!(
+                matches!(refused, Err(AnswerFault::Hex { field: "Y" })),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn shuffle_yields_every_order_about_equally_often() {

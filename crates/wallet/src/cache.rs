@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use data_encoding::HEXLOWER;
 use nutfilter::{ItemHash, Nut25};
 use nutfilter_cashu::{KeysetId, NoteKind};
 use sha2::{Digest, Sha256};
@@ -121,7 +120,7 @@ impl FilterCache {
 
     /// The ETag of a body, or `None` if requests must not carry one.
     pub(crate) fn tag(&self, kept: Kept) -> Option<String> {
-        let quoted = || format!("\"{}\"", HEXLOWER.encode(&kept.digest));
+        let quoted = || format!("\"{}\"", const_hex::encode(&kept.digest));
         self.etag.then(quoted)
     }
 }
@@ -247,7 +246,7 @@ impl Drop for Unfinished<'_> {
 }
 
 fn file_name(id: &Id) -> String {
-    HEXLOWER.encode(id) + ".filter"
+    const_hex::encode(id) + ".filter"
 }
 
 /// The ID of mint, keyset, kind and hash. Different spellings of a mint's URL or of a keyset give the same ID. The hash

@@ -1,6 +1,5 @@
 //! NUT-07: asks the mint whether a match is spent.
 
-use data_encoding::HEXLOWER;
 use nutfilter_cashu::NoteKind;
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +75,7 @@ impl Confirmation {
         let asked = self.batches.current()?;
         let ys = asked
             .iter()
-            .map(|asked| HEXLOWER.encode(&asked.point))
+            .map(|asked| const_hex::encode(&asked.point))
             .collect();
         // Serialising a list of strings cannot fail.
         serde_json::to_string(&Body { ys }).ok()

@@ -1,6 +1,5 @@
 //! NUT-09: restores the mint's signatures on blinded messages.
 
-use data_encoding::HEXLOWER;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +96,7 @@ impl Restoration {
         let output = |point: &[u8]| Output {
             amount: 0,
             id: self.keyset.as_str(),
-            blinded: HEXLOWER.encode(point),
+            blinded: const_hex::encode(point),
         };
         let asked = self.batches.current()?;
         let outputs = asked.iter().map(|asked| output(&asked.point)).collect();

@@ -286,7 +286,7 @@ mod tests {
         // Lines of one piece, of several pieces and of more than one block, empty ones, and both line ends.
         for (line, length) in (0_u8..).zip([33, 0, 70_000, 1, BLOCK, 33, 200_000, 33]) {
             let item = vec![line; length];
-            text.extend(data_encoding::HEXLOWER.encode(&item).into_bytes());
+            text.extend(const_hex::encode(&item).into_bytes());
             text.extend_from_slice(if line % 2 == 0 { b"\r\n" } else { b"\n" });
             wanted.extend((length > 0).then_some(item));
         }

@@ -21,9 +21,7 @@ fn vectors() -> Value {
 
 pub(crate) fn from_hex(text: &Value) -> Vec<u8> {
     let text = text.as_str().expect("text");
-    data_encoding::HEXLOWER
-        .decode(text.as_bytes())
-        .expect("hex")
+    const_hex::decode(text).expect("hex")
 }
 
 /// A scalar from 32 big-endian bytes.

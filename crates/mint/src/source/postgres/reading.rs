@@ -1,7 +1,5 @@
 //! One reading of a table of notes: state of the database, count, and rows.
 
-use data_encoding::HEXLOWER;
-
 use super::PostgresSource;
 use super::session::Session;
 use super::watermark::{
@@ -254,7 +252,7 @@ impl<'u> Begun<'u> {
                 if !(is_bad || is_old) {
                     copied.newest.add(xid, || match notes.hex {
                         true => String::from_utf8_lossy(stored).into_owned(),
-                        false => HEXLOWER.encode(stored),
+                        false => const_hex::encode(stored),
                     });
                 }
             }

@@ -4,7 +4,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use crate::source::Watermark;
@@ -58,14 +57,14 @@ pub(super) struct BadItem {
 impl BadItem {
     pub(super) fn new(keyset: &[u8], item: Option<&[u8]>) -> Self {
         Self {
-            keyset: HEXLOWER.encode(keyset),
-            item: item.map(|item| HEXLOWER.encode(item)),
+            keyset: const_hex::encode(keyset),
+            item: item.map(|item| const_hex::encode(item)),
         }
     }
 
     /// The bytes of the keyset and the item.
     pub(super) fn decode(&self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let decode = |hex: &String| HEXLOWER.decode(hex.as_bytes());
+        let decode = |hex: &String| const_hex::decode(hex);
         let item = self.item.as_ref().map(decode).transpose();
         Some((decode(&self.keyset).ok()?, item.ok()?))
     }
@@ -306,7 +305,7 @@ impl Recent {
 }
 
 fn key(keyset: &[u8], item: &[u8]) -> String {
-    format!("{} {}", HEXLOWER.encode(keyset), HEXLOWER.encode(item))
+    format!("{} {}", const_hex::encode(keyset), const_hex::encode(item))
 }
 
 /// Collects the newest items of a reading.

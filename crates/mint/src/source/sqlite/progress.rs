@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use serde::{Deserialize, Serialize};
@@ -181,7 +180,7 @@ impl From<Item> for String {
     fn from(item: Item) -> Self {
         match item {
             Item::Text(text) => format!("t{text}"),
-            Item::Blob(bytes) => format!("x{}", HEXLOWER.encode(&bytes)),
+            Item::Blob(bytes) => format!("x{}", const_hex::encode(&bytes)),
             Item::Row(rowid) => format!("r{rowid}"),
         }
     }
@@ -199,7 +198,7 @@ impl TryFrom<String> for Item {
         }
         let digits = text.strip_prefix('x');
         digits
-            .and_then(|digits| HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok())
+            .and_then(|digits| const_hex::decode(digits).ok())
             .map(Item::Blob)
             .ok_or("neither text nor hex digits")
     }
