@@ -3,8 +3,6 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
-use anstyle::AnsiColor;
-
 use crate::error::CliError;
 
 /// Maximum number of threads, also in the configuration of `serve`. Beyond the number of CPUs of the largest
@@ -47,7 +45,7 @@ impl Globals {
     /// Prints a warning on stderr, unless `--quiet`.
     pub(crate) fn warn(&self, message: impl fmt::Display) {
         if !self.quiet {
-            eprint_labelled("warning", AnsiColor::Yellow, message);
+            eprint_labelled("warning", message);
         }
     }
 }
@@ -57,13 +55,12 @@ pub(crate) fn eprint_line(message: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
-/// Prints an error in the same form as clap: `error: ...`, coloured on a terminal.
+/// Prints an error in the same form as clap: `error: ...`.
 pub(crate) fn eprint_error(message: impl fmt::Display) {
-    eprint_labelled("error", AnsiColor::Red, message);
+    eprint_labelled("error", message);
 }
 
-fn eprint_labelled(label: &str, color: AnsiColor, message: impl fmt::Display) {
-    let style = color.on_default().bold();
+fn eprint_labelled(label: &str, message: impl fmt::Display) {
     // Messages quote files and mints. Their control characters must not reach a terminal.
     let message: String = message
         .to_string()
@@ -74,5 +71,5 @@ fn eprint_labelled(label: &str, color: AnsiColor, message: impl fmt::Display) {
             plain.into_iter().chain(escaped.into_iter().flatten())
         })
         .collect();
-    let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}");
+    eprint_line(format_args!("{label}: {message}"));
 }

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, UNIX_EPOCH};
 
 use nutfilter_files::Output;
 
@@ -40,11 +41,11 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Formats a time like `2026-08-01 12:00:00 UTC`; as Unix seconds after the year 9999.
+/// Formats a time like `Sat, 01 Aug 2026 12:00:00 GMT`; as Unix seconds after the year 9999.
 pub(crate) fn utc(unix_seconds: u64) -> String {
-    let time = i64::try_from(unix_seconds).map(jiff::Timestamp::from_second);
-    match time {
-        Ok(Ok(time)) => time.strftime("%F %T UTC").to_string(),
+    const YEAR_10000: u64 = 253_402_300_800;
+    match unix_seconds {
+        ..YEAR_10000 => httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(unix_seconds)),
         _ => format!("{unix_seconds} s after 1970"),
     }
 }
@@ -133,8 +134,9 @@ mod tests {
 
     #[test]
     fn times_are_in_utc() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_782_399), "2000-02-28 23:59:59 UTC");
+        assert_eq!(utc(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(utc(951_782_399), "Mon, 28 Feb 2000 23:59:59 GMT");
+        assert_eq!(utc(253_402_300_799), "Fri, 31 Dec 9999 23:59:59 GMT");
         assert_eq!(utc(u64::MAX), "18446744073709551615 s after 1970");
     }
 }

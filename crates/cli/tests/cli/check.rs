@@ -16,7 +16,7 @@ fn place_with_filter() -> Place {
 }
 
 /// The note on stderr.
-const AS_OF: &str = "filter of 1000 items, as of 1767225600 (2026-01-01 00:00:00 UTC)\n";
+const AS_OF: &str = "filter of 1000 items, as of 1767225600 (Thu, 01 Jan 2026 00:00:00 GMT)\n";
 
 #[test]
 fn time_of_the_filter_is_on_stderr_unless_quiet() {

@@ -37,7 +37,7 @@ fn figures_of_a_filter_are_correct() {
         "P              19\n",
         "M              784931\n",
         "rate           1 in 784931 look-ups\n",
-        "timestamp      1767225600 (2026-01-01 00:00:00 UTC)\n",
+        "timestamp      1767225600 (Thu, 01 Jan 2026 00:00:00 GMT)\n",
         "valid          yes",
     ] {
         assert!(text.contains(row), "{row:?} is not in\n{text}");
