@@ -1,5 +1,5 @@
 //! Queries with many targets: by point look-ups ([`lookup`]), by one pass over both sorted sides ([`merge`]), or
-//! by a bitmap of the values ([`bitmap`]). The cost model ([`plan`]) chooses; all give the same answers.
+//! by a bitmap of the values ([`bitmap`]). [`plan`] chooses; all give the same answers.
 
 mod bitmap;
 mod gaps;
@@ -55,7 +55,7 @@ impl Coded<'_> {
         plan::in_batches(self.level, (self.n, self.bytes.len()), targets)
     }
 
-    /// The strategy that the cost model chooses for so many targets. `whole` means that the whole filter must
+    /// The strategy for so many targets. `whole` means that the whole filter must
     /// be decoded.
     pub(crate) fn planned(&self, targets: usize, whole: bool) -> Strategy {
         let size = (self.n, self.bytes.len());

@@ -1,16 +1,14 @@
-//! The cost model. It chooses the strategy from the number of items, the number of targets, the SIMD level, and
-//! whether there is an index.
+//! Chooses the strategy from the numbers of items and targets, the SIMD level, and the distance of the points.
 //!
-//! Costs are in picoseconds, measured on one machine (`benches/cost_model.rs` compares them with the clock).
-//! Only their ratios matter, and for one level those differ little between machines.
+//! The thresholds are measured (rows `match/*` in docs/benchmarking.md). Near them two strategies take about the same
+//! time, so they need not be exact.
 
-use crate::arch::lanes::WINDOW;
 use crate::arch::{Kind, SimdLevel};
 
 /// How targets are looked up. The answers are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// The cheaper one according to the cost model.
+    /// The one that is expected to take the least time.
     #[default]
     Cheapest,
     /// A look-up for each target.
@@ -21,131 +19,69 @@ pub enum Strategy {
     Bitmap,
 }
 
-/// Costs of the steps of both strategies, in picoseconds.
-struct Costs {
-    /// Decoding an item and passing it on: `decode::visit`.
-    visit: Pass,
-    /// The number of items that [`Self::visit`] decodes before it passes the first on.
-    block: u64,
-    /// Finding start points, per item: `decode::seek_table`.
-    seek: Pass,
-    /// The cost of a look-up per target, without its items.
-    look_up: u64,
-    /// The cost of an item in a look-up.
-    scan: u64,
-    /// The extra cost of a look-up if the filter has more than [`NEAR_BYTES`]. The bits are prefetched.
-    far: u64,
+/// The number of items of a filter, and its length in bytes.
+pub(super) type Size = (u32, usize);
+
+/// From how few targets on one pass over the filter is faster than look-ups.
+struct Thresholds {
+    /// Look-ups need this many items per target if points must be found first, and the pass makes a bitmap.
+    bitmap: u64,
+    /// The same if the pass is a merge.
+    merge: u64,
+    /// With points, look-ups may decode so many tenths of the items, and the pass makes a bitmap.
+    indexed_bitmap: u64,
+    /// The same if the pass is a merge.
+    indexed_merge: u64,
 }
 
-/// A pass over all items, in lanes or, if that is cheaper, serially.
-struct Pass {
-    serial: u64,
-    /// The cost of an item if there are enough items to fill the lanes.
-    lanes: u64,
-    /// The cost of filling the lanes.
-    start: u64,
-}
+impl Thresholds {
+    const BASELINE: Self = Self {
+        bitmap: 56,
+        merge: 160,
+        indexed_bitmap: 10,
+        indexed_merge: 10,
+    };
+    #[cfg(target_arch = "x86_64")]
+    const AVX2: Self = Self {
+        bitmap: 56,
+        merge: 96,
+        indexed_bitmap: 15,
+        indexed_merge: 20,
+    };
+    #[cfg(target_arch = "x86_64")]
+    const AVX512: Self = Self {
+        bitmap: 48,
+        merge: 48,
+        indexed_bitmap: 20,
+        indexed_merge: 30,
+    };
 
-impl Pass {
-    fn over(&self, size: Size) -> u64 {
-        let n = u64::from(size.0);
-        let short = (self.serial * n).min(self.lanes * n + self.start);
-        long_codes(size).saturating_mul(n).saturating_add(short)
-    }
-}
-
-impl Costs {
-    fn of(level: SimdLevel) -> Self {
+    /// The thresholds, and whether look-ups run in lanes.
+    fn of(level: SimdLevel) -> (Self, bool) {
         match level.kind() {
-            Kind::Baseline(_) => Self {
-                visit: Pass {
-                    serial: 4_200,
-                    lanes: 2_750,
-                    start: 10_000_000,
-                },
-                // Small filters are decoded serially.
-                block: 512,
-                seek: Pass {
-                    serial: 4_200,
-                    lanes: 1_850,
-                    start: 2_000_000,
-                },
-                look_up: 15_000,
-                scan: 2_400,
-                far: 30_000,
-            },
+            Kind::Baseline(_) => (Self::BASELINE, false),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(_) => Self {
-                visit: Pass {
-                    serial: 2_900,
-                    lanes: 1_150,
-                    start: 4_000_000,
-                },
-                block: 32 << 10,
-                seek: Pass {
-                    serial: 3_400,
-                    lanes: 730,
-                    start: 4_500_000,
-                },
-                look_up: 6_000,
-                scan: 1_000,
-                far: 15_000,
-            },
+            Kind::Avx2(_) => (Self::AVX2, true),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(_) => Self {
-                visit: Pass {
-                    serial: 2_900,
-                    lanes: 900,
-                    start: 3_000_000,
-                },
-                block: 32 << 10,
-                seek: Pass {
-                    serial: 3_400,
-                    lanes: 420,
-                    start: 6_000_000,
-                },
-                look_up: 8_000,
-                scan: 500,
-                far: 15_000,
-            },
+            Kind::Avx512(_) => (Self::AVX512, true),
         }
     }
 }
 
-/// Sorting, per target and per doubling of the number of targets.
-const SORT: u64 = 1_000;
-/// The cost of the merge pass per target.
-const MERGE: u64 = 8_000;
-/// Skipping to the next target, per doubling of the number of items between two targets.
-const SKIP: u64 = 2_500;
-/// The size in bytes up to which a filter fits in a cache near the core.
-const NEAR_BYTES: u64 = 1 << 20;
-/// Searching a table for the start point of a target, per doubling of the number of points.
-const SEARCH: u64 = 700;
-/// The number of items that a look-up decodes in addition to half a step, before a lane is checked again, and that
-/// take as long as finding its point.
-const BESIDE: u64 = 8;
-/// Putting an item into a bitmap.
-const KEEP: u64 = 600;
-/// Testing a target in a bitmap. One in twenty needs a search.
-const TEST: u64 = 1_400;
 /// The maximum number of items of a bitmap, which takes 11 bytes per item. More do not fit in a cache near the
 /// core, and at a million items the page faults of fresh memory take longer than a merge.
 const MOST_IN_BITMAP: u32 = 1 << 17;
 /// With fewer bits per item, a bitmap would take more than six times the memory of the filter.
 const BITS_FOR_BITMAP: u64 = 16;
-/// Reading one more window of a code that does not fit in one.
-const LONG: u64 = 2_000;
-
-/// The number of items of a filter, and its length in bytes. Items with many bits cost more than items with
-/// few.
-pub(super) type Size = (u32, usize);
-
-/// The cost of the bits of an average item beyond those of one window.
-fn long_codes((n, len): Size) -> u64 {
-    let bits = len as u64 * 8 / u64::from(n.max(1));
-    bits / u64::from(WINDOW) * LONG
-}
+/// The number of items that a look-up decodes in addition to half a step, before a lane is checked again, and that
+/// take as long as finding its point.
+const BESIDE: u64 = 8;
+/// So few items are decoded serially by a pass. It then takes up to three times as long per item.
+const SERIAL: u64 = 3_500;
+/// With points so near each other, a look-up in lanes takes no longer than a target in a merge.
+const NEAR: u32 = 16;
+/// In lanes, finding the points of fewer items takes as long as a merge.
+const FEW_FOR_POINTS: u32 = 4_096;
 
 impl Strategy {
     /// This strategy, or the planned one if this is `Cheapest`.
@@ -155,96 +91,67 @@ impl Strategy {
             chosen => chosen,
         }
     }
+
+    /// One pass over a filter of this size.
+    fn pass(size: Size) -> Self {
+        match has_room_for_bitmap(size) {
+            true => Self::Bitmap,
+            false => Self::Merge,
+        }
+    }
 }
 
-/// The cheapest strategy for a filter with an index of `step` items per entry.
+/// The strategy for a filter with an index of `step` items per entry.
 pub(super) fn indexed(level: SimdLevel, size: Size, targets: usize, step: u32) -> Strategy {
-    let points = (targets as u64).saturating_mul(look_up(level, size, step));
-    cheapest(points, level, size, targets, false)
-}
-
-/// The cheapest strategy without an index. If the `whole` filter must be decoded, a merge does not end at the
-/// largest target.
-pub(super) fn unindexed(level: SimdLevel, size: Size, targets: usize, whole: bool) -> Strategy {
-    if targets == 0 && !whole {
-        // It decodes nothing.
-        return Strategy::Merge;
-    }
-    let points = points(level, size, targets);
-    cheapest(points, level, size, targets, whole)
-}
-
-/// The cheaper one of points and a bitmap.
-pub(super) fn in_batches(level: SimdLevel, size: Size, targets: usize) -> Strategy {
-    // A merge would have to sort all targets. A filter that is too large for a bitmap has other worries.
-    if points(level, size, targets) <= bitmap(level, size, targets) {
-        Strategy::Lookup
-    } else {
-        Strategy::Bitmap
-    }
-}
-
-fn cheapest(points: u64, level: SimdLevel, size: Size, targets: usize, whole: bool) -> Strategy {
-    let merge = merge(level, size, targets, whole);
-    let bitmap = match has_room_for_bitmap(size) {
-        true => bitmap(level, size, targets),
-        false => u64::MAX,
+    let (thresholds, in_lanes) = Thresholds::of(level);
+    let pass = Strategy::pass(size);
+    let tenths = match pass {
+        Strategy::Bitmap => thresholds.indexed_bitmap,
+        _ if in_lanes && step <= NEAR => return Strategy::Lookup,
+        _ => thresholds.indexed_merge,
     };
-    if points <= merge && points <= bitmap {
-        Strategy::Lookup
-    } else if merge <= bitmap {
-        Strategy::Merge
-    } else {
-        Strategy::Bitmap
+    let n = u64::from(size.0);
+    let decoded = (targets as u64).saturating_mul(u64::from(step) / 2 + BESIDE);
+    match decoded.saturating_mul(10) <= (n + n.min(SERIAL)) * tenths {
+        true => Strategy::Lookup,
+        false => pass,
     }
 }
 
-/// The cost without an index: start points must be found first.
-fn points(level: SimdLevel, size: Size, targets: usize) -> u64 {
-    let step = seek_step(size);
-    let places = u64::from(size.0 / step) + 1;
-    let each = look_up(level, size, step).saturating_add(SEARCH * u64::from(places.ilog2()));
-    let seek = Costs::of(level).seek.over(size);
-    (targets as u64).saturating_mul(each).saturating_add(seek)
+/// The strategy without an index. If the `whole` filter must be decoded, a merge does not end at the largest target.
+pub(super) fn unindexed(level: SimdLevel, size: Size, targets: usize, whole: bool) -> Strategy {
+    let (thresholds, in_lanes) = Thresholds::of(level);
+    let pass = Strategy::pass(size);
+    let items_per_target = match pass {
+        Strategy::Bitmap => thresholds.bitmap,
+        _ => thresholds.merge,
+    };
+    if (targets as u64).saturating_mul(items_per_target) > u64::from(size.0) {
+        return pass;
+    }
+    // A merge decodes nothing for no target, and half of the filter for one. In lanes, it decodes at least a large block.
+    let ends_early = match targets {
+        0 => !whole,
+        1 => !whole && (!in_lanes || size.0 > MOST_IN_BITMAP),
+        _ => false,
+    };
+    match ends_early || (in_lanes && size.0 < FEW_FOR_POINTS) {
+        true => Strategy::Merge,
+        false => Strategy::Lookup,
+    }
 }
 
-fn bitmap(level: SimdLevel, size: Size, targets: usize) -> u64 {
-    let visit = Costs::of(level).visit.over(size);
-    let tests = (targets as u64).saturating_mul(TEST);
-    (KEEP * u64::from(size.0))
-        .saturating_add(visit)
-        .saturating_add(tests)
+/// Points or a bitmap, for targets in batches: a merge would have to sort all of them.
+pub(super) fn in_batches(level: SimdLevel, size: Size, targets: usize) -> Strategy {
+    let (thresholds, _) = Thresholds::of(level);
+    match (targets as u64).saturating_mul(thresholds.bitmap) <= u64::from(size.0) {
+        true => Strategy::Lookup,
+        false => Strategy::Bitmap,
+    }
 }
 
 fn has_room_for_bitmap((n, len): Size) -> bool {
     n <= MOST_IN_BITMAP && u64::from(n) * BITS_FOR_BITMAP <= len as u64 * 8
-}
-
-fn look_up(level: SimdLevel, size: Size, step: u32) -> u64 {
-    let costs = Costs::of(level);
-    let far = if size.1 as u64 > NEAR_BYTES {
-        costs.far
-    } else {
-        0
-    };
-    let items = u64::from(step) / 2 + BESIDE;
-    let each = costs.scan.saturating_add(long_codes(size));
-    each.saturating_mul(items)
-        .saturating_add(costs.look_up + far)
-}
-
-fn merge(level: SimdLevel, size: Size, targets: usize, whole: bool) -> u64 {
-    let (n, targets) = (u64::from(size.0), targets as u64);
-    let between = n / (targets + 1) + 1;
-    let each = SORT * u64::from((targets + 1).ilog2()) + MERGE + SKIP * u64::from(between.ilog2());
-    let Costs { visit, block, .. } = Costs::of(level);
-    // A pass ends with the block of the largest target.
-    let items = match whole {
-        true => n,
-        false => n.min(n - n / (targets + 1) + block / 2),
-    };
-    let visit = visit.over(size) / n.max(1) * items;
-    targets.saturating_mul(each).saturating_add(visit)
 }
 
 /// The number of items between the start points that are found for one batch of targets.
@@ -328,41 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn more_targets_never_make_look_ups_cheaper() {
-        // A pass for one or two targets ends early.
-        let counts: [usize; 12] = core::array::from_fn(|i| 20 * 10_usize.pow(i as u32));
-        for level in SimdLevel::available() {
-            for n in [1, 10, 1000, 30_000, 1_000_000, 50_000_000, u32::MAX] {
-                let ways: [&dyn Fn(usize) -> Strategy; 3] = [
-                    &|targets| indexed(level, usual(n), targets, INDEXED),
-                    &|targets| unindexed(level, usual(n), targets, false),
-                    &|targets| unindexed(level, usual(n), targets, true),
-                ];
-                for (what, way) in ways.iter().enumerate() {
-                    let merged = counts.map(|targets| way(targets) != Strategy::Lookup);
-                    // If all targets lie close together, sorting grows by their logarithm and a look-up does
-                    // not. A merge may then lose again, with a hundred times as many targets as items.
-                    let counts = counts
-                        .iter()
-                        .filter(|&&targets| targets as u64 <= u64::from(n));
-                    let merged = &merged[..counts.count()];
-                    assert!(
-                        merged.is_sorted(),
-                        "{level}, {n} items, way {what}: {merged:?}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn costs_of_the_largest_numbers_do_not_overflow() {
+    fn the_largest_numbers_do_not_overflow() {
         for level in SimdLevel::available() {
             for n in [0, 1, u32::MAX] {
-                for targets in [0, 1, usize::MAX / 2, usize::MAX - 1] {
+                for targets in [0, 1, usize::MAX / 2, usize::MAX] {
                     for step in [1, u32::MAX] {
                         let _ = indexed(level, usual(n), targets, step);
                         let _ = unindexed(level, usual(n), targets, true);
+                        let _ = in_batches(level, usual(n), targets);
                     }
                 }
             }

@@ -506,7 +506,7 @@ impl Table {
         }
     }
 
-    /// The strategy of the cost model for so many targets in a filter of this size.
+    /// The strategy for so many targets in a filter of this size.
     pub(crate) fn planned(&self, level: SimdLevel, size: plan::Size, targets: usize) -> Strategy {
         plan::indexed(level, size, targets, self.layout.step)
     }
