@@ -115,7 +115,7 @@ mod sorted_hashes;
 #[cfg(test)]
 mod splitmix;
 
-pub use encode::{Piece, StreamEncoder, stitch};
+pub use encode::{Piece, stitch};
 pub use error::{
     BuildError, BuildErrorKind, DecodeError, DecodeErrorKind, ParamsError, ParamsErrorKind,
     ResidentError, ResidentErrorKind, SeekIndexError, SeekIndexErrorKind,

@@ -435,30 +435,6 @@ impl<H: ItemHash> SortedHashes<H> {
             self.hasher.clone(),
         ))
     }
-
-    /// [`SortedHashes::encode`] by the method for sets on disk: in pieces whose lengths repeat `lengths`,
-    /// through a buffer of the given size (at least 2 KiB). For tests.
-    ///
-    /// # Errors
-    ///
-    /// As [`SortedHashes::encode`].
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    pub fn encode_in_pieces(
-        &self,
-        params: Params,
-        lengths: &[u8],
-        buffer_bytes: usize,
-    ) -> Result<Filter<Vec<u8>, H>, BuildError> {
-        let level = self.level;
-        let encoded = encode::encode_in_pieces(level, &self.hashes, params, lengths, buffer_bytes)?;
-        Ok(Filter::encoded(
-            self.level,
-            encoded,
-            params,
-            self.hasher.clone(),
-        ))
-    }
 }
 
 impl<H> SortedHashes<H> {

@@ -189,8 +189,7 @@ fn encoding_agrees_with_the_reference_on_any_hashes() {
             p: rng.random(),
             m: rng.next_u32() >> rng.random_range(0..32),
             cut: rng.random(),
-            pieces: rng.random(),
-            buffer: rng.random(),
+            apart: rng.random(),
             then: rng.random(),
             bytes: &bytes,
         };

@@ -6,7 +6,7 @@
 
 mod coder;
 mod piece;
-mod stream;
+mod stitch;
 #[cfg(test)]
 mod tests;
 
@@ -19,10 +19,8 @@ use crate::merge::merge_into;
 use crate::params::Params;
 use coder::{Carry, Coder, LEAST_ROOM, Output};
 
-pub use piece::{Piece, stitch};
-pub use stream::StreamEncoder;
-#[cfg(feature = "__internals")]
-pub(crate) use stream::encode_in_pieces;
+pub use piece::Piece;
+pub use stitch::stitch;
 
 /// The result of the encoder.
 #[derive(Debug)]

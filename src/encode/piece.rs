@@ -1,13 +1,12 @@
-//! [`Piece`] and [`stitch`]: a filter encoded by several machines.
+//! [`Piece`]: a part of a filter that several machines encode.
 //!
 //! Each machine has the hashes of one range. The code of the first item of a piece depends on the last value of the
 //! piece before it, which another machine has. A piece therefore holds its first and last value, and the codes of
-//! all items but the first. Stitching writes the missing code and appends the others, shifted by 0 to 7 bits.
+//! all items but the first.
 
 use alloc::vec::Vec;
 
 use super::coder::Coder;
-use super::stream::StreamEncoder;
 use super::{count, encode_run};
 use crate::arch::SimdLevel;
 use crate::error::{BuildError, BuildFault};
@@ -23,7 +22,7 @@ const CHECKSUM: usize = 8;
 /// The part of a filter whose hashes fall into one range of the hash space.
 ///
 /// For sets that are distributed over several machines. Count the items first: every value depends on N. Divide the
-/// hashes into ranges, for example by their upper bits. Encode one piece per range, anywhere, and [`stitch`] them in
+/// hashes into ranges, for example by their upper bits. Encode one piece per range, anywhere, and [`stitch`](super::stitch) them in
 /// the order of the ranges.
 ///
 /// ```
@@ -43,16 +42,16 @@ const CHECKSUM: usize = 8;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    params: Params,
+    pub(super) params: Params,
     /// N of the whole set.
-    n: u32,
-    items: u32,
+    pub(super) n: u32,
+    pub(super) items: u32,
     /// The first and the last value; 0 if there are no items.
-    first: u64,
-    last: u64,
+    pub(super) first: u64,
+    pub(super) last: u64,
     /// The codes of all items but the first, and their number of bits.
-    bytes: Vec<u8>,
-    bits: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) bits: u64,
 }
 
 impl Piece {
@@ -73,7 +72,7 @@ impl Piece {
         Self::encode_at(SimdLevel::detect(), range.as_slice(), n, params)
     }
 
-    fn encode_at(
+    pub(super) fn encode_at(
         level: SimdLevel,
         hashes: &[u64],
         n: u32,
@@ -212,209 +211,10 @@ impl Piece {
     }
 }
 
-/// Joins the pieces of a filter of `n` items, given in the order of their ranges, to the bytes of
-/// [`SortedHashes::encode`](crate::SortedHashes::encode) of the whole set. `write` receives them part by part.
-///
-/// # Errors
-///
-/// Errors of `write`. A piece has another N, P or M, or begins before the end of its predecessor, or the pieces do
-/// not have `n` items together; the bytes that were written are then not a filter.
-///
-/// # Cost
-///
-/// One pass over the bytes. Memory: one piece at a time, and a buffer of 64 KiB. Whatever the pieces say, at most
-/// `n * (P + 1)` bits plus a bit for each `2^P` of the range `n * M` are written.
-pub fn stitch<E: From<BuildError>>(
-    n: u32,
-    params: Params,
-    pieces: impl IntoIterator<Item = Piece>,
-    write: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    stitch_at(SimdLevel::detect(), n, params, pieces, write)
-}
-
-fn stitch_at<E: From<BuildError>>(
-    level: SimdLevel,
-    n: u32,
-    params: Params,
-    pieces: impl IntoIterator<Item = Piece>,
-    mut write: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut stream = StreamEncoder::of_values(level, n, params);
-    for (at, piece) in (0_u64..).zip(pieces) {
-        if (piece.n, piece.params) != (n, params) {
-            return Err(BuildError(BuildFault::OtherFilter { piece: at }).into());
-        }
-        if piece.is_empty() {
-            continue;
-        }
-        stream.check_room(piece.items)?;
-        if piece.first < stream.previous() {
-            return Err(BuildError(BuildFault::PieceOrder { piece: at }).into());
-        }
-        stream.push_hashes(&[piece.first], &mut write)?;
-        stream.push_codes(
-            piece.items - 1,
-            &piece.bytes,
-            piece.bits,
-            piece.last,
-            &mut write,
-        )?;
-    }
-    stream.finish(write).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode::encode_hashes;
     use crate::splitmix::{noise, sorted};
-
-    fn stitched(
-        level: SimdLevel,
-        n: u32,
-        params: Params,
-        pieces: Vec<Piece>,
-    ) -> Result<Vec<u8>, BuildError> {
-        let mut bytes = Vec::new();
-        let mut write = |part: &[u8]| {
-            bytes.extend_from_slice(part);
-            Ok::<(), BuildError>(())
-        };
-        stitch_at(level, n, params, pieces, &mut write).map(|()| bytes)
-    }
-
-    /// Cuts sorted hashes at random places, often several times at one place.
-    fn cut(hashes: &[u64], cuts: usize, seed: u64) -> Vec<&[u64]> {
-        let mut places: Vec<usize> = noise(seed)
-            .map(|x| (x % (hashes.len() as u64 + 1)) as usize)
-            .take(cuts)
-            .collect();
-        places.extend([0, hashes.len()]);
-        places.sort_unstable();
-        places
-            .windows(2)
-            .map(|pair| &hashes[pair[0]..pair[1]])
-            .collect()
-    }
-
-    #[test]
-    fn stitched_codes_may_end_with_the_buffer() {
-        // One code of 1 bit and others of 2: the last bit is the first one after 64 KiB.
-        let n = (1 << 18) + 1;
-        let hash = |i: u64| ((u128::from(i) << 64).div_ceil(u128::from(n))) as u64;
-        let hashes: Vec<u64> = (0..n).map(hash).collect();
-        let params = Params::new(0, 1).unwrap();
-        for level in SimdLevel::available() {
-            let piece = Piece::encode_at(level, &hashes, n as u32, params).unwrap();
-            let whole = encode_hashes(level, &hashes, params).unwrap();
-            assert_eq!(whole.bytes.len(), (1 << 16) + 1);
-            let bytes = stitched(level, n as u32, params, Vec::from([piece])).unwrap();
-            assert!(bytes == whole.bytes, "{level:?}");
-        }
-    }
-
-    #[test]
-    fn stitched_pieces_equal_the_filter_at_every_level() {
-        for level in SimdLevel::available() {
-            for (p, m) in [
-                (19, 784_931),
-                (0, 1),
-                (0, 300),
-                (3, 100),
-                (7, 200),
-                (32, 1 << 31),
-            ] {
-                let params = Params::new(p, m).unwrap();
-                for n in [0, 1, 2, 3, 17, 500, 30_000] {
-                    let shapes: [fn(u64) -> u64; 3] = [|x| x, |x| x >> 40, |x| (x % 3) << 62];
-                    for (round, shape) in shapes.into_iter().enumerate() {
-                        let hashes = sorted(noise(n as u64).map(shape), n);
-                        let whole = encode_hashes(SimdLevel::SCALAR, &hashes, params).unwrap();
-                        for cuts in [0, 1, 2, 30] {
-                            let pieces = cut(&hashes, cuts, round as u64)
-                                .into_iter()
-                                .map(|part| Piece::encode_at(level, part, n as u32, params))
-                                .map(|piece| Piece::from_bytes(&piece.unwrap().to_bytes()))
-                                .collect::<Result<Vec<_>, _>>();
-                            let bytes = stitched(level, n as u32, params, pieces.unwrap()).unwrap();
-                            let what = (level, p, n, round, cuts);
-                            assert!(bytes == whole.bytes, "{what:?}");
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn pieces_of_other_filters_are_rejected() {
-        let params = Params::CASHU;
-        let piece = |hashes: &[u64], n| Piece::encode_at(SimdLevel::detect(), hashes, n, params);
-        let stitched = |pieces: &[&Piece]| {
-            let pieces = pieces.iter().map(|&piece| piece.clone()).collect();
-            stitched(SimdLevel::detect(), 2, params, pieces).map_err(|error| error.0)
-        };
-        let (low, high) = (
-            &piece(&[1 << 60], 2).unwrap(),
-            &piece(&[1 << 63], 2).unwrap(),
-        );
-        assert!(stitched(&[low, high]).is_ok());
-
-        let swapped = Err(BuildFault::PieceOrder { piece: 1 });
-        assert_eq!(stitched(&[high, low]), swapped);
-        let other = &piece(&[1 << 63], 3).unwrap();
-        assert_eq!(
-            stitched(&[low, other]),
-            Err(BuildFault::OtherFilter { piece: 1 })
-        );
-        assert_eq!(
-            stitched(&[other]),
-            Err(BuildFault::OtherFilter { piece: 0 })
-        );
-        let count = |pushed| Err(BuildFault::OtherCount { n: 2, pushed });
-        assert_eq!(stitched(&[low]), count(1));
-        assert_eq!(stitched(&[low, low, high]), count(3));
-        assert_eq!(stitched(&[]), count(0));
-        assert!(piece(&[1, 2, 3], 2).is_err());
-    }
-
-    /// A piece of 64 bytes may stand for 2^59 bytes of codes.
-    #[test]
-    fn output_of_stitch_is_bounded_by_what_the_caller_states() {
-        let (n, wide) = (u32::MAX, Params::new(0, u64::from(u32::MAX)).unwrap());
-        let last = wide.range(n) - 1;
-        let hostile = Piece {
-            params: wide,
-            n,
-            items: 1,
-            first: last,
-            last,
-            bytes: Vec::new(),
-            bits: 0,
-        };
-        let hostile = Piece::from_bytes(&hostile.to_bytes()).unwrap();
-        let full = |_: &[u8]| panic!("bytes were written");
-        let stitched = stitch_at(SimdLevel::detect(), 2, Params::CASHU, [hostile], full);
-        assert_eq!(
-            stitched,
-            Err(BuildError(BuildFault::OtherFilter { piece: 0 }))
-        );
-        // Pieces that repeat write no more than N items either.
-        let piece = Piece::encode_at(SimdLevel::detect(), &[1 << 60], 2, Params::CASHU).unwrap();
-        let mut written = 0;
-        let write = |part: &[u8]| {
-            written += part.len();
-            Ok::<(), BuildError>(())
-        };
-        let repeated = core::iter::repeat_n(piece, 100_000);
-        let stitched = stitch_at(SimdLevel::detect(), 2, Params::CASHU, repeated, write);
-        assert_eq!(
-            stitched,
-            Err(BuildError(BuildFault::OtherCount { n: 2, pushed: 3 }))
-        );
-        assert_eq!(written, 0, "the buffer never filled");
-    }
 
     #[test]
     fn damaged_pieces_are_rejected() {

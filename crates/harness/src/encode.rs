@@ -9,7 +9,7 @@ use crate::{levels, params_from};
 
 /// Hashes in any order, and parameters.
 ///
-/// A fuzzer's input is 11 bytes, followed by the hashes.
+/// A fuzzer's input is 9 bytes, followed by the hashes.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
     /// Selects the checks: see [`Case::check`].
@@ -20,10 +20,8 @@ pub struct Case<'a> {
     pub m: u32,
     /// Where the set is split in two before a merge joins it, in 256ths.
     pub cut: u8,
-    /// The lengths of a stream's pieces, repeated.
-    pub pieces: [u8; 2],
-    /// The size of a stream's buffer in KiB.
-    pub buffer: u8,
+    /// Whether the merge encodes in the same pass (even).
+    pub apart: u8,
     /// What is done with the filter: see [`Case::check`].
     pub then: u8,
     /// The set: see [`recipe::hashes`].
@@ -31,10 +29,10 @@ pub struct Case<'a> {
 }
 
 /// Bytes before the hashes in an input.
-const HEADER: usize = 11;
+const HEADER: usize = 9;
 
 /// The largest filters that are made. The reference is slow because it writes bit by bit, and long runs test no
-/// more than shorter ones. The larger limit exceeds a stream's buffer of a few KiB.
+/// more than shorter ones.
 const MOST_BITS: u128 = 1 << 13;
 const MOST_BITS_LONG: u128 = 1 << 18;
 
@@ -48,7 +46,7 @@ impl Case<'_> {
     /// | 2 | whether M may be far above 2^P |
     /// | 3 | in an input that is not [`SMALL`]: whether the bytes begin with a recipe |
     /// | 4, 5 | the level; 3: all levels, in an input that is not [`SMALL`] |
-    /// | 6, 7 | 1: merged from two sets; 3: in pieces; otherwise at once |
+    /// | 6, 7 | 1: merged from two sets; otherwise at once |
     ///
     /// `then` modulo 4: nothing; decode it; build it from its values; both, in an input that is not [`SMALL`].
     ///
@@ -123,11 +121,10 @@ impl Case<'_> {
                 .with_level(level)
                 .sort(part.to_vec())
         };
-        let way = self.how >> 6;
-        let filter = if way == 1 {
+        let filter = if self.how >> 6 == 1 {
             let (left, right) = hashes.split_at(hashes.len() * usize::from(self.cut) / 256);
             let (mut grown, right) = (set(left), set(right));
-            if self.buffer & 1 == 0 {
+            if self.apart & 1 == 0 {
                 let filter = grown.merge_and_encode(&right, params);
                 assert!(grown.as_slice() == sorted, "{level}: {self:?}");
                 filter
@@ -139,13 +136,7 @@ impl Case<'_> {
         } else {
             let set = set(hashes);
             assert!(set.as_slice() == sorted, "{level}: {self:?}");
-            match way {
-                3 => {
-                    let buffer_bytes = usize::from(self.buffer) << 10;
-                    set.encode_in_pieces(params, &self.pieces, buffer_bytes)
-                }
-                _ => set.encode(params),
-            }
+            set.encode(params)
         };
         filter.unwrap_or_else(|error| panic!("{error}, {level}: {self:?}"))
     }
