@@ -108,7 +108,7 @@ impl<D: AsRef<[u8]>> Filter<D> {
     ///
     /// # Errors
     ///
-    /// Every class of [`DecodeErrorKind`](crate::DecodeErrorKind) except non-canonical.
+    /// Every class of [`DecodeErrorKind`](crate::error::DecodeErrorKind) except non-canonical.
     ///
     /// # Cost
     ///
@@ -284,7 +284,9 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
 
     /// Iterates over the mapped values in ascending order, duplicates included.
     #[must_use]
-    pub fn values(&self) -> Values<'_> {
+    pub fn values(
+        &self,
+    ) -> impl ExactSizeIterator<Item = u64> + FusedIterator + Clone + fmt::Debug {
         let coded = self.coded();
         let scanner = Scanner::new(coded.level, coded.bytes, coded.n, coded.params);
         Values {
@@ -597,7 +599,7 @@ impl<D: AsRef<[u8]>, H: ItemHash> UnvalidatedFilter<D, H> {
 
 /// An iterator over the values of a [`Filter`] in ascending order, made by [`Filter::values`].
 #[derive(Clone, Debug)]
-pub struct Values<'a> {
+pub(crate) struct Values<'a> {
     coded: Coded<'a>,
     scanner: Scanner<'a>,
     /// Values decoded ahead; those from `given` on are not returned yet.

@@ -12,7 +12,8 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-use crate::{Params, ParamsError};
+use crate::Params;
+use crate::error::ParamsError;
 
 /// As in PNG: no text file begins with these bytes, and a transfer that converts line ends changes them.
 const MAGIC: [u8; 8] = *b"\x89GCS\r\n\x1a\n";

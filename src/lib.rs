@@ -39,7 +39,7 @@
 //! ```
 //!
 //! Keep a [`SortedHashes`]: [`merge_and_encode`](SortedHashes::merge_and_encode) adds items and re-encodes the
-//! filter in one linear pass, for any N. It takes 8 bytes per item. For a set on several machines, see [`stitch`].
+//! filter in one linear pass, for any N. It takes 8 bytes per item. For a set on several machines, see [`pieces`].
 //!
 //! ## A wallet
 //!
@@ -98,7 +98,7 @@ mod bits;
 mod cost;
 mod decode;
 mod encode;
-mod error;
+pub mod error;
 mod filter;
 pub mod gcs;
 mod hash;
@@ -115,17 +115,18 @@ mod sorted_hashes;
 #[cfg(test)]
 mod splitmix;
 
-pub use encode::{Piece, stitch};
-pub use error::{
-    BuildError, BuildErrorKind, DecodeError, DecodeErrorKind, ParamsError, ParamsErrorKind,
-    ResidentError, ResidentErrorKind, SeekIndexError, SeekIndexErrorKind,
-};
-pub use filter::{Filter, UnvalidatedFilter, Values};
-pub use hash::{ItemHash, Nut23, Nut25, RawValues, SipHash, map_all_to_range, map_to_range};
+pub use error::{BuildError, DecodeError};
+pub use filter::{Filter, UnvalidatedFilter};
+pub use hash::{ItemHash, Nut23, Nut25, RawValues, SipHash, map_to_range};
 pub use params::Params;
 pub use resident::{CacheLines, ResidentFilter};
 pub use seek_index::{IndexInterval, IndexMismatch, IndexedFilter, SeekIndex};
 pub use sorted_hashes::{HashCollector, SortedHashes, SortedHashesBuilder};
+
+/// A filter that several machines encode.
+pub mod pieces {
+    pub use crate::encode::{Piece, stitch};
+}
 
 /// What the tests and benchmarks of this repository need beyond the public interface. Only their dev-dependencies
 /// switch the feature on.

@@ -16,7 +16,7 @@ use crate::error::{DecodeError, DecodeFault, ParamsError, ParamsFault};
 /// let params = Params::default();
 /// assert_eq!((params.p(), params.m()), (19, 784_931));
 /// assert_eq!(params.expected_bytes(1_000_000), 2_631_549);
-/// # Ok::<(), nutfilter::ParamsError>(())
+/// # Ok::<(), nutfilter::error::ParamsError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {

@@ -74,7 +74,9 @@ fn stored_index_and_filter_fit_in_one_owned_value() {
 
 #[test]
 fn errors_have_a_class() {
-    use nutfilter::{BuildErrorKind, ParamsErrorKind, ResidentErrorKind, SeekIndexErrorKind};
+    use nutfilter::error::{
+        BuildErrorKind, ParamsErrorKind, ResidentErrorKind, SeekIndexErrorKind,
+    };
     assert_eq!(
         Params::new(33, 1).unwrap_err().kind(),
         ParamsErrorKind::RemainderBits

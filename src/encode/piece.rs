@@ -26,7 +26,8 @@ const CHECKSUM: usize = 8;
 /// the order of the ranges.
 ///
 /// ```
-/// use nutfilter::{BuildError, Params, Piece, SortedHashes, stitch};
+/// use nutfilter::{BuildError, Params, SortedHashes};
+/// use nutfilter::pieces::{Piece, stitch};
 ///
 /// let set = SortedHashes::from_items(["one", "two", "three"]);
 /// let (low, high) = set.as_slice().split_at(2);

@@ -402,11 +402,6 @@ pub const fn map_to_range(hash: u64, f: u64) -> u64 {
 }
 
 /// Applies [`map_to_range`] to each of `hashes`, in place.
-pub fn map_all_to_range(hashes: &mut [u64], f: u64) {
-    map_all_at(SimdLevel::detect(), hashes, f);
-}
-
-/// [`map_all_to_range`] at a given level.
 pub fn map_all_at(level: SimdLevel, hashes: &mut [u64], f: u64) {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]

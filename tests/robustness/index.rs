@@ -1,6 +1,7 @@
 //! Indexes that are damaged, or of another filter.
 
-use nutfilter::{Filter, IndexInterval, Params, SeekIndex, SeekIndexErrorKind, SortedHashes};
+use nutfilter::error::SeekIndexErrorKind;
+use nutfilter::{Filter, IndexInterval, Params, SeekIndex, SortedHashes};
 
 use crate::allocations::{FIXED, peak_of};
 

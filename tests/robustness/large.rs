@@ -1,6 +1,8 @@
 //! Rows so large that threads share them, and that 64 KiB hide nothing.
 
-use nutfilter::DecodeErrorKind::{self, OutOfRange, Padding, TooLong, TooShort, TrailingData};
+use nutfilter::error::DecodeErrorKind::{
+    self, OutOfRange, Padding, TooLong, TooShort, TrailingData,
+};
 use nutfilter::internals::SimdLevel;
 use nutfilter::{Params, SortedHashes};
 use rayon::{ThreadPool, ThreadPoolBuilder};

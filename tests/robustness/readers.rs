@@ -1,9 +1,10 @@
 //! Every way to read an untrusted filter.
 
+use nutfilter::error::DecodeErrorKind;
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
-    DecodeErrorKind, Filter, IndexInterval, ItemHash, Nut23, Nut25, Params, RawValues, SeekIndex,
-    SipHash, UnvalidatedFilter, bip158, map_to_range,
+    Filter, IndexInterval, ItemHash, Nut23, Nut25, Params, RawValues, SeekIndex, SipHash,
+    UnvalidatedFilter, bip158, map_to_range,
 };
 use nutfilter_cashu::{FilterResponse, ResponseErrorKind};
 use nutfilter_harness::STRATEGIES;

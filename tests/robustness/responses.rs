@@ -1,6 +1,7 @@
 //! The rows of the table that are text: JSON and base64.
 
-use nutfilter::{DecodeErrorKind, Params};
+use nutfilter::Params;
+use nutfilter::error::DecodeErrorKind;
 use nutfilter_cashu::FilterResponse;
 use nutfilter_cashu::ResponseErrorKind::{self, BadParameter, Base64, Json};
 

@@ -11,7 +11,7 @@ mod python {
     pyo3::import_exception!(nutfilter._errors, SeekIndexError);
 }
 
-pub(crate) fn params(error: nutfilter::ParamsError) -> PyErr {
+pub(crate) fn params(error: nutfilter::error::ParamsError) -> PyErr {
     python::ParamsError::new_err(error.to_string())
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn invalid_params(message: String) -> PyErr {
 
 pub(crate) fn build(error: nutfilter::BuildError) -> PyErr {
     match error.kind() {
-        nutfilter::BuildErrorKind::OutOfMemory => PyMemoryError::new_err(error.to_string()),
+        nutfilter::error::BuildErrorKind::OutOfMemory => PyMemoryError::new_err(error.to_string()),
         _ => python::BuildError::new_err(error.to_string()),
     }
 }
@@ -31,17 +31,17 @@ pub(crate) fn build_message(message: String) -> PyErr {
     python::BuildError::new_err(message)
 }
 
-pub(crate) fn index(error: nutfilter::SeekIndexError) -> PyErr {
+pub(crate) fn index(error: nutfilter::error::SeekIndexError) -> PyErr {
     python::SeekIndexError::new_err(error.to_string())
 }
 
-pub(crate) fn resident(error: nutfilter::ResidentError) -> PyErr {
+pub(crate) fn resident(error: nutfilter::error::ResidentError) -> PyErr {
     python::ResidentError::new_err(error.to_string())
 }
 
 /// A `DecodeError` with its class in the attribute `kind`.
 pub(crate) fn decode(error: nutfilter::DecodeError) -> PyErr {
-    use nutfilter::DecodeErrorKind as Kind;
+    use nutfilter::error::DecodeErrorKind as Kind;
     let kind = match error.kind() {
         Kind::BadParameter => "bad-parameter",
         Kind::TooShort => "too-short",

@@ -3,7 +3,8 @@
 use std::mem::take;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nutfilter::{BuildError, Nut25, Params, Piece};
+use nutfilter::pieces::Piece;
+use nutfilter::{BuildError, Nut25, Params};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 

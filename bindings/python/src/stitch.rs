@@ -1,6 +1,7 @@
 //! The function `stitch`.
 
-use nutfilter::{BuildError, Piece};
+use nutfilter::BuildError;
+use nutfilter::pieces::Piece;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -52,7 +53,7 @@ pub(crate) fn stitch(
             .and_then(|piece| piece.map_err(errors::build));
         piece.map_err(|error| broken = Some(error)).ok()
     });
-    let stitched = nutfilter::stitch(n, params, read, |bytes| {
+    let stitched = nutfilter::pieces::stitch(n, params, read, |bytes| {
         let bytes = PyBytes::new(file.py(), bytes);
         write.call1((bytes,)).map(drop).map_err(Fault::Python)
     });

@@ -19,7 +19,8 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Unexpected, Visitor}
 
 use serde_json::value::RawValue;
 
-use nutfilter::{DecodeError, Filter, Nut25, Params, ParamsError};
+use nutfilter::error::ParamsError;
+use nutfilter::{DecodeError, Filter, Nut25, Params};
 
 /// A filter with its numbers, as sent over the network.
 ///

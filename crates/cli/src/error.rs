@@ -75,7 +75,7 @@ macro_rules! failed_from {
 }
 
 failed_from!(
-    nutfilter::ParamsError,
+    nutfilter::error::ParamsError,
     nutfilter::BuildError,
     nutfilter::DecodeError,
     nutfilter_cashu::ResponseError,

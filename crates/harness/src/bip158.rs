@@ -12,7 +12,8 @@ use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, TxIn, TxOut, Txid};
 use nutfilter::bip158::{self, FilterHash, FilterHeader, Scratch, Watchlist};
-use nutfilter::{DecodeError, DecodeErrorKind, Filter, Params, SipHash};
+use nutfilter::error::DecodeErrorKind;
+use nutfilter::{DecodeError, Filter, Params, SipHash};
 
 use crate::{is_long, levels_of, seeded};
 

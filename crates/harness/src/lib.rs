@@ -26,8 +26,9 @@ pub mod vectors;
 use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
+use nutfilter::Params;
+use nutfilter::error::DecodeErrorKind;
 use nutfilter::internals::{SimdLevel, Strategy};
-use nutfilter::{DecodeErrorKind, Params};
 use nutfilter_reference::Error;
 
 /// A fuzz target: `fuzz/fuzz_targets/<name>.rs` without the fuzzer.

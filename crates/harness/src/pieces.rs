@@ -2,7 +2,8 @@
 //! allow.
 
 use arbitrary::Arbitrary;
-use nutfilter::{BuildError, Piece, SortedHashes, stitch};
+use nutfilter::pieces::{Piece, stitch};
+use nutfilter::{BuildError, SortedHashes};
 
 /// A set, where it is cut, and what happens to one of its pieces.
 #[derive(Arbitrary, Clone, Copy, Debug)]

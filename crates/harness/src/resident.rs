@@ -1,10 +1,9 @@
 //! A set as a resident filter, and any bytes as one: an error, or a filter that answers without a panic.
 
 use arbitrary::Arbitrary;
+use nutfilter::error::ResidentErrorKind;
 use nutfilter::internals::SimdLevel;
-use nutfilter::{
-    ItemHash, Nut23, Params, RawValues, ResidentErrorKind, ResidentFilter, SortedHashes,
-};
+use nutfilter::{ItemHash, Nut23, Params, RawValues, ResidentFilter, SortedHashes};
 
 use crate::recipe::{self, SMALL};
 use crate::{levels, seek_index};

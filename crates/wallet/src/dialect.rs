@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use nutfilter::{Filter, ItemHash, Nut23, Nut25, map_all_to_range};
+use nutfilter::{Filter, ItemHash, Nut23, Nut25, map_to_range};
 use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::match_limit::{FALSE_ALARM, ln_tail};
@@ -211,7 +211,9 @@ fn look_up<H>(
     for (dialect, hashes) in dialects.iter().zip(values.chunks_mut(items.len())) {
         dialect.hash_items(items, hashes);
     }
-    map_all_to_range(&mut values, filter.range());
+    for value in &mut values {
+        *value = map_to_range(*value, filter.range());
+    }
     filter.matches_values(&values)
 }
 
@@ -228,7 +230,7 @@ fn different(items: &[&[u8]], results: &[bool], wanted: bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nutfilter::{Params, SortedHashes, map_to_range};
+    use nutfilter::{Params, SortedHashes};
 
     fn items(numbers: std::ops::Range<u32>) -> Vec<[u8; 4]> {
         numbers.map(u32::to_be_bytes).collect()

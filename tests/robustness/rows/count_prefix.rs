@@ -1,6 +1,6 @@
 //! Filters with their count in front.
 
-use nutfilter::DecodeErrorKind::{self, BadParameter, NonCanonical, TooLong, TooShort};
+use nutfilter::error::DecodeErrorKind::{self, BadParameter, NonCanonical, TooLong, TooShort};
 
 use super::MIB;
 

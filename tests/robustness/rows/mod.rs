@@ -7,7 +7,8 @@ mod count_prefix;
 mod numbers;
 mod values;
 
-use nutfilter::{DecodeErrorKind, Params, SortedHashes};
+use nutfilter::error::DecodeErrorKind;
+use nutfilter::{Params, SortedHashes};
 
 pub(crate) use count_prefix::count_prefix_rows;
 

@@ -1,6 +1,6 @@
 //! Counts and parameters that cannot be, or can just be; bytes that end too early.
 
-use nutfilter::DecodeErrorKind::{BadParameter, TooLong, TooShort};
+use nutfilter::error::DecodeErrorKind::{BadParameter, TooLong, TooShort};
 use nutfilter::{Params, SortedHashes};
 
 use super::{LARGEST, M, MIB, P, Rows, honest};

@@ -1,6 +1,6 @@
 //! Values at the edges of the range, and what stands behind the last of them.
 
-use nutfilter::DecodeErrorKind::{OutOfRange, Padding, TooLong, TooShort, TrailingData};
+use nutfilter::error::DecodeErrorKind::{OutOfRange, Padding, TooLong, TooShort, TrailingData};
 use nutfilter::{Params, SortedHashes};
 use nutfilter_reference::encode_values;
 

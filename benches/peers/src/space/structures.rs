@@ -2,7 +2,7 @@
 
 use fastbloom::BloomFilter;
 use mem_dbg::{MemSize, SizeFlags};
-use nutfilter::{Filter, Nut23, Params, SortedHashes, map_all_to_range};
+use nutfilter::{Filter, Nut23, Params, SortedHashes, map_to_range};
 use sux::dict::elias_fano::EliasFanoBuilder;
 use sux::traits::indexed_dict::IndexedDict;
 use xorf::{BinaryFuse8, BinaryFuse16, BinaryFuse32};
@@ -35,9 +35,8 @@ fn odds_of_values(n: u64, params: Params) -> Odds {
 }
 
 fn mapped(hashes: &[u64], range: u64) -> Vec<u64> {
-    let mut values = hashes.to_vec();
-    map_all_to_range(&mut values, range);
-    values
+    let values = hashes.iter().map(|&hash| map_to_range(hash, range));
+    values.collect()
 }
 
 /// Ours.

@@ -91,7 +91,10 @@ fn large_file_is_read_in_twice_its_size() {
     let fitting = zeros.len() as u64 * 8 / 20;
     for (n, class) in [
         (fitting, Ok(())),
-        (fitting - 2, Err(nutfilter::DecodeErrorKind::TrailingData)),
+        (
+            fitting - 2,
+            Err(nutfilter::error::DecodeErrorKind::TrailingData),
+        ),
     ] {
         let row = Row {
             cell: "zeros of a length that fits N",

@@ -17,7 +17,8 @@ use std::thread;
 use std::time::Duration;
 
 use allocations::{FIXED, peak_of};
-use nutfilter::{DecodeErrorKind, Nut23, Nut25, Params};
+use nutfilter::error::DecodeErrorKind;
+use nutfilter::{Nut23, Nut25, Params};
 use nutfilter_cashu::ResponseErrorKind;
 use nutfilter_wallet::{FetchContext, MintClient, NoteKind, Policy, RejectReason};
 
