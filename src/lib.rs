@@ -114,6 +114,8 @@ mod sort;
 mod sorted_hashes;
 #[cfg(test)]
 mod splitmix;
+#[cfg(all(test, not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod tests;
 
 pub use error::{BuildError, DecodeError};
 pub use filter::{Filter, UnvalidatedFilter};

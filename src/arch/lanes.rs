@@ -28,6 +28,15 @@ pub(crate) const WINDOW: u32 = 57;
 /// The number of interleaved vectors. Two leave execution units idle; eight spill registers.
 pub(super) const VECTORS: usize = 4;
 
+/// A place in the bits from which items can be decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Point {
+    /// The bit position of an item, or the end of the last one.
+    pub(crate) position: u64,
+    /// The value of the item before it, or 0 before the first item.
+    pub(crate) base: u64,
+}
+
 /// Places that are decoded in parallel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lanes<const N: usize> {

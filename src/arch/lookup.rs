@@ -15,8 +15,7 @@
 //!
 //! Rows `match/1k-absent-indexed` and `lookup/batched` in docs/benchmarking.md.
 
-use super::lanes::{Simd, VECTORS, WINDOW};
-use crate::matching::{BATCH, Point};
+use super::lanes::{Point, Simd, VECTORS, WINDOW};
 
 /// The target is not in the filter.
 pub(crate) const ABSENT: u8 = 0;
@@ -30,6 +29,9 @@ const STEPS: u64 = 4;
 
 /// The lanes of the widest vector.
 const WIDEST: usize = 8;
+
+/// The maximum number of targets.
+pub(crate) const BATCH: usize = 256;
 
 /// The number of each target.
 const PLACES: [u64; BATCH] = {

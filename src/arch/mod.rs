@@ -27,7 +27,7 @@ macro_rules! token_methods {
 mod aarch64;
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 #[allow(unsafe_code)]
-mod float_environment;
+pub(crate) mod float_environment;
 #[cfg(all(
     test,
     feature = "std",
@@ -36,7 +36,7 @@ mod float_environment;
     not(miri)
 ))]
 #[allow(unsafe_code)]
-mod guard_page;
+pub(crate) mod guard_page;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod hash;
 #[allow(unsafe_code)]

@@ -16,7 +16,6 @@
 
 mod lanes;
 mod scan;
-mod spans;
 mod sync;
 #[cfg(feature = "parallel")]
 mod threads;
@@ -33,11 +32,10 @@ use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
 
 pub(crate) use scan::{Scanner, in_pairs};
-pub(crate) use spans::{Gap, longest_span};
 pub(crate) use sync::Coded;
 use sync::Place;
-pub(crate) use visitors::SampleMemory;
 use visitors::{Check, Each, Sample, Visit, absolute};
+pub(crate) use visitors::{Gap, SampleMemory, SeekTable, longest_span};
 
 /// The number of values per block of a consumer: 1 KiB, which leaves room in the first-level cache for the
 /// consumer's own data.
@@ -230,19 +228,6 @@ fn visit_from(
     drive!(coded, place, lane_items, &mut visit)
 }
 
-/// Places in a filter from which items can be decoded, made by [`seek_table`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SeekTable {
-    /// The bit position of the first code after each place, in ascending order. The first is 0.
-    pub(crate) positions: Vec<u64>,
-    /// The value before each place, or 0 before the first item, in ascending order.
-    pub(crate) bases: Vec<u64>,
-    /// The bit position where the items end.
-    pub(crate) end: u64,
-    /// The codes that are longer than the maximum distance of two places, in order. Usual filters have none.
-    pub(crate) gaps: Vec<Gap>,
-}
-
 /// Validates a filter and returns places in it, starting with the first item's. Between two places lie at most
 /// `step` items (at least 1): usually `step`, sometimes fewer. An empty filter has no places. The distance of
 /// two places is at most `longest` bits, unless a single code is longer: that code is a [`Gap`].
@@ -285,7 +270,7 @@ pub(crate) fn seek_table_using(
     // This visitor never breaks.
     if let ControlFlow::Continue(end) = driven? {
         *memory = sample.into_memory(end);
-        spans::divide(&mut memory.table, &coded, longest)?;
+        memory.table.divide(&coded, longest)?;
     }
     Ok(())
 }

@@ -3,17 +3,130 @@
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
+use super::LONG_LANE;
 use super::lanes::Take;
-use super::sync::Sink;
-use super::{LONG_LANE, SeekTable};
+use super::sync::{Coded, Place, Sink};
 use crate::arch::SimdLevel;
 use crate::arch::lanes::{self, Advanced, GROUP, Lanes, Simd};
+use crate::error::DecodeError;
 
 /// Keeps nothing.
 pub(super) struct Check;
 
 impl<const N: usize> Take<N> for Check {}
 impl<const N: usize> Sink<N> for Check {}
+
+/// Places in a filter from which items can be decoded, made by [`seek_table`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SeekTable {
+    /// The bit position of the first code after each place, in ascending order. The first is 0.
+    pub(crate) positions: Vec<u64>,
+    /// The value before each place, or 0 before the first item, in ascending order.
+    pub(crate) bases: Vec<u64>,
+    /// The bit position where the items end.
+    pub(crate) end: u64,
+    /// The codes that are longer than the maximum distance of two places, in order. Usual filters have none.
+    pub(crate) gaps: Vec<Gap>,
+}
+
+/// A code that is longer than the maximum distance of two places.
+///
+/// No item has a value between `from` and `value`, so targets there are answered without reading its bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// The value of the item before it, or 0 before the first item.
+    pub(crate) from: u64,
+    /// The value of its item.
+    pub(crate) value: u64,
+    /// The bit position after the code.
+    pub(crate) position: u64,
+}
+
+/// The maximum distance of two places in bits, in a filter of `len` bytes: that of two steps and 64 items of average
+/// length, which uniform hashes never reach.
+pub(crate) fn longest_span(n: u32, len: u64, step: u32) -> u64 {
+    let mean = len.saturating_mul(8).div_ceil(u64::from(n.max(1)));
+    mean.saturating_mul(2 * u64::from(step) + 64)
+}
+
+impl SeekTable {
+    /// Adds places to the table of a validated filter until at most `longest` bits lie between two of them, for filters
+    /// crafted to have long codes. A single longer code becomes a gap.
+    pub(super) fn divide(&mut self, coded: &Coded<'_>, longest: u64) -> Result<(), DecodeError> {
+        if self.spans().all(|(start, end)| end - start <= longest) {
+            return Ok(());
+        }
+        let mut divided = Self {
+            positions: Vec::with_capacity(self.positions.len() + 64),
+            bases: Vec::with_capacity(self.bases.len() + 64),
+            end: self.end,
+            gaps: Vec::new(),
+        };
+        for ((position, end), &base) in self.spans().zip(&self.bases) {
+            divided.push(position, base);
+            if end - position > longest {
+                let place = Place {
+                    position,
+                    value: base,
+                    item: 0,
+                };
+                divided.divide_span(coded, place, end, longest)?;
+            }
+        }
+        *self = divided;
+        Ok(())
+    }
+
+    /// Pairs of bit positions without a place between them.
+    fn spans(&self) -> impl Iterator<Item = (u64, u64)> {
+        let ends = self.positions.iter().skip(1).chain([&self.end]);
+        self.positions.iter().copied().zip(ends.copied())
+    }
+
+    fn push(&mut self, position: u64, base: u64) {
+        self.positions.push(position);
+        self.bases.push(base);
+    }
+
+    /// Adds places between `place`, which is the last one, and bit `end`.
+    fn divide_span(
+        &mut self,
+        coded: &Coded<'_>,
+        place: Place,
+        end: u64,
+        longest: u64,
+    ) -> Result<(), DecodeError> {
+        // The number of the item there is unknown; decoding stops at the end of the span.
+        let mut scanner = coded.scanner(place);
+        let mut start = place.position;
+        while scanner.position() < end {
+            let (before, from) = (scanner.position(), scanner.value());
+            let Some(value) = scanner.next_value()? else {
+                break;
+            };
+            let position = scanner.position();
+            if position - start <= longest {
+                continue;
+            }
+            if before > start {
+                self.push(before, from);
+                start = before;
+            }
+            if position - before > longest {
+                self.gaps.push(Gap {
+                    from,
+                    value,
+                    position,
+                });
+                if position < end {
+                    self.push(position, value);
+                    start = position;
+                }
+            }
+        }
+        Ok(())
+    }
+}
 
 /// A table of places, and the memory that making it took.
 #[derive(Clone, Debug, Default)]

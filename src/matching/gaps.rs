@@ -1,7 +1,7 @@
 //! Answers for targets at codes that are too long to be decoded repeatedly.
 
+use crate::arch::lanes::Point;
 use crate::decode::Gap;
-use crate::matching::table::Point;
 
 impl Point {
     /// Beyond the bits of any filter, and far enough below 2^64 that steps from there do not wrap around.

@@ -12,7 +12,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::arch::Kind;
-use crate::arch::lanes::WINDOW;
+use crate::arch::lanes::{Point, WINDOW};
 #[cfg(target_arch = "x86_64")]
 use crate::arch::lookup;
 use crate::arch::memory::prefetch;
@@ -20,7 +20,7 @@ use crate::bits::BitReader;
 use crate::cost;
 use crate::decode::{Coded, in_pairs};
 use crate::matching::Strategy;
-use crate::matching::table::{Point, Table};
+use crate::matching::table::Table;
 use crate::rice::{self, Unreadable};
 
 /// The bits of a validated filter.
@@ -37,7 +37,10 @@ pub(crate) struct Astray;
 
 /// The number of targets per batch. Few enough that their state stays in the first-level cache, and enough that
 /// lanes waiting for the last target cost little.
-pub(crate) const BATCH: usize = 256;
+#[cfg(target_arch = "x86_64")]
+const BATCH: usize = lookup::BATCH;
+#[cfg(not(target_arch = "x86_64"))]
+const BATCH: usize = 256;
 
 /// Up to this number of targets are faster one by one than in lanes: those would wait for the last target.
 const FEW: usize = 24;

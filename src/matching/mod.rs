@@ -18,13 +18,12 @@ use crate::decode::{Coded, SeekTable};
 use crate::error::DecodeError;
 use crate::hash::{ItemHash, map_all_at};
 
+pub(crate) use crate::arch::lanes::Point;
 use bitmap::Bitmap;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use lookup::BATCH;
 pub(crate) use lookup::{Astray, Stream};
 pub use plan::Strategy;
 pub(crate) use prepared::Prepared;
-pub(crate) use table::{LINE, Line, Point, Table, step};
+pub(crate) use table::{LINE, Line, Table, step};
 
 /// The number of items that are hashed before they are mapped.
 pub(crate) const HASHED: usize = 512;

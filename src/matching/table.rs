@@ -23,19 +23,11 @@ use core::fmt;
 use core::hint::select_unpredictable;
 
 use crate::arch::SimdLevel;
+use crate::arch::lanes::Point;
 use crate::arch::memory::prefetch;
 use crate::decode::{self, Coded, Gap, longest_span};
 use crate::matching::{Strategy, gaps, plan};
 use crate::params::Params;
-
-/// A place in the bits from which items can be decoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Point {
-    /// The bit position of an item, or the end of the last one.
-    pub(crate) position: u64,
-    /// The value of the item before it, or 0 before the first item.
-    pub(crate) base: u64,
-}
 
 /// The length of a line in bytes.
 pub(crate) const LINE: usize = 64;

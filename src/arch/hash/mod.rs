@@ -97,7 +97,7 @@ pub(crate) fn map_to_range<S: Words>(simd: S, hashes: &mut [u64], f: u64) {
                 simd.store(simd.map(simd.load(group), f), group);
             }
             for hash in groups.into_remainder() {
-                *hash = ((u128::from(*hash) * u128::from(f)) >> 64) as u64;
+                *hash = super::x86_64::map_to_range(*hash, f);
             }
         },
     );

@@ -33,6 +33,12 @@ pub(crate) struct Avx512 {
     gathers: bool,
 }
 
+/// The upper half of a product: maps a hash to a range.
+#[inline(always)]
+pub(crate) fn map_to_range(hash: u64, range: u64) -> u64 {
+    ((u128::from(hash) * u128::from(range)) >> 64) as u64
+}
+
 /// The state of a stream of codes between two groups of an encoder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodeStream {

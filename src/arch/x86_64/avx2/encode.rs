@@ -9,9 +9,8 @@
 use core::arch::x86_64::*;
 
 use crate::arch::x86_64::{
-    AHEAD, Avx2, CodeStream, LANE_BITS, encodes_pairs, group_bytes, prefetch,
+    AHEAD, Avx2, CodeStream, LANE_BITS, encodes_pairs, group_bytes, map_to_range, prefetch,
 };
-use crate::hash::map_to_range;
 
 /// Items per group.
 const GROUP: usize = 8;
