@@ -1,6 +1,5 @@
 //! The endpoints as an axum router.
 
-use core::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,16 +47,6 @@ impl Default for RouterOptions {
             ready_within: DEFAULT_READY_WITHIN,
             metrics: None,
         }
-    }
-}
-
-impl fmt::Debug for RouterOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RouterOptions")
-            .field("max_age", &self.max_age)
-            .field("ready_within", &self.ready_within)
-            .field("metrics", &self.metrics.is_some())
-            .finish()
     }
 }
 

@@ -3,14 +3,11 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Args};
 use nutfilter_mint::{FilterService, InfoFetcher, Snapshot};
 use nutfilter_serve::{Directory, Report};
-use tokio::sync::oneshot;
 
 use super::check;
 use super::manager;
@@ -93,12 +90,13 @@ fn publish(
     }
     let runtime = runtime(globals)?;
     let result = runtime.block_on(until_stopped(options, source, output));
-    runtime.shutdown_background();
+    // A file that is being written is finished.
+    runtime.shutdown_timeout(REFRESHER_PATIENCE);
     result
 }
 
 /// Reads the database once and publishes what could be read.
-fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<(), CliError> {
+fn once(options: &Options, source: WaitingSource, output: Output) -> Result<(), CliError> {
     let service = output.service.clone();
     let mut refresher = refresher(options, source, service.clone())?;
     refresher.restore();
@@ -123,70 +121,53 @@ async fn until_stopped(
     let (stop, at_once, hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
     let refresher = refresher(options, source, output.service.clone())?;
     let thread = start(options, refresher)?;
-    let stopping = Arc::new(AtomicBool::new(false));
-    let (published, first) = oneshot::channel();
-    let worker = {
-        let stopping = Arc::clone(&stopping);
-        tokio::task::spawn_blocking(move || keep_publishing(output, published, &stopping))
-    };
-    let tell_when_published = async {
-        if first.await.is_ok() {
-            manager::tell("READY=1\nSTATUS=publishing");
-        }
-        std::future::pending::<Infallible>().await
-    };
     tokio::select! {
         () = stop => {}
+        never = keep_publishing(Arc::new(output)) => match never {},
         never = refresh_at_hangups(&thread, hangup) => match never {},
         never = manager::keep_alive() => match never {},
-        never = tell_when_published => match never {},
     }
     manager::tell("STOPPING=1");
-    stopping.store(true, Ordering::Relaxed);
-    let ending = async {
-        // An object that is being written is finished.
-        let _ = worker.await;
-        let _ = tokio::task::spawn_blocking(|| thread.stop(REFRESHER_PATIENCE)).await;
-        tracing::info!(target: log::SERVICE, "stopped");
-        Ok(())
-    };
+    let ending = tokio::task::spawn_blocking(|| thread.stop(REFRESHER_PATIENCE));
     tokio::select! {
-        result = ending => result,
-        () = at_once => Err(stopped_at_once()),
+        _ = ending => {}
+        () = at_once => return Err(stopped_at_once()),
     }
+    tracing::info!(target: log::SERVICE, "stopped");
+    Ok(())
 }
 
 /// Publishes each new snapshot. After a failure, tries again with the newest one.
-fn keep_publishing(mut output: Output, published: oneshot::Sender<()>, stopping: &AtomicBool) {
-    let mut published = Some(published);
+async fn keep_publishing(output: Arc<Output>) -> Infallible {
     let mut latest: Option<Arc<Snapshot>> = None;
-    let (mut retry, mut not_before) = (FIRST_RETRY, Instant::now());
-    while !stopping.load(Ordering::Relaxed) {
+    let mut retry = FIRST_RETRY;
+    loop {
         let snapshot = output.service.snapshot();
         let is_new = match (&snapshot, &latest) {
             (Some(new), Some(old)) => !Arc::ptr_eq(new, old),
             (new, _) => new.is_some(),
         };
-        if !is_new || Instant::now() < not_before {
-            thread::sleep(POLL);
+        if !is_new {
+            tokio::time::sleep(POLL).await;
             continue;
         }
-        let Some(snapshot) = snapshot else { continue };
-        match output.publish() {
-            Ok(_) => {
-                retry = FIRST_RETRY;
-                latest = Some(snapshot);
-                if let Some(published) = published.take() {
-                    let _ = published.send(());
-                }
-            }
-            Err(error) => {
-                let pause = retry.min(output.longest_retry);
-                tracing::error!(%error, retry_seconds = pause.as_secs(), "publishing failed; retrying");
-                not_before = Instant::now() + pause;
-                retry = retry.saturating_mul(2);
-            }
+        let output = Arc::clone(&output);
+        let longest = output.longest_retry;
+        let published = tokio::task::spawn_blocking(move || output.publish()).await;
+        if let Err(error) = published
+            .map_err(CliError::failed)
+            .and_then(|result| result)
+        {
+            let pause = retry.min(longest);
+            tracing::error!(%error, retry_seconds = pause.as_secs(), "publishing failed; retrying");
+            tokio::time::sleep(pause).await;
+            retry = retry.saturating_mul(2);
+            continue;
         }
+        if latest.is_none() {
+            manager::tell("READY=1\nSTATUS=publishing");
+        }
+        (latest, retry) = (snapshot, FIRST_RETRY);
     }
 }
 
@@ -200,7 +181,7 @@ struct Output {
 
 impl Output {
     /// Returns the number of files that were written. The info comes last, because it announces the filters.
-    fn publish(&mut self) -> Result<usize, CliError> {
+    fn publish(&self) -> Result<usize, CliError> {
         let start = Instant::now();
         let mut objects = self.service.objects().to_vec();
         if let Some(info) = &self.info {
