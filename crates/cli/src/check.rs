@@ -234,7 +234,7 @@ fn check_file(
 ) -> Result<Checked, CliError> {
     let items = items.items();
     let file = filter_file::read(path, &args.raw, &args.profile, Key::Needed, globals)?;
-    let _progress = Progress::spinner(globals, "checking");
+    let _progress = Progress::uncounted(globals, "checking");
     let matched = file.filter.matches(&items);
     let mut doubt = false;
     if let Some(other) = other_dialect(&file.filter, &items, &matched) {
@@ -293,7 +293,7 @@ fn ask_mint<H: ItemHash + Default>(
         .iter()
         .any(|warning| matches!(warning, Warning::PossibleOtherDialect(_)));
     let verdicts: Vec<_> = if args.mint.confirm {
-        let _progress = Progress::spinner(globals, format!("querying {}", client.base_url()));
+        let _progress = Progress::uncounted(globals, format!("querying {}", client.base_url()));
         let confirmed = client
             .confirm(&matches)
             .map_err(|error| CliError::at(fetch::place(&client), error))?;

@@ -1,13 +1,10 @@
 //! `nutfilter demo`: serves a sample mint, restores a wallet from it, and prints the figures.
 
 use std::fmt::{self, Write as _};
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
     FilterReport, FilterService, NoteKind, ReadingReport, RefreshReport, Refresher, Snapshot,
@@ -15,12 +12,12 @@ use nutfilter_mint::{
 use nutfilter_sample::{Sample, SampleError};
 use nutfilter_serve::{Limits, Listener};
 use nutfilter_wallet::{Answer, MintClient, Policy};
-use tempfile::TempDir;
 
 use crate::error::CliError;
 use crate::globals::{self, Globals};
 use crate::log;
-use crate::output;
+use crate::output::{self, count};
+use crate::progress::Progress;
 use crate::serve;
 use crate::value_parsers;
 
@@ -61,56 +58,6 @@ pub(crate) struct DemoArgs {
     keep: Option<PathBuf>,
 }
 
-/// The location of the sample database.
-enum Place {
-    Kept {
-        directory: PathBuf,
-        /// A directory inside the target directory, and so on the same disk. Its files move to the target
-        /// directory when they are complete.
-        draft: TempDir,
-    },
-    /// Removed when dropped, unless its files are kept.
-    Temporary(TempDir),
-}
-
-impl Place {
-    fn new(keep: Option<&Path>) -> Result<Self, CliError> {
-        let Some(path) = keep else {
-            return Ok(Place::Temporary(temporary().tempdir()?));
-        };
-        let at_path = |error| CliError::at(path.display(), error);
-        std::fs::create_dir_all(path).map_err(at_path)?;
-        Ok(Place::Kept {
-            directory: path.to_owned(),
-            draft: temporary().tempdir_in(path).map_err(at_path)?,
-        })
-    }
-
-    /// The final directory of the files.
-    fn directory(&self) -> &Path {
-        match self {
-            Place::Kept { directory, .. } => directory,
-            Place::Temporary(directory) => directory.path(),
-        }
-    }
-
-    /// The path at which the database is written.
-    fn draft(&self) -> PathBuf {
-        match self {
-            Place::Kept { draft, .. } | Place::Temporary(draft) => draft.path().join(DATABASE),
-        }
-    }
-
-    /// Removes the database from a temporary directory and keeps the small files.
-    fn keep_files(self) -> Result<(), CliError> {
-        if let Place::Temporary(directory) = self {
-            std::fs::remove_file(directory.path().join(DATABASE))?;
-            let _ = directory.keep();
-        }
-        Ok(())
-    }
-}
-
 /// Commands to paste into a shell.
 fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
     let mut lines = vec![
@@ -136,12 +83,6 @@ fn parse_items(text: &str) -> Result<u64, String> {
     }
 }
 
-fn temporary() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("nutfilter-demo-");
-    builder
-}
-
 pub(crate) fn run(args: DemoArgs, globals: &Globals) -> Result<(), CliError> {
     log::start_demo(globals);
     let runtime = serve::runtime(globals)?;
@@ -156,7 +97,16 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     let interrupted = serve::stop_signal(1)?;
     let end = serve::stop_signal(1)?;
     let at_once = serve::stop_signal(2)?;
-    let place = Place::new(args.keep.as_deref())?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("nutfilter-demo-");
+    let work = match &args.keep {
+        None => builder.tempdir()?,
+        Some(keep) => {
+            let at_keep = |error| CliError::at(keep.display(), error);
+            std::fs::create_dir_all(keep).map_err(at_keep)?;
+            builder.tempdir_in(keep).map_err(at_keep)?
+        }
+    };
     let listener = Listener::tcp("127.0.0.1:0").await?;
     let base = listener.to_string();
     let service = FilterService::default();
@@ -166,13 +116,13 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
 
     let run = DemoRun {
         sample: Sample::new(args.items, args.items),
-        draft: place.draft(),
-        directory: place.directory().to_owned(),
+        work: work.path().to_owned(),
+        keep: args.keep.clone(),
         service: service.clone(),
         base: base.clone(),
-        stays: match &place {
-            Place::Temporary(directory) if args.once => {
-                let path = directory.path().display();
+        stays: match (&args.keep, args.once) {
+            (None, true) => {
+                let path = work.path().display();
                 format!("A filter and a wallet stay in {path}; remove it when you are done.\n")
             }
             _ => String::new(),
@@ -186,7 +136,11 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         () = interrupted => return Err(CliError::failed("interrupted")),
     }
     if args.once {
-        return place.keep_files();
+        if args.keep.is_none() {
+            std::fs::remove_file(work.path().join(DATABASE))?;
+            let _ = work.keep();
+        }
+        return Ok(());
     }
     if let Some(snapshot) = service.snapshot() {
         let lines = curl_lines(&base, &snapshot);
@@ -202,8 +156,10 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
 /// One run, from an empty disk to results in a wallet. All of it blocks.
 struct DemoRun {
     sample: Sample,
-    draft: PathBuf,
-    directory: PathBuf,
+    /// A temporary directory for all files, removed if the run is interrupted.
+    work: PathBuf,
+    /// Where the files go in the end, on the same disk, unless they stay there.
+    keep: Option<PathBuf>,
     service: FilterService,
     base: String,
     /// Says where files stay after the end, if any do.
@@ -255,8 +211,9 @@ impl DemoRun {
         verify(&columns)
     }
 
+    /// The path of a file in the end.
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+        self.keep.as_ref().unwrap_or(&self.work).join(name)
     }
 
     fn write_sample(&self) -> Result<(), CliError> {
@@ -267,6 +224,7 @@ impl DemoRun {
                 return Err(CliError::failed(SampleError::Exists { path }));
             }
         }
+        let database = self.work.join(DATABASE);
         let total = self.sample.spent + self.sample.issued;
         let step = Step::start(
             &self.globals,
@@ -275,22 +233,19 @@ impl DemoRun {
             total,
         );
         self.sample
-            .write(&self.draft, &mut |progress| step.at(progress.written))
+            .write(&database, &mut |written| step.progress.set(written.written))
             .map_err(CliError::failed)?;
-        let database = self.path(DATABASE);
-        std::fs::rename(&self.draft, &database)
-            .map_err(|error| CliError::at(database.display(), error))?;
         step.finish(format_args!(
             "{} spent and {} issued notes, {}",
             count(self.sample.spent),
             count(self.sample.issued),
-            HumanBytes(std::fs::metadata(&database)?.len()),
+            output::size(std::fs::metadata(&database)?.len()),
         ));
         Ok(())
     }
 
     fn refresh(&self) -> Result<RefreshReport, CliError> {
-        let location = DatabaseLocation::from(self.path(DATABASE).as_path());
+        let location = DatabaseLocation::from(self.work.join(DATABASE).as_path());
         let source = SqliteSource::open(&location, None)?;
         let mut refresher = Refresher::new(source, self.service.clone());
         let total = self.sample.spent + self.sample.issued;
@@ -299,7 +254,8 @@ impl DemoRun {
             .refresh_with_progress(&mut |at| {
                 // The kinds are read one after the other.
                 let before = NoteKind::ALL.iter().take_while(|&&kind| kind != at.kind);
-                step.at(before.map(|&kind| self.sample.count(kind)).sum::<u64>() + at.items);
+                step.progress
+                    .set(before.map(|&kind| self.sample.count(kind)).sum::<u64>() + at.items);
             })
             .map_err(CliError::failed)?;
         if let Some(failure) = report.failures.pop() {
@@ -309,7 +265,7 @@ impl DemoRun {
         step.finish(format_args!(
             "{} filters of {} in all",
             report.filters.len(),
-            HumanBytes(bytes as u64)
+            output::size(bytes as u64)
         ));
         // There is one keyset, so each kind has one filter.
         Ok(report)
@@ -328,7 +284,7 @@ impl DemoRun {
         for (reading, built) in report.readings.iter().zip(&report.filters) {
             let restored = self.restore(built)?;
             checked += restored.known + restored.unknown;
-            step.at(checked);
+            step.progress.set(checked);
             columns.push(Column {
                 reading,
                 built,
@@ -339,25 +295,29 @@ impl DemoRun {
         Ok(columns)
     }
 
-    /// Writes the response as served, and the notes that were checked.
+    /// Writes the response as served, and the notes that were checked. The files go where they are kept.
     fn write_files(&self) -> Result<(), CliError> {
-        let create = |name| {
-            let path = self.path(name);
-            File::create_new(&path).map_err(|error| CliError::at(path.display(), error))
-        };
         let snapshot = self.service.snapshot();
         let keyset = snapshot
             .as_ref()
             .and_then(|all| all.keyset(&self.sample.keyset));
         let filter = keyset.and_then(|keyset| keyset.filter(NoteKind::Spent));
         let filter = filter.ok_or_else(|| CliError::failed("no filter is served"))?;
-        create(FILTER_FILE)?.write_all(filter.json().bytes())?;
+        std::fs::write(self.work.join(FILTER_FILE), filter.json().bytes())?;
         let notes = self.notes(NoteKind::Spent);
         let lines: String = notes
             .iter()
             .map(|note| const_hex::encode(note) + "\n")
             .collect();
-        Ok(create(WALLET_FILE)?.write_all(lines.as_bytes())?)
+        std::fs::write(self.work.join(WALLET_FILE), lines)?;
+        if self.keep.is_some() {
+            for name in [DATABASE, FILTER_FILE, WALLET_FILE] {
+                let path = self.path(name);
+                std::fs::rename(self.work.join(name), &path)
+                    .map_err(|error| CliError::at(path.display(), error))?;
+            }
+        }
+        Ok(())
     }
 
     /// The notes that the wallet checks: known notes from the mint's whole lifetime, and as many unknown ones.
@@ -407,7 +367,7 @@ impl DemoRun {
 struct Step {
     number: u32,
     what: &'static str,
-    bar: ProgressBar,
+    progress: Progress,
     start: Instant,
     globals: Globals,
 }
@@ -417,41 +377,22 @@ const STEPS: u32 = 3;
 
 impl Step {
     fn start(globals: &Globals, number: u32, what: &'static str, total: u64) -> Self {
-        let target = if globals.shows_progress() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(total), target);
-        let template = "{msg} {bar:30} {human_pos}/{human_len} {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.set_message(format!("{number}/{STEPS} {what}"));
+        let text = format!("{number}/{STEPS} {what}");
         Self {
             number,
             what,
-            bar,
+            progress: Progress::items(globals, text, Some(total)),
             start: Instant::now(),
             globals: *globals,
         }
     }
 
-    fn at(&self, position: u64) {
-        self.bar.set_position(position);
-    }
-
     fn finish(self, result: impl fmt::Display) {
-        self.bar.finish_and_clear();
-        let Self {
-            number,
-            what,
-            start,
-            globals,
-            ..
-        } = self;
-        let took = time(start.elapsed());
-        globals.note(format_args!("{number}/{STEPS} {what}: {result} ({took})"));
+        drop(self.progress);
+        let (number, what) = (self.number, self.what);
+        let took = time(self.start.elapsed());
+        let line = format_args!("{number}/{STEPS} {what}: {result} ({took})");
+        self.globals.note(line);
     }
 }
 
@@ -537,10 +478,6 @@ fn table(columns: &[Column<'_>]) -> String {
         text.push('\n');
     }
     text
-}
-
-fn count(number: u64) -> String {
-    HumanCount(number).to_string()
 }
 
 /// Formats a duration in a unit that leaves a few significant digits.

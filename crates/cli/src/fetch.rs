@@ -162,7 +162,7 @@ pub(crate) fn filter<H: ItemHash + Default>(
     kind: NoteKind,
     globals: &Globals,
 ) -> Result<MintFilter<H>, CliError> {
-    let _progress = Progress::spinner(globals, format!("fetching from {}", client.base_url()));
+    let _progress = Progress::uncounted(globals, format!("fetching from {}", client.base_url()));
     let at = |error| CliError::at(place(client), error);
     let Some(directory) = &args.cache else {
         return client.fetch_as(keyset, kind, args.last_seen).map_err(at);

@@ -26,14 +26,27 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), CliError> {
     print(format!("{value:#}\n").as_bytes())
 }
 
+/// Formats a number for display: `2,631,549`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Formats a number of bytes for display: `2,631,549 (2.5 MiB)`.
 pub(crate) fn size(bytes: u64) -> String {
-    let exact = indicatif::HumanCount(bytes);
+    let exact = count(bytes);
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     // The largest unit in which the number is at least 1.
     let unit = (bytes.max(1).ilog2() / 10) as usize;
     match unit.checked_sub(1) {
-        None => exact.to_string(),
+        None => exact,
         Some(i) => {
             let scaled = bytes as f64 / (1_u64 << (10 * unit)) as f64;
             format!("{exact} ({scaled:.1} {})", units[i])
@@ -131,6 +144,15 @@ impl<'a> Destination<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_are_separated() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000")] {
+            assert_eq!(count(number), text);
+        }
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(size(2_631_549), "2,631,549 (2.5 MiB)");
+    }
 
     #[test]
     fn times_are_in_utc() {

@@ -1,86 +1,78 @@
-//! Progress bars for work that takes longer than a second, if stderr is a terminal.
+//! A line on the progress of work that takes longer than a second, if stderr is a terminal.
 
-use std::borrow::Cow;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
 use crate::globals::Globals;
+use crate::output::count;
 
-/// Shorter work needs no bar.
+/// Shorter work needs no line.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// Interval between updates of a bar.
-const TICK: Duration = Duration::from_millis(100);
+/// Interval between updates of the line.
+const TICK: Duration = Duration::from_millis(200);
 
-/// A bar that appears after a second, even while the program waits. It disappears when this value is dropped.
+/// A line that appears after a second, even while the program waits. It disappears when this value is dropped.
 pub(crate) struct Progress {
-    bar: ProgressBar,
-    watcher: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
+    done: Arc<AtomicU64>,
+    watcher: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
-    /// A bar for a number of bytes, or a spinner if the number is unknown.
-    pub(crate) fn bytes(
-        globals: &Globals,
-        what: impl Into<Cow<'static, str>>,
-        total: Option<u64>,
-    ) -> Self {
-        let template = match total {
-            Some(_) => "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left",
-            None => "{spinner} {msg} {bytes} {bytes_per_sec}",
-        };
-        Self::start(globals, what, total, template)
+    /// For a number of bytes, which may be unknown.
+    pub(crate) fn bytes(globals: &Globals, what: impl Into<String>, total: Option<u64>) -> Self {
+        Self::start(globals, what.into(), total, " bytes")
     }
 
-    /// A spinner for work that cannot be counted.
-    pub(crate) fn spinner(globals: &Globals, what: impl Into<Cow<'static, str>>) -> Self {
-        Self::start(globals, what, None, "{spinner} {msg} {elapsed}")
+    /// For items, whose number may be unknown.
+    pub(crate) fn items(globals: &Globals, what: impl Into<String>, total: Option<u64>) -> Self {
+        Self::start(globals, what.into(), total, " items")
     }
 
-    /// A counter for items whose number is not known in advance.
-    pub(crate) fn items(globals: &Globals, what: impl Into<Cow<'static, str>>) -> Self {
-        Self::start(
-            globals,
-            what,
-            None,
-            "{spinner} {msg} {human_pos} items {per_sec}",
-        )
+    /// For work that cannot be counted.
+    pub(crate) fn uncounted(globals: &Globals, what: impl Into<String>) -> Self {
+        Self::start(globals, what.into(), None, "")
     }
 
-    fn start(
-        globals: &Globals,
-        what: impl Into<Cow<'static, str>>,
-        total: Option<u64>,
-        template: &str,
-    ) -> Self {
-        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
-        if !globals.shows_progress() {
-            return Self { bar, watcher: None };
-        }
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.set_message(what);
-        let (finished, wait) = mpsc::channel();
-        let shown = bar.clone();
-        let watcher = thread::spawn(move || {
-            if wait.recv_timeout(SHOWN_AFTER) == Err(RecvTimeoutError::Timeout) {
-                shown.set_draw_target(ProgressDrawTarget::stderr());
-                shown.enable_steady_tick(TICK);
-            }
+    fn start(globals: &Globals, what: String, total: Option<u64>, unit: &'static str) -> Self {
+        let done = Arc::new(AtomicU64::new(0));
+        let watcher = globals.shows_progress().then(|| {
+            let (finished, wait) = mpsc::channel();
+            let done = Arc::clone(&done);
+            let watch = move || {
+                let mut pause = SHOWN_AFTER;
+                while wait.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                    let done = done.load(Ordering::Relaxed);
+                    let counted = match (unit, total) {
+                        ("", _) => String::new(),
+                        (_, None) => format!(": {}{unit}", count(done)),
+                        (_, Some(total)) => format!(": {} of {}{unit}", count(done), count(total)),
+                    };
+                    // To the beginning of the line, and what is there before is erased.
+                    let _ = write!(std::io::stderr(), "\r{what}{counted}\x1b[K");
+                    pause = TICK;
+                }
+                if pause == TICK {
+                    let _ = write!(std::io::stderr(), "\r\x1b[K");
+                }
+            };
+            (finished, thread::spawn(watch))
         });
-        Self {
-            bar,
-            watcher: Some((finished, watcher)),
-        }
+        Self { done, watcher }
     }
 
     /// Adds bytes or items to the count.
     pub(crate) fn advance(&self, by: u64) {
-        self.bar.inc(by);
+        self.done.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Sets the count.
+    pub(crate) fn set(&self, done: u64) {
+        self.done.store(done, Ordering::Relaxed);
     }
 }
 
@@ -88,9 +80,8 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some((finished, watcher)) = self.watcher.take() {
             drop(finished);
-            // A panic of the watcher would only mean that there is no bar, so ignore it.
+            // A panic of the watcher would only mean that there is no line, so ignore it.
             let _ = watcher.join();
-            self.bar.finish_and_clear();
         }
     }
 }

@@ -113,7 +113,7 @@ fn restore<H: ItemHash + Default>(
         .matches(&items, args.fetch.expected)
         .map_err(|error| fetch::refused(client.base_url(), error))?;
     fetch::warn(&matches, globals);
-    let _progress = Progress::spinner(globals, format!("querying {}", client.base_url()));
+    let _progress = Progress::uncounted(globals, format!("querying {}", client.base_url()));
     let restored = client
         .restore(&keyset, &matches)
         .map_err(|error| CliError::at(fetch::place(&client), error))?;

@@ -38,7 +38,7 @@ pub(super) fn read(
     sink: &mut dyn ItemSink,
 ) -> Result<(), CliError> {
     retry_once(|| {
-        let progress = Progress::items(globals, format!("reading {}", source.mint()));
+        let progress = Progress::items(globals, format!("reading {}", source.mint()), None);
         sink.restart();
         let mut of_keyset = OfKeyset {
             keyset,

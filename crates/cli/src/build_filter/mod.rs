@@ -305,7 +305,7 @@ fn build_nut(
     let hasher = args.profile.hasher()?;
     let mut sink = HashSink::new(hasher, expected);
     gather(args, globals, &mut sink)?;
-    let progress = Progress::spinner(globals, "sorting and encoding");
+    let progress = Progress::uncounted(globals, "sorting and encoding");
     let hashes: SortedHashes<AnyHash> = sink.finish()?;
     check_not_empty(args, hashes.len())?;
     let filter = hashes.encode(params)?;
@@ -385,7 +385,7 @@ fn summarise(
         "{n} items{repeated}; P {}, M {}: {} bytes, {bits_per_item:.2} bits per item",
         params.p(),
         params.m(),
-        indicatif::HumanCount(bytes),
+        output::count(bytes),
     ));
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use indicatif::HumanCount;
+use crate::output::count;
 use nutfilter::Params;
 
 use crate::error::CliError;
@@ -79,8 +79,8 @@ impl Expected {
             Some(available) if available < needed => Err(CliError::failed(format_args!(
                 "{about}{items} items need {} MiB of memory, and {} MiB are available; use a machine with more memory, \
                  or Spark (nutfilter.engines.spark in Python)",
-                HumanCount(needed.div_ceil(1 << 20)),
-                HumanCount(available >> 20)
+                count(needed.div_ceil(1 << 20)),
+                count(available >> 20)
             ))),
             _ => Ok(()),
         }
