@@ -105,15 +105,15 @@ impl SetFile {
         let mut is_whole = fill(reader, head.as_flattened_mut())?;
         sum.update(head.as_flattened());
         let [number, date] = head.map(u64::from_le_bytes);
-        let (mut left, mut bytes) = (number, vec![0; PIECE * 8]);
+        let (mut left, mut bytes) = (number, Vec::new());
         // The number may be wrong. The file ends, whatever it says.
         while is_whole && left > 0 {
             let length = left.min(PIECE as u64) as usize;
-            let piece = &mut bytes[..length * 8];
-            is_whole = fill(reader, piece)?;
-            sum.update(&*piece);
-            let (piece, _) = piece.as_chunks::<8>();
-            hashes.extend(piece.iter().copied().map(u64::from_le_bytes));
+            bytes.resize(length * 8, 0);
+            is_whole = fill(reader, &mut bytes)?;
+            sum.update(&bytes);
+            let (words, _) = bytes.as_chunks::<8>();
+            hashes.extend(words.iter().copied().map(u64::from_le_bytes));
             left -= length as u64;
         }
         let mut said = [0; SUM_BYTES];
