@@ -179,8 +179,7 @@ fn as_json(signature: &BlindSignature) -> Value {
         "C_": const_hex::encode(&signature.c),
     });
     if let Some(dleq) = signature.dleq {
-        object["dleq"] =
-            json!({ "e": const_hex::encode(&dleq.e), "s": const_hex::encode(&dleq.s) });
+        object["dleq"] = json!({ "e": const_hex::encode(dleq.e), "s": const_hex::encode(dleq.s) });
     }
     object
 }

@@ -50,7 +50,7 @@ fn main() -> Result<(), Error> {
             let parts = [b"Cashu_KDF_HMAC_SHA256", &id[..], &counter, &[kind]];
             hmac(&seed, &parts.concat())
         };
-        let y = hash_to_curve(const_hex::encode(&derive(0)).as_bytes())?;
+        let y = hash_to_curve(const_hex::encode(derive(0)).as_bytes())?;
         let r = SecretKey::from_slice(&derive(1))?;
         let blinded = y.combine(&r.public_key(&curve))?;
         mint.signed.insert(hex(&blinded), 1 << (counter % 8));
@@ -139,18 +139,18 @@ fn sign(key: &SecretKey, blinded: &PublicKey) -> Result<(PublicKey, String, Stri
     let r2 = blinded.mul_tweak(&curve, &Scalar::from(nonce))?;
     let mut hash = Sha256::new();
     for point in [nonce.public_key(&curve), r2, key.public_key(&curve), c] {
-        hash.update(const_hex::encode(&point.serialize_uncompressed()));
+        hash.update(const_hex::encode(point.serialize_uncompressed()));
     }
     let e = SecretKey::from_slice(&hash.finalize())?;
     let s = key.mul_tweak(&Scalar::from(e))?;
     let s = s.add_tweak(&Scalar::from(nonce))?;
-    let text = |key: SecretKey| const_hex::encode(&key.secret_bytes());
+    let text = |key: SecretKey| const_hex::encode(key.secret_bytes());
     Ok((c, text(e), text(s)))
 }
 
 fn filter<'a>(points: impl IntoIterator<Item = &'a String>) -> Result<String, Error> {
     let points = points.into_iter();
-    let points: Result<Vec<_>, _> = points.map(|text| const_hex::decode(text)).collect();
+    let points: Result<Vec<_>, _> = points.map(const_hex::decode).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let filter = SortedHashes::from_items(points?).encode(Params::CASHU)?;
     Ok(FilterResponse::new(&filter, now).to_json())
@@ -176,5 +176,5 @@ fn hmac(key: &[u8; 64], message: &[u8]) -> [u8; 32] {
 }
 
 fn hex(point: &PublicKey) -> String {
-    const_hex::encode(&point.serialize())
+    const_hex::encode(point.serialize())
 }

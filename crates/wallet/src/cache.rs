@@ -120,7 +120,7 @@ impl FilterCache {
 
     /// The ETag of a body, or `None` if requests must not carry one.
     pub(crate) fn tag(&self, kept: Kept) -> Option<String> {
-        let quoted = || format!("\"{}\"", const_hex::encode(&kept.digest));
+        let quoted = || format!("\"{}\"", const_hex::encode(kept.digest));
         self.etag.then(quoted)
     }
 }

@@ -58,7 +58,7 @@ impl BadItem {
     pub(super) fn new(keyset: &[u8], item: Option<&[u8]>) -> Self {
         Self {
             keyset: const_hex::encode(keyset),
-            item: item.map(|item| const_hex::encode(item)),
+            item: item.map(const_hex::encode),
         }
     }
 
