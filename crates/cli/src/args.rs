@@ -18,7 +18,7 @@ use crate::serve::publish::PublishArgs;
 #[derive(Debug, Parser)]
 #[command(name = "nutfilter", version, propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
-    /// Do not print progress bars, summaries or warnings on stderr.
+    /// Do not print progress, summaries or warnings on stderr.
     #[arg(long, short, global = true, display_order = LAST)]
     quiet: bool,
 

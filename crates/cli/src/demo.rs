@@ -363,7 +363,7 @@ impl DemoRun {
     }
 }
 
-/// A numbered step with a progress bar, and a line when it is finished.
+/// A numbered step with its progress, and a line when it is finished.
 struct Step {
     number: u32,
     what: &'static str,

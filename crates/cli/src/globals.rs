@@ -12,7 +12,7 @@ pub(crate) const MAX_THREADS: i64 = 1_024;
 /// The values of the global options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Globals {
-    /// Suppresses progress bars, summaries and warnings on stderr. Errors still appear.
+    /// Suppresses progress, summaries and warnings on stderr. Errors still appear.
     pub(crate) quiet: bool,
     /// Number of worker threads; `None` means one per CPU.
     pub(crate) threads: Option<usize>,
@@ -30,7 +30,7 @@ impl Globals {
             .map_err(|error| CliError::at("--threads", error))
     }
 
-    /// Whether to draw a progress bar.
+    /// Whether to show progress.
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }

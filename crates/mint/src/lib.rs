@@ -25,7 +25,7 @@
 //!   does. While the database cannot be read, the last good filters are served with their own timestamps.
 //!
 //! The crate `nutfilter-serve` answers requests with these objects, as a sidecar or inside a mint written in Rust: see
-//! `examples/mount.rs`. `nutfilter-publish` writes them to a directory.
+//! `examples/mount.rs`. It also writes them to a directory.
 //!
 //! ```no_run
 //! use std::time::Duration;

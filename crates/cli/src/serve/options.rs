@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn info_key_is_a_short_word() {
-        for text in ["25", "XX", "state-filters", &"x".repeat(32)] {
+        for text in ["25", "XX", "gcs-filters", &"x".repeat(32)] {
             assert_eq!(info_key(text).as_deref(), Ok(text));
         }
         for text in ["", "a b", "\"", "é", "2.5", &"x".repeat(33)] {

@@ -18,10 +18,10 @@ use crate::server::{Reply, Server, service_of};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// More than the buffers of a connection hold.
-const LARGE: usize = 16 << 20;
+pub(crate) const LARGE: usize = 16 << 20;
 
 /// Limits short enough for tests.
-fn short() -> Limits {
+pub(crate) fn short() -> Limits {
     let mut options = Limits::default();
     options.head = Duration::from_millis(700);
     options.stalled = Duration::from_millis(700);
@@ -30,7 +30,7 @@ fn short() -> Limits {
 }
 
 /// The service, and an answer of [`LARGE`] bytes at `/large`.
-fn router() -> Router {
+pub(crate) fn router() -> Router {
     let large = Bytes::from(vec![b'x'; LARGE]);
     let large = Router::new().route("/large", get(move || async { large }));
     large.fallback_service(nutfilter_serve::router(service_of(1_000)))
@@ -120,6 +120,17 @@ fn slowly_sent_head_is_cut() {
     assert_eq!(ended(stream), b"");
 }
 
+/// A client with a receive buffer of so many bytes.
+fn reader(server: &Server, buffer: Option<usize>) -> TcpStream {
+    let domain = socket2::Domain::for_address(server.address);
+    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
+    if let Some(bytes) = buffer {
+        socket.set_recv_buffer_size(bytes).unwrap();
+    }
+    socket.connect(&server.address.into()).unwrap();
+    socket.into()
+}
+
 #[test]
 fn slow_peers_do_not_block_others() {
     let server = Server::limited(router(), short());
@@ -131,8 +142,8 @@ fn slow_peers_do_not_block_others() {
         })
         .collect();
     let readers: Vec<TcpStream> = (0..60)
-        .map(|_| {
-            let mut stream = server.connect();
+        .map(|index| {
+            let mut stream = reader(&server, (index % 2 == 0).then_some(4 << 10));
             request(&mut stream, "/large");
             stream
         })
@@ -159,13 +170,7 @@ fn slow_reader_is_not_cut() {
     options.stalled = Duration::from_millis(1_500);
     let server = Server::limited(router(), options);
     let readers = [Some(64 << 10), None].map(|buffer| {
-        let domain = socket2::Domain::for_address(server.address);
-        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
-        if let Some(bytes) = buffer {
-            socket.set_recv_buffer_size(bytes).unwrap();
-        }
-        socket.connect(&server.address.into()).unwrap();
-        let mut stream = TcpStream::from(socket);
+        let mut stream = reader(&server, buffer);
         thread::spawn(move || {
             request(&mut stream, "/large");
             let (start, mut came) = (Instant::now(), 0);

@@ -1,13 +1,14 @@
 //! Unix sockets.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use nutfilter_serve::{Limits, Listener};
+use nutfilter_serve::Listener;
 
-use crate::server::{Reply, Server, service_of};
+use crate::server::{Reply, Server};
+use crate::transport::{LARGE, router, short};
 
 fn ask_unix(path: &Path) -> Reply {
     let mut stream = UnixStream::connect(path).unwrap();
@@ -19,14 +20,10 @@ fn ask_unix(path: &Path) -> Reply {
 
 /// Listens on a Unix socket in addition to TCP.
 fn unix_server(path: &Path) -> Server {
-    Server::listening(
-        nutfilter_serve::router(service_of(3)),
-        Limits::default(),
-        |tcp| {
-            let runtime = tokio::runtime::Handle::current();
-            vec![tcp, runtime.block_on(Listener::unix(path)).unwrap()]
-        },
-    )
+    Server::listening(router(), short(), |tcp| {
+        let runtime = tokio::runtime::Handle::current();
+        vec![tcp, runtime.block_on(Listener::unix(path)).unwrap()]
+    })
 }
 
 #[test]
@@ -59,4 +56,20 @@ fn only_a_stale_socket_is_replaced() {
     let error = server.runtime.block_on(Listener::unix(&file)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+}
+
+#[test]
+fn peer_that_reads_nothing_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("nutfilter.sock");
+    let server = unix_server(&path);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    let request = b"GET /large HTTP/1.1\r\nhost: mint\r\n\r\n";
+    stream.write_all(request).unwrap();
+    // Reading any earlier would take the answer.
+    std::thread::sleep(short().stalled * 3);
+    let mut answer = vec![];
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.len() < LARGE, "not cut");
+    assert_eq!(server.get("/health").status, 200);
 }
