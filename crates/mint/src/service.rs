@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwapOption;
 use percent_encoding::percent_decode_str;
 
 use crate::KeysetId;
@@ -20,7 +19,7 @@ pub struct FilterService {
 #[derive(Debug, Default)]
 struct Shared {
     hides_keysets: bool,
-    snapshot: ArcSwapOption<Snapshot>,
+    snapshot: RwLock<Option<Arc<Snapshot>>>,
     /// The mint's info, `None` until it was fetched; unset if it is not served.
     info: OnceLock<RwLock<Option<Object>>>,
     /// Whether anything failed in the latest refresh.
@@ -104,12 +103,14 @@ impl FilterService {
     /// never changes.
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.shared.snapshot.load_full()
+        read(&self.shared.snapshot).clone()
     }
 
     /// Replaces the snapshot. Requests see the old one or the new one, never a mixture.
     pub fn replace(&self, snapshot: Snapshot) {
-        self.shared.snapshot.store(Some(Arc::new(snapshot)));
+        let before = write(&self.shared.snapshot).replace(Arc::new(snapshot));
+        // Requests do not wait until its bodies are freed.
+        drop(before);
     }
 
     /// What is published: the filters and the list of keysets, which comes after the filters that it names. The mint's
@@ -133,7 +134,7 @@ impl FilterService {
     /// The current status.
     #[must_use]
     pub fn status(&self) -> Status {
-        let built = self.shared.snapshot.load().is_some();
+        let built = read(&self.shared.snapshot).is_some();
         match (built, self.shared.failing.load(Ordering::Relaxed)) {
             (false, false) => Status::Starting,
             (false, true) => Status::Failing,

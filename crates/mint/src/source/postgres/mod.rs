@@ -8,6 +8,7 @@ mod copy;
 mod reading;
 mod schema;
 mod session;
+mod stream;
 mod tls;
 mod url;
 mod watermark;
