@@ -5,7 +5,7 @@
 use std::slice;
 
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
 
@@ -27,7 +27,13 @@ impl Buffer {
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = object.py();
         let given = match PyUntypedBuffer::get(object) {
-            Err(error) if error.is_instance_of::<PyTypeError>(py) => return Ok(None),
+            Err(error)
+                if error.is_instance_of::<PyTypeError>(py)
+                    // A single number of numpy has no shape.
+                    || error.is_instance_of::<PyBufferError>(py) =>
+            {
+                return Ok(None);
+            }
             given => given?,
         };
         let (shape, element_bytes) = (given.shape().to_vec(), given.item_size());

@@ -83,7 +83,7 @@ impl MintClient {
 
     /// As [`fetch`](Self::fetch), for a wallet that has seen a filter of this keyset and kind before, with timestamp
     /// `last_seen`, and for mints whose filters use another hash, such as [`Nut23`](nutfilter::Nut23). A response does
-    /// not name its hash. If the new filter is older, [`MintFilter::rollback`] is set and look-ups fail.
+    /// not name its hash. If the new filter is older, [`MintFilter::rolled_back_from`] is set and look-ups fail.
     ///
     /// # Errors
     ///
@@ -148,13 +148,13 @@ impl MintClient {
         let unfinished =
             (status == 200).then(|| entry.begin(&answer.body, Instant::now() + LOCK_WAIT));
         let filter = self.accept(status, answer.body, keyset, kind, newest)?;
-        if let (Some(older), Some((_, newer))) = (filter.rollback(), kept)
-            && older.last_seen - older.timestamp <= REPLICA_LAG
-            && newer.as_of() == older.last_seen
+        if let (Some(last_seen), Some((_, newer))) = (filter.rolled_back_from(), kept)
+            && last_seen - filter.as_of() <= REPLICA_LAG
+            && newer.as_of() == last_seen
         {
             return Ok(cached(newer));
         }
-        let not_kept = match (filter.rollback(), unfinished) {
+        let not_kept = match (filter.rolled_back_from(), unfinished) {
             (None, Some(body)) => body.and_then(|body| body.store(filter.as_of())).err(),
             _ => None,
         };

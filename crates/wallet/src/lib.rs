@@ -95,7 +95,7 @@ pub use dialect::{Dialect, OtherDialect, other_dialect};
 pub use error::{CheckError, FetchError, MintError, RejectReason, TransportError, UNKNOWN_KEYSET};
 pub use match_limit::match_limit;
 pub use matches::{FilterSource, Matches, Warning};
-pub use mint_filter::{Answer, MintFilter, Rollback};
+pub use mint_filter::{Answer, MintFilter};
 pub use nutfilter::Nut25;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
 pub use policy::{FetchContext, Policy};

@@ -20,21 +20,12 @@ pub enum Answer {
     MaybePresent,
 }
 
-/// A filter that is older than one seen before. The cause is a stale cache, or a mint that hides spent notes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Rollback {
-    /// The filter's time, in Unix seconds.
-    pub timestamp: u64,
-    /// The time of the newest filter seen before, in Unix seconds.
-    pub last_seen: u64,
-}
-
 /// A validated filter of one keyset, with its timestamp.
 #[derive(Clone, Debug)]
 pub struct MintFilter<H: ItemHash = Nut25> {
     filter: Filter<Vec<u8>, H>,
     timestamp: u64,
-    rollback: Option<Rollback>,
+    rolled_back_from: Option<u64>,
     max_match_factor: u32,
     source: Option<FilterSource>,
     /// How old the filter was when it was accepted, in seconds.
@@ -51,17 +42,10 @@ impl<H: ItemHash> MintFilter<H> {
         moment: FetchContext,
         max_match_factor: u32,
     ) -> Self {
-        let rollback = moment
-            .last_seen
-            .filter(|&last_seen| timestamp < last_seen)
-            .map(|last_seen| Rollback {
-                timestamp,
-                last_seen,
-            });
         Self {
             filter,
             timestamp,
-            rollback,
+            rolled_back_from: moment.last_seen.filter(|&seen| timestamp < seen),
             max_match_factor,
             source: None,
             age: moment.now.saturating_sub(timestamp),
@@ -99,10 +83,11 @@ impl<H: ItemHash> MintFilter<H> {
         &self.filter
     }
 
-    /// Set when the filter is older than the given `last_seen`. [`check`](Self::check) then returns an error.
+    /// The time of the newest filter seen before, in Unix seconds, if that is later. The cause is a stale cache, or a mint
+    /// that hides spent notes. Look-ups then return an error.
     #[must_use]
-    pub fn rollback(&self) -> Option<Rollback> {
-        self.rollback
+    pub fn rolled_back_from(&self) -> Option<u64> {
+        self.rolled_back_from
     }
 
     /// Returns one answer for each item, in order. For wallets that know nothing yet, such as one that restores
@@ -172,13 +157,9 @@ impl<H: ItemHash> MintFilter<H> {
         &self,
         items: &[I],
     ) -> Result<(Vec<Answer>, Option<OtherDialect>), CheckError> {
-        if let Some(Rollback {
-            timestamp,
-            last_seen,
-        }) = self.rollback
-        {
+        if let Some(last_seen) = self.rolled_back_from {
             return Err(CheckError::RolledBack {
-                timestamp,
+                timestamp: self.timestamp,
                 last_seen,
             });
         }

@@ -203,7 +203,7 @@ fn cache_detects_a_rollback_and_keeps_the_newer_filter() {
     // Another replica of the mint may be behind. What the newer filter says remains true.
     *answer.lock().expect("an answer") = json(small(then - 3_600, 9));
     let fetched = fetch_through(&mint, &cache).expect("the cached filter");
-    assert!(fetched.from_cache && fetched.filter.rollback().is_none());
+    assert!(fetched.from_cache && fetched.filter.rolled_back_from().is_none());
     assert_eq!((fetched.filter.n(), fetched.filter.as_of()), (10, then));
     assert_eq!(fs::read(path(&mint, &cache)).expect("a file"), kept);
 
@@ -212,7 +212,7 @@ fn cache_detects_a_rollback_and_keeps_the_newer_filter() {
         let older = fetch_through(&mint, &cache)
             .expect("a filter, with a warning")
             .filter;
-        assert!(older.rollback().is_some());
+        assert!(older.rolled_back_from().is_some());
         assert_eq!(
             older.check(&[item(1)]),
             Err(CheckError::RolledBack {
@@ -269,7 +269,7 @@ fn later_of_both_last_seen_times_counts() {
         let fetched = client
             .fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Spent, last_seen)
             .expect("a filter");
-        assert_eq!(fetched.filter.rollback().is_some(), rolled_back);
+        assert_eq!(fetched.filter.rolled_back_from().is_some(), rolled_back);
     }
 }
 

@@ -108,10 +108,7 @@ fn concurrent_writers_leave_the_newest_filter_intact() {
     // 32 requests got the timestamps 0 to 31 in some order; the newest filter must remain.
     let quiet = cache.clone().without_etag();
     let last = fetch_through(&mint, &quiet).expect("a filter").filter;
-    assert_eq!(
-        last.rollback().map(|rollback| rollback.last_seen),
-        Some(then + 31)
-    );
+    assert_eq!(last.rolled_back_from(), Some(then + 31));
 }
 
 #[test]
@@ -155,7 +152,7 @@ fn cached_filter_from_the_future_is_replaced_with_a_warning() {
     };
     assert_eq!(timestamp, 1 << 63);
     assert!(latest >= today);
-    assert!(fetched.not_kept.is_none() && fetched.filter.rollback().is_none());
+    assert!(fetched.not_kept.is_none() && fetched.filter.rolled_back_from().is_none());
     let again = fetch_through(&mint, &cache).expect("a filter");
     assert_eq!(again.discarded, None);
 }

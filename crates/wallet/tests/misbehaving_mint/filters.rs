@@ -11,7 +11,7 @@ fn rolled_back_filter_returns_an_error() {
         let filter = client
             .fetch_as::<Nut25>(&keyset(), NoteKind::Spent, Some(last_seen))
             .expect("a filter");
-        assert_eq!(filter.rollback().is_some(), rolled_back);
+        assert_eq!(filter.rolled_back_from().is_some(), rolled_back);
         let answers = filter.check(&[item(0)]);
         if !rolled_back {
             assert_eq!(answers, Ok(vec![Answer::MaybePresent]));

@@ -10,7 +10,7 @@ fn spent_notes_match_and_others_are_absent() {
     assert_eq!(filter.n(), ITEMS);
     assert_eq!(filter.as_of(), response.timestamp);
     assert_eq!(filter.params(), Params::CASHU);
-    assert_eq!(filter.rollback(), None);
+    assert_eq!(filter.rolled_back_from(), None);
 
     // Alternate spent and unspent notes, so that an answer in the wrong place is detected.
     let items: Vec<_> = (0..ITEMS)
