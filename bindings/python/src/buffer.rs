@@ -26,31 +26,26 @@ impl Buffer {
     /// copied first.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = object.py();
-        let given = match PyUntypedBuffer::get(object) {
-            Err(error)
-                if error.is_instance_of::<PyTypeError>(py)
-                    // A single number of numpy has no shape.
-                    || error.is_instance_of::<PyBufferError>(py) =>
-            {
-                return Ok(None);
+        match PyUntypedBuffer::get(object) {
+            Ok(memory) if memory.is_c_contiguous() => Ok(Some(Self {
+                shape: memory.shape().to_vec(),
+                element_bytes: memory.item_size(),
+                format: native(&memory.format().to_string_lossy()),
+                memory,
+            })),
+            Err(error) if error.is_instance_of::<PyTypeError>(py) => Ok(None),
+            // `get` refuses memory without a shape: a single record of numpy.
+            Err(error) if !error.is_instance_of::<PyBufferError>(py) => Err(error),
+            _ => {
+                let view = PyMemoryView::from(object)?;
+                Ok(Some(Self {
+                    memory: PyUntypedBuffer::get(&view.call_method0("tobytes")?)?,
+                    shape: view.getattr("shape")?.extract()?,
+                    element_bytes: view.getattr("itemsize")?.extract()?,
+                    format: native(&view.getattr("format")?.extract::<String>()?),
+                }))
             }
-            given => given?,
-        };
-        let (shape, element_bytes) = (given.shape().to_vec(), given.item_size());
-        let format = native(&given.format().to_string_lossy());
-        let memory = match given.is_c_contiguous() {
-            true => given,
-            false => {
-                let copy = PyMemoryView::from(object)?.call_method0("tobytes")?;
-                PyUntypedBuffer::get(&copy)?
-            }
-        };
-        Ok(Some(Self {
-            memory,
-            shape,
-            element_bytes,
-            format,
-        }))
+        }
     }
 
     /// Whether the elements are single bytes.
