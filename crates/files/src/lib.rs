@@ -9,7 +9,7 @@ mod output;
 
 use self::faults::change;
 #[cfg(feature = "output")]
-pub use self::output::{Output, directory_of};
+pub use self::output::Output;
 
 /// Locks a file until it is closed; creates it if it does not exist. Some file systems have no locks. There the operator
 /// must start only one process.

@@ -159,8 +159,7 @@ fn end_of_links(path: &Path) -> io::Result<PathBuf> {
 const MAX_LINKS: usize = 40;
 
 /// The directory of an existing or future file.
-#[must_use]
-pub fn directory_of(path: &Path) -> &Path {
+fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

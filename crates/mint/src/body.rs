@@ -70,11 +70,7 @@ pub enum BodyPlace {
 
 impl BodyPlace {
     /// Starts a body of about `bytes` bytes. In memory, it can then grow without reallocation.
-    ///
-    /// # Errors
-    ///
-    /// If no file can be created in the directory, or if there is not enough memory.
-    pub fn writer(&self, bytes: usize) -> io::Result<BodyWriter> {
+    pub(crate) fn writer(&self, bytes: usize) -> io::Result<BodyWriter> {
         let sink = match self {
             BodyPlace::Memory => {
                 let mut memory = Vec::new();
@@ -90,11 +86,7 @@ impl BodyPlace {
     }
 
     /// Stores finished bytes. In memory they are not copied.
-    ///
-    /// # Errors
-    ///
-    /// If the directory refuses the file.
-    pub fn keep(&self, mut bytes: Vec<u8>) -> io::Result<Bytes> {
+    pub(crate) fn keep(&self, mut bytes: Vec<u8>) -> io::Result<Bytes> {
         match self {
             BodyPlace::Memory => {
                 bytes.shrink_to_fit();
@@ -111,7 +103,7 @@ impl BodyPlace {
 
 /// An unfinished body. If it is dropped before [`finish`](Self::finish), it leaves nothing behind.
 #[derive(Debug)]
-pub struct BodyWriter {
+pub(crate) struct BodyWriter {
     sink: Sink,
     written: u64,
 }
@@ -123,12 +115,8 @@ enum Sink {
 }
 
 impl BodyWriter {
-    /// Finishes the body.
-    ///
-    /// # Errors
-    ///
-    /// If the disk refuses or loses what was written. The space is then free again.
-    pub fn finish(self) -> io::Result<Bytes> {
+    /// Finishes the body. If the disk refuses or loses what was written, the space is free again.
+    pub(crate) fn finish(self) -> io::Result<Bytes> {
         match self.sink {
             Sink::Memory(mut memory) => {
                 memory.shrink_to_fit();

@@ -60,7 +60,7 @@ mod state;
 
 pub mod source;
 
-pub use body::{Body, BodyPlace, BodyWriter};
+pub use body::{Body, BodyPlace};
 pub use finished_filter::FinishedFilter;
 pub use info::{InfoError, InfoFetcher, InfoThread};
 pub use metrics::register_metrics;

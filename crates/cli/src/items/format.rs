@@ -13,7 +13,7 @@ use crate::hex;
 /// The options that describe the input format.
 #[derive(Debug, Default, Args)]
 pub(crate) struct InputArgs {
-    /// Format of the items.
+    /// Format of the items, one per line.
     #[arg(long = "input", value_enum, value_name = "FORMAT", default_value_t = Encoding::Hex)]
     encoding: Encoding,
 
@@ -29,10 +29,10 @@ pub(crate) struct InputArgs {
 /// How a line, or a value on the command line, stands for an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(crate) enum Encoding {
-    /// One item in hex per line
+    /// Hex digits
     #[default]
     Hex,
-    /// One item per line, in UTF-8, used unchanged
+    /// Text in UTF-8, used unchanged
     Text,
 }
 

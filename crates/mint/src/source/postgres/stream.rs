@@ -103,7 +103,7 @@ fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[_tag, first], rest) = der.split_first_chunk()?;
     // Up to 127, or the number of bytes of the length.
     let (length, rest) = match first {
-        0..0x80 => (usize::from(first), rest),
+        0..=0x7F => (usize::from(first), rest),
         0x81..=0x84 => {
             let (length, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
             let join = |sum, &byte| sum << 8 | usize::from(byte);
