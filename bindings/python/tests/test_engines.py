@@ -13,7 +13,6 @@ import pytest
 from conftest import points
 from nutfilter import BuildError, Filter
 
-engines = pytest.importorskip("nutfilter.engines")
 pa = pytest.importorskip("pyarrow")
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -83,13 +82,14 @@ def object_store(monkeypatch):
 
 @needs_java
 def test_spark_builds_and_refuses(tmp_path, object_store, spark, monkeypatch, caplog):
+    from nutfilter.engines import spark as engine
     from nutfilter.engines.spark import build_filter
 
     frame = spark.createDataFrame(pa.table(columns(ITEMS)).to_pandas())
     # In an object store: the object has its final name, and nothing else is left.
     store = f"?scheme=http&endpoint_override={object_store}"
     target, scratch = f"s3://bucket/filter.gcs{store}", f"s3://bucket/scratch{store}"
-    files, path = engines.locate(target)
+    files, path = engine.locate(target)
     assert build_filter(frame, "y", target, scratch, bits=2) == len(ITEMS)
     with files.open_input_stream(path) as file:
         assert is_filter_of(file.read(), ITEMS)
@@ -112,7 +112,7 @@ def test_spark_builds_and_refuses(tmp_path, object_store, spark, monkeypatch, ca
         build_filter(frame, "y", str(output), str(scratch), n=len(ITEMS) + 1)
     assert not output.exists() and list(scratch.iterdir()) == []
     # The numbers of a set of five billion, a millionth of them.
-    monkeypatch.setattr(engines, "MAX_ITEMS", 4295)
+    monkeypatch.setattr(engine, "MAX_ITEMS", 4295)
     with pytest.raises(BuildError, match="5,000 items are more than one filter can hold"):
         build_filter(frame, "y", str(output), str(scratch))
 

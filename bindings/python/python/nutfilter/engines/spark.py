@@ -2,22 +2,28 @@
 
     build_filter(spark.read.parquet("s3a://bucket/notes"), "y", "s3://bucket/notes.gcs", "s3://bucket/scratch")
 
-The executors need `nutfilter[spark]`. The only shuffle moves 8 bytes per item.
+The executors need `nutfilter[spark]`. The only shuffle moves 8 bytes per item. The bytes are those of `Filter.build`.
 """
 
 from __future__ import annotations
 
+import os
+import struct
 import uuid
-from typing import Any, Callable, Iterable, Iterator, List, Optional
+import zlib
+from binascii import unhexlify
+from contextlib import contextmanager
+from typing import IO, Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyarrow import fs
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StringType
 
-from .. import SortedHashes, hash64_many
-from . import check_count, create, locate, one_column, unhex, write_gcs, wrong_type
+from .. import BuildError, SortedHashes, hash64_many, stitch
 
+MAX_ITEMS = 2**32 - 1  # of one filter
 HELD = 1 << 20  # hashes that a worker collects before it divides them into the ranges
 
 Batches = Callable[[Iterable[Any]], Iterator[Any]]
@@ -38,7 +44,8 @@ def build_filter(
 ) -> int:
     """Writes the filter of one column to the `.gcs` file `output`, and returns N.
 
-    The column may be None if there is only one. It is binary, or hexadecimal text with hex=True.
+    The column may be None if there is only one. It is binary, or hexadecimal text with hex=True. Text is never hashed as
+    it is: mints store points as hexadecimal text, and its filter would find none of them.
 
     `output` and `scratch` are paths or URIs that pyarrow knows. Another S3-compatible store is named in the URI:
     s3://bucket/filter.gcs?scheme=http&endpoint_override=127.0.0.1:9000. The pieces lie in a directory of this run below
@@ -48,13 +55,19 @@ def build_filter(
     Every value depends on N, so the items are counted first unless `n` is given; a wrong `n` is a BuildError. One
     filter holds 2**32 - 1 items.
     """
-    column = one_column(items.columns, column)
-    items = items.select(items[f"`{column}`"])
+    names = items.columns
+    if column is None and len(names) != 1:
+        raise ValueError(f"the items have {len(names)} columns ({', '.join(names)}): name one")
+    if column is not None and column not in names:
+        raise ValueError(f"no column {column!r} among {', '.join(names)}")
+    items = items.select(items[f"`{names[0] if column is None else column}`"])
     kind = items.schema.fields[0].dataType
     if not isinstance(kind, StringType if hex else BinaryType):
-        raise wrong_type(column, kind.simpleString(), hex)
+        wanted = "text, which hex=True needs" if hex else "binary; hex=True decodes hexadecimal text"
+        raise TypeError(f"column {items.columns[0]!r} has type {kind.simpleString()}, not {wanted}")
     n = items.count() if n is None else n
-    check_count(n)
+    if n > MAX_ITEMS:
+        raise BuildError(f"{n:,} items are more than one filter can hold ({MAX_ITEMS:,})")
     files, path = locate(scratch)
     path = f"{path}/{uuid.uuid4()}"
     files.create_dir(path)
@@ -77,7 +90,9 @@ def build_filter(
 
 def hash_column(batch: Any, hex: bool) -> Any:
     column = batch.column(0)
-    return np.asarray(hash64_many(unhex(column.to_pylist()) if hex else column))
+    # Other characters, an odd number of digits and nulls are errors.
+    items = [unhexlify(text) for text in column.to_pylist()] if hex else column
+    return np.asarray(hash64_many(items))
 
 
 def divide_hashes(bits: int, hex: bool) -> Batches:
@@ -127,3 +142,48 @@ def encode_pieces(n: int, scratch: str, path: str, p: int, m: int) -> Batches:
         yield pa.record_batch({"piece": [piece]})
 
     return run
+
+
+def locate(place: str) -> Tuple[Any, str]:
+    """The file system and the path of a local path or of a URI that pyarrow knows (s3://, gs://, abfs://, hdfs://)."""
+    found: Tuple[Any, str] = fs.FileSystem.from_uri(place if "://" in place else os.path.abspath(place))
+    return found
+
+
+@contextmanager
+def create(files: Any, path: str) -> Iterator[IO[bytes]]:
+    """A file that no reader sees before it is complete.
+
+    In an object store, an object appears when its upload ends. It is written under its final name, because no store
+    moves objects above 5 GiB. After an error it is deleted.
+    """
+    moves = files.type_name in ("local", "hdfs")
+    attempt = f"{path}.{uuid.uuid4()}" if moves else path
+    try:
+        with files.open_output_stream(attempt) as file:
+            yield file
+        if moves:
+            files.move(attempt, path)
+    except BaseException:
+        files.delete_file(attempt)
+        raise
+
+
+def write_gcs(place: str, pieces: Iterable[bytes], n: int, p: int, m: int, timestamp: int) -> None:
+    """Stitches the pieces into a `.gcs` file of the hash nut25 (docs/format.md)."""
+    with create(*locate(place)) as file:
+        summed = _Summed(file)
+        summed.write(struct.pack("<8sBBBBIQQI", b"\x89GCS\r\n\x1a\n", 1, 1, 1, p, m, n, timestamp, 0))
+        stitch(pieces, summed, n, p, m)
+        file.write(struct.pack("<I", summed.crc))
+
+
+class _Summed:
+    """A file with the CRC-32 of what was written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.crc = file, 0
+
+    def write(self, data: bytes) -> object:
+        self.crc = zlib.crc32(data, self.crc)
+        return self.file.write(data)
