@@ -16,6 +16,8 @@ pub(crate) enum CliError {
     Failed(String),
     /// The reader of the output has gone (`| head`). Not reported.
     OutputClosed,
+    /// The command line or the environment is invalid: a message for each error.
+    Invalid(Vec<String>),
     /// The command failed, and the error is already in the log.
     AlreadyLogged,
 }
@@ -47,6 +49,7 @@ impl fmt::Display for CliError {
                 }
             }
             CliError::OutputClosed => f.write_str("output closed"),
+            CliError::Invalid(lines) => f.write_str(&lines.join("\n")),
             CliError::AlreadyLogged => f.write_str("failed; see the log"),
         }
     }

@@ -40,6 +40,12 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(CliError::OutputClosed) => ExitCode::SUCCESS,
         Err(CliError::AlreadyLogged) => ExitCode::from(EXIT_ERROR),
+        Err(CliError::Invalid(lines)) => {
+            for line in lines {
+                globals::eprint_error(CliError::usage(line));
+            }
+            ExitCode::from(EXIT_ERROR)
+        }
         Err(error) => {
             globals::eprint_error(error);
             ExitCode::from(EXIT_ERROR)
@@ -56,7 +62,7 @@ fn run() -> Result<ExitCode, CliError> {
         Ok(parsed) => parsed,
         // Help, and errors that are not about values, are clap's to print.
         Err(error) => match usage::errors(command, error) {
-            Ok(lines) => return Err(CliError::usage(lines.join("\n"))),
+            Ok(lines) => return Err(CliError::Invalid(lines)),
             Err(error) => error.exit(),
         },
     };
@@ -67,7 +73,7 @@ fn run() -> Result<ExitCode, CliError> {
     if matches!(cli.command, Command::Serve(_) | Command::Publish(_)) {
         let unknown = usage::unknown_variables(&command);
         if !unknown.is_empty() {
-            return Err(CliError::usage(unknown.join("\n")));
+            return Err(CliError::Invalid(unknown));
         }
     }
     match cli.command {
