@@ -1,0 +1,145 @@
+//! Groups rows of many keysets by keyset and passes them to a sink in batches.
+
+use core::ops::ControlFlow;
+use std::collections::{BTreeMap, HashMap};
+
+use super::schema::Notes;
+use super::{ItemBatch, ItemSink, RowFault, SourceError};
+use crate::{KeysetId, NoteKind};
+
+/// Number of invalid ids that are remembered, for the log.
+const MAX_UNSERVABLE: usize = 64;
+
+/// Number of characters of an invalid id that are remembered.
+const MAX_ID_CHARS: usize = 128;
+
+/// Collects rows in table order, in which the keysets are mixed.
+///
+/// # Cost
+///
+/// One batch of at most [`ItemBatch::FULL`] items per keyset: 170 KiB with compressed points. A row costs one
+/// comparison of ids if it has the same keyset as the previous row, and one hash table lookup otherwise.
+pub(super) struct ByKeyset<'s> {
+    sink: &'s mut dyn ItemSink,
+    /// Index in `gathered` of each id as written; `None` for an invalid id.
+    places: HashMap<Vec<u8>, Option<usize>>,
+    /// Several spellings of one id share an index.
+    known: BTreeMap<KeysetId, usize>,
+    gathered: Vec<(KeysetId, ItemBatch)>,
+    /// The id of the previous row and its index.
+    latest: Option<(Vec<u8>, Option<usize>)>,
+    unservable: Vec<String>,
+    notes: &'static Notes,
+    kind: NoteKind,
+}
+
+fn passed(flow: ControlFlow<()>) -> Result<(), SourceError> {
+    match flow {
+        ControlFlow::Break(()) => Err(SourceError::Stopped),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+impl<'s> ByKeyset<'s> {
+    pub(super) fn new(sink: &'s mut dyn ItemSink, notes: &'static Notes, kind: NoteKind) -> Self {
+        Self {
+            sink,
+            notes,
+            kind,
+            places: HashMap::new(),
+            known: BTreeMap::new(),
+            gathered: vec![],
+            latest: None,
+            unservable: vec![],
+        }
+    }
+
+    /// Takes row `number` of the keyset with this id, as written. `add` puts the row's item into a batch, or returns what
+    /// is wrong with it.
+    pub(super) fn row(
+        &mut self,
+        id: &[u8],
+        number: i64,
+        add: impl FnOnce(&mut ItemBatch) -> Result<(), RowFault>,
+    ) -> Result<(), SourceError> {
+        let Some(place) = self.place(id) else {
+            return Ok(());
+        };
+        let (keyset, batch) = &mut self.gathered[place];
+        match add(batch) {
+            Ok(()) if !batch.is_full() => Ok(()),
+            Ok(()) => {
+                let flow = self.sink.items(keyset, batch);
+                batch.clear();
+                passed(flow)
+            }
+            Err(fault) => passed(self.sink.bad_row(
+                keyset,
+                SourceError::BadRow {
+                    table: self.notes.table.name,
+                    column: self.notes.item,
+                    keyset: keyset.clone(),
+                    kind: self.kind,
+                    row: number,
+                    fault,
+                },
+            )),
+        }
+    }
+
+    /// Passes on the remaining items. Returns the invalid ids.
+    pub(super) fn finish(self) -> Result<Vec<String>, SourceError> {
+        for (keyset, batch) in &self.gathered {
+            if !batch.is_empty() {
+                passed(self.sink.items(keyset, batch))?;
+            }
+        }
+        Ok(self.unservable)
+    }
+
+    /// Index of the keyset's batch; `None` for an invalid id.
+    fn place(&mut self, id: &[u8]) -> Option<usize> {
+        if let Some((latest, place)) = &self.latest
+            && latest == id
+        {
+            return *place;
+        }
+        let place = match self.places.get(id) {
+            Some(&place) => place,
+            None => self.new_place(id),
+        };
+        let (latest, of_latest) = self.latest.get_or_insert_default();
+        latest.clear();
+        latest.extend_from_slice(id);
+        *of_latest = place;
+        place
+    }
+
+    fn new_place(&mut self, id: &[u8]) -> Option<usize> {
+        let text = core::str::from_utf8(id).ok();
+        let Some(keyset) = text.and_then(|text| KeysetId::parse(text).ok()) else {
+            self.add_unservable(id);
+            // Cache invalid ids too, but only so many: someone may fill the table with them.
+            if self.places.len() < MAX_UNSERVABLE * MAX_UNSERVABLE {
+                self.places.insert(id.to_vec(), None);
+            }
+            return None;
+        };
+        let place = *self.known.entry(keyset.clone()).or_insert_with(|| {
+            self.gathered.push((keyset, ItemBatch::new()));
+            self.gathered.len() - 1
+        });
+        self.places.insert(id.to_vec(), Some(place));
+        Some(place)
+    }
+
+    fn add_unservable(&mut self, id: &[u8]) {
+        let text: String = String::from_utf8_lossy(id)
+            .chars()
+            .take(MAX_ID_CHARS)
+            .collect();
+        if self.unservable.len() < MAX_UNSERVABLE && !self.unservable.contains(&text) {
+            self.unservable.push(text);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Errors of reading a mint's store.
+
+use core::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::location::shown;
+use crate::{KeysetId, NoteKind};
+
+/// Why a mint's store could not be read. Each message names the file, table, column or row to check.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The location is invalid, or there is no database. It is never created. The message does not repeat the location,
+    /// because it may contain a password.
+    #[error("{0}")]
+    Location(String),
+    /// The database is not one of a mint that this version reads, or it may not be read.
+    #[error("{0}")]
+    Schema(String),
+    /// The file cannot be accessed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Postgres or the connection to it failed.
+    #[error("{database}: {doing}: {}", of_postgres(source))]
+    Postgres {
+        /// The database, without a password.
+        database: String,
+        /// The step that failed.
+        doing: &'static str,
+        /// The error.
+        r#source: tokio_postgres::Error,
+    },
+    /// SQLite failed.
+    #[error("{path}: {doing}: {source}")]
+    Sqlite {
+        /// The database.
+        path: PathBuf,
+        /// The step that failed.
+        doing: &'static str,
+        /// SQLite's error.
+        source: rusqlite::Error,
+    },
+    /// A row without a valid item.
+    #[error("keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row}: {fault}")]
+    BadRow {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// The keyset being read.
+        keyset: KeysetId,
+        /// The kind being read.
+        kind: NoteKind,
+        /// The row: its `rowid` in SQLite, its number in the result in Postgres.
+        row: i64,
+        /// The fault of the row.
+        fault: RowFault,
+    },
+    /// The files of a database were replaced, or a mint started or stopped, while it was being read. Reading it again is
+    /// enough.
+    #[error("{0}: the database's files changed while they were being read")]
+    ChangedWhileRead(PathBuf),
+    /// The receiver of the items stopped the reading.
+    #[error("read cancelled")]
+    Stopped,
+    /// Any error of a source outside this crate.
+    #[error(transparent)]
+    Other(Box<dyn Error + Send + Sync>),
+}
+
+/// The fault of a row. The value itself is left out, because notes must not appear in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowFault {
+    /// The column holds a value of the wrong type.
+    #[error("expected {expected}, found {found}")]
+    WrongType {
+        /// The type found.
+        found: &'static str,
+        /// The expected type.
+        expected: &'static str,
+    },
+    /// Text of this many bytes that is not an even number of hex digits.
+    #[error("invalid hex text of {0} bytes")]
+    NotHex(usize),
+    /// An empty value. A point is never empty.
+    #[error("empty")]
+    Empty,
+    /// The mint gave the row a state that this version does not know.
+    #[error("unknown state")]
+    UnknownState,
+}
+
+impl SourceError {
+    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+        SourceError::Io {
+            path: path.into(),
+            source,
+        }
+    }
+
+    /// Nothing is at the path of a database.
+    pub(super) fn not_found(path: &Path) -> Self {
+        SourceError::Location(format!("database not found: {}", shown(path)))
+    }
+
+    /// A Postgres URL that does not parse.
+    pub(super) fn postgres_url(reason: &str) -> Self {
+        SourceError::Location(format!("invalid Postgres URL: {reason}"))
+    }
+
+}
+
+/// The text of a Postgres error. Of server errors, only the message and the code: the detail may quote rows.
+fn of_postgres(error: &tokio_postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return format!("{} (SQLSTATE {})", said.message(), said.code().code());
+    }
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,364 @@
+//! The location of a mint's database, as operators write it into `MINT_DATABASE`.
+
+use core::fmt;
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::postgres::PostgresUrl;
+use super::{MintSource, MintType, PostgresSource, SourceError, SqliteSource};
+
+/// Names that the mints give to their SQLite files.
+const KNOWN_NAMES: [&str; 2] = ["mint.sqlite3", "cdk-mintd.sqlite"];
+
+/// A database, given by path or by URL. Its display form contains no password: what is not a URL is shown as far as
+/// it exists in the file system.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseLocation(Place);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Place {
+    Sqlite(PathBuf),
+    Postgres(Box<PostgresUrl>),
+}
+
+/// Opens the database at a location as a [`SqliteSource`] or [`PostgresSource`]. It can be called on any thread. An
+/// async thread is blocked for a moment.
+///
+/// # Errors
+///
+/// Those of [`SqliteSource::open`] and [`PostgresSource::open`].
+pub fn open(
+    location: &DatabaseLocation,
+    mint: Option<MintType>,
+) -> Result<Box<dyn MintSource>, SourceError> {
+    Ok(match location.0 {
+        Place::Sqlite(_) => Box::new(SqliteSource::open(location, mint)?),
+        Place::Postgres(_) => Box::new(PostgresSource::open(location, mint)?),
+    })
+}
+
+impl DatabaseLocation {
+    /// Parses the location of a database. A SQLite database is given by the path of its file, with or without
+    /// `sqlite:` or `sqlite://` in front. The path of the directory is enough if the file has the mint's usual
+    /// name. Put `./` in front of a file name that looks like a URL.
+    ///
+    /// A Postgres database is given by its URL, `postgres://user:password@host:port/name?options`. The options are
+    /// those of `tokio-postgres` (such as `host=/run/postgresql`, for a socket) and two of libpq's:
+    ///
+    /// | `sslmode` | the connection |
+    /// |---|---|
+    /// | `disable` | plain text |
+    /// | `prefer`, and without the option | TLS if the server offers it; the certificate is not verified |
+    /// | `require` | TLS; the certificate is only verified if `sslrootcert` is given |
+    /// | `verify-ca` | TLS; the certificate must be signed by a root |
+    /// | `verify-full` | TLS; the certificate must be signed by a root and name the host |
+    ///
+    /// The roots are the certificates of the PEM file that `sslrootcert` names. With a file, `require` is the same
+    /// as `verify-ca`. Without the option, or with `sslrootcert=system`, the roots are Mozilla's, and every
+    /// verification includes the host name. Without verification, an attacker in between can read and change
+    /// everything. A local socket never uses TLS, whatever the mode.
+    ///
+    /// Space, quotes and a byte order mark around the location are ignored.
+    ///
+    /// # Errors
+    ///
+    /// For a URL of any other database, a URL that does not parse, libpq's form `host=... user=...`, and a `sqlite:`
+    /// URL with a user name. No error repeats the location, because it may contain a password.
+    pub fn parse(text: &str) -> Result<Self, SourceError> {
+        let text = unquoted(text);
+        if text.is_empty() {
+            return Err(SourceError::postgres_url("the location is empty"));
+        }
+        if is_key_value(text) {
+            return Err(SourceError::postgres_url(
+                "the form `host=... user=...` is not supported; write postgres://user:password@host:port/name",
+            ));
+        }
+        let Some((scheme, rest)) = text.split_once(':') else {
+            return Ok(Self::from(Path::new(text)));
+        };
+        let (scheme, authority) = (scheme.to_ascii_lowercase(), rest.strip_prefix("//"));
+        match scheme.as_str() {
+            "postgres" | "postgresql" => {
+                let refused = || SourceError::postgres_url("must begin with postgres://");
+                let url = PostgresUrl::parse(authority.ok_or_else(refused)?)?;
+                Ok(Self(Place::Postgres(Box::new(url))))
+            }
+            "sqlite" => {
+                let path = authority.unwrap_or(rest);
+                // Only the first segment of a path could be a user and a host.
+                let first = path.split('/').next().unwrap_or_default();
+                if first.contains('@') {
+                    return Err(SourceError::Location(
+                        "invalid sqlite: URL: it is a file path and has no user or password; remove the part before \
+                         the `@`"
+                            .to_owned(),
+                    ));
+                }
+                Ok(Self::from(Path::new(path)))
+            }
+            _ if authority.is_some() && is_scheme(&scheme) => Err(SourceError::Location(format!(
+                "unsupported database scheme '{scheme}'; give a postgres:// URL, or the path of a SQLite file"
+            ))),
+            _ => Ok(Self::from(Path::new(text))),
+        }
+    }
+
+    /// The path as given; `None` if the database is not a file.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::Sqlite(path) => Some(path),
+            Place::Postgres(_) => None,
+        }
+    }
+
+    /// The URL of a Postgres database.
+    pub(super) fn postgres(&self) -> Option<&PostgresUrl> {
+        match &self.0 {
+            Place::Sqlite(_) => None,
+            Place::Postgres(url) => Some(url),
+        }
+    }
+
+    /// The file itself: the path, or the only known database in the directory at the path.
+    ///
+    /// # Errors
+    ///
+    /// If nothing is there, if the directory holds no database of a known name or several, and if the location is
+    /// not a path.
+    pub fn file(&self) -> Result<PathBuf, SourceError> {
+        let path = self.path();
+        let path = path.ok_or_else(|| SourceError::Location(format!("{self}: not a file path")))?;
+        match metadata(path)? {
+            None => return Err(SourceError::not_found(path)),
+            Some(metadata) if !metadata.is_dir() => return Ok(path.into()),
+            Some(_) => {}
+        }
+        let mut found: Vec<PathBuf> = vec![];
+        for name in KNOWN_NAMES {
+            let file = path.join(name);
+            if metadata(&file)?.is_some_and(|metadata| metadata.is_file()) {
+                found.push(file);
+            }
+        }
+        match (found.pop(), found.len()) {
+            (Some(file), 0) => Ok(file),
+            (last, others) => Err(SourceError::Location(format!(
+                "{}: directory contains {} databases with a known name; give the path of the file",
+                path.display(),
+                others + usize::from(last.is_some())
+            ))),
+        }
+    }
+}
+
+/// The metadata of a path; `None` if nothing is there. Missing permissions are an error: an inaccessible database
+/// is not a missing one.
+fn metadata(path: &Path) -> Result<Option<Metadata>, SourceError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(SourceError::Io {
+            path: shown(path).into(),
+            source,
+        }),
+    }
+}
+
+/// A path as it may be shown. Whatever is not a URL is a path, so one with the characters of a password's place may be a
+/// URL with a mistake in it.
+pub(super) fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let lower = text.to_ascii_lowercase();
+    let suspicious = ["@", "://", "%3a", "%40", "password"];
+    match path.exists() || !suspicious.iter().any(|part| lower.contains(part)) {
+        true => text,
+        false => "(not shown, because it may hold a password)".to_owned(),
+    }
+}
+
+/// Without the space, the quotes and the byte order mark that files and environments add.
+fn unquoted(text: &str) -> &str {
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    let inside = ['"', '\''].iter().find_map(|&quote| {
+        let inside = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        Some(inside.trim())
+    });
+    inside.unwrap_or(text)
+}
+
+/// Whether this is a connection string of libpq, such as `host=db user=mint`.
+fn is_key_value(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(key, _)| {
+        let key = key.trim_end();
+        PostgresUrl::is_option(key)
+    })
+}
+
+/// Whether lower-case text could be the scheme of a URL.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+impl From<&Path> for DatabaseLocation {
+    fn from(path: &Path) -> Self {
+        Self(Place::Sqlite(path.into()))
+    }
+}
+
+impl fmt::Display for DatabaseLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::Sqlite(path) => f.write_str(&shown(path)),
+            Place::Postgres(url) => url.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for DatabaseLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DatabaseLocation({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn postgres_url_is_shown_without_password_and_options() {
+        for (url, shown) in [
+            ("postgres://mint:hunter2@db/mint", "postgres://mint@db/mint"),
+            (
+                "POSTGRES://mint:hunter2@db:5433/mint?sslmode=require",
+                "postgres://mint@db:5433/mint",
+            ),
+            (
+                "postgresql://db/mint?password=hunter2&user=m",
+                "postgres://m@db/mint",
+            ),
+            (
+                "postgres:///mint?host=/run/x&password=hunter2",
+                "postgres:///mint?host=/run/x",
+            ),
+            (
+                "postgres://mint:hunter%402@a,b:6000/x",
+                "postgres://mint@a,b:6000/x",
+            ),
+        ] {
+            let location = DatabaseLocation::parse(url).unwrap();
+            assert_eq!(location.to_string(), shown);
+            assert!(!format!("{location:?}").contains("hunter"));
+            assert_eq!(location.path(), None);
+            let error = location.file().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter"));
+        }
+    }
+
+    #[test]
+    fn paths_and_sqlite_urls_are_paths() {
+        for (text, path) in [
+            ("/a/b?c", "/a/b?c"),
+            ("sqlite:///a/b", "/a/b"),
+            ("SQLITE://a", "a"),
+            ("sqlite:a/b@c", "a/b@c"),
+            ("sqlite:/a/b", "/a/b"),
+            ("sqlite:///a@b", "/a@b"),
+            ("mint:5.db", "mint:5.db"),
+            ("./postgres:x", "./postgres:x"),
+            ("/a://b", "/a://b"),
+        ] {
+            let location = DatabaseLocation::parse(text).unwrap();
+            assert_eq!(location.path(), Some(Path::new(path)));
+        }
+    }
+
+    #[test]
+    fn error_messages_do_not_contain_the_password() {
+        for (url, said) in [
+            ("mysql://mint:hunter2@db/mint", "unsupported"),
+            ("https://mint:hunter2@db", "database scheme 'https'"),
+            ("Postgres+TLS://mint:hunter2@db", "'postgres+tls'"),
+            ("sqlite://mint:hunter2@db/mint", "no user or password"),
+            ("sqlite:mint:hunter2@db", "no user or password"),
+            ("postgres:mint:hunter2@db", "must begin with postgres://"),
+            ("postgres://mint:hunter2@db:hunter2/x", "must have the form"),
+            ("postgres://mint:h@hunter2/x?hunter2=1", "unknown option"),
+            ("postgres://mint:h@db/x?hunter2", "no value"),
+            ("postgres://h@db/x?sslmode=hunter2", "sslmode"),
+            ("postgres://mint:p@hunter2@db/mint", "%40"),
+            ("postgres://mint:p@x/hunter2@db/mint", "%40"),
+            ("host=h user=f password=hunter2", "is not supported"),
+            ("password = hunter2 host=h", "is not supported"),
+            (" \u{feff}", "is empty"),
+        ] {
+            let error = DatabaseLocation::parse(url).unwrap_err();
+            let text = format!("{error} {error:?}");
+            assert!(text.contains(said), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn space_quotes_and_mark_around_a_location_are_ignored() {
+        for (before, after) in [
+            ("\"", "\""),
+            ("'", "'"),
+            (" ", "\n"),
+            ("\u{feff}", ""),
+            ("\u{feff} \"", "\" "),
+        ] {
+            let location = |inside: &str| {
+                DatabaseLocation::parse(&format!("{before}{inside}{after}")).unwrap()
+            };
+            let url = location("postgres://mint:hunter2@db/mint");
+            assert_eq!(url.to_string(), "postgres://mint@db/mint");
+            assert_eq!(location("/a b").path(), Some(Path::new("/a b")));
+        }
+    }
+
+    #[test]
+    fn missing_path_is_shown_unless_it_may_hold_a_password() {
+        for path in ["/var/lib/mint/mint.sqlite3", "mint:5.db"] {
+            let location = DatabaseLocation::parse(path).unwrap();
+            assert_eq!(location.to_string(), path);
+            assert!(location.file().unwrap_err().to_string().contains(path));
+        }
+        for text in [
+            "postgres//mint:hunter2@db/mint",
+            "postgres;//mint:hunter2@db/mint",
+            "mint:hunter2@db",
+            "\"postgres://mint:hunter2@db",
+            "postgres%3A//mint:hunter2%40db/mint",
+            "mint%3ahunter2",
+            "a/password=hunter2",
+        ] {
+            let location = DatabaseLocation::parse(text).unwrap();
+            let error = location.file().unwrap_err();
+            let said = format!("{location} {location:?} {error} {error:?}");
+            assert!(!said.contains("hunter2"), "{said}");
+            assert!(said.contains("not shown"), "{said}");
+        }
+    }
+
+    #[test]
+    fn directory_resolves_to_its_only_database() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = DatabaseLocation::from(directory.path());
+        let refused = |said| {
+            let error = location.file().unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        };
+        refused("contains 0 databases");
+        let file = directory.path().join("mint.sqlite3");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(location.file().unwrap(), file);
+        std::fs::write(directory.path().join("cdk-mintd.sqlite"), "").unwrap();
+        refused("contains 2 databases");
+    }
+}

@@ -1,0 +1,232 @@
+//! Sources of notes: a mint's database, or anything else that can list keysets and their items.
+//!
+//! [`MintSource`] is the only interface. The rest of the crate does not depend on tables and columns. To serve
+//! another mint, implement the trait and pass it to [`Refresher::new`](crate::Refresher::new).
+
+mod batch;
+mod by_keyset;
+mod error;
+mod location;
+mod postgres;
+mod schema;
+mod sqlite;
+
+use core::fmt;
+use core::ops::ControlFlow;
+
+pub use batch::ItemBatch;
+pub use error::{RowFault, SourceError};
+pub use location::{DatabaseLocation, open};
+pub use postgres::PostgresSource;
+pub use sqlite::SqliteSource;
+
+use crate::{KeysetId, NoteKind};
+
+/// Read-only access to a mint's records of its notes.
+///
+/// # Implementing a source for another mint
+///
+/// - The methods may block. They are called on one thread at a time, and never on an async thread.
+/// - The store belongs to the mint: hold no lock that its writers wait for, and keep no transaction open between
+///   calls.
+/// - Each call of [`read`](Self::read) must see one consistent state of the store, no older than the start of the
+///   call. The filters claim to be complete as of that time.
+/// - Report every item that cannot be read. A filter that lacks an item tells a wallet that a spent note is
+///   unspent. This must never happen.
+/// - Items may be passed on more than once: sets do not change by that. So in doubt, read everything.
+///
+/// ```
+/// use nutfilter_mint::source::{ItemBatch, ItemSink, Keysets, KeysetInfo, MintSource, Reading, SourceError};
+/// use nutfilter_mint::{KeysetId, NoteKind};
+///
+/// /// A mint with one keyset and one spent note.
+/// struct OneNote(KeysetId);
+///
+/// impl MintSource for OneNote {
+///     fn mint(&self) -> &str {
+///         "one-note"
+///     }
+///
+///     fn keysets(&mut self) -> Result<Keysets, SourceError> {
+///         Ok(Keysets::of([KeysetInfo::new(self.0.clone())]))
+///     }
+///
+///     fn read(&mut self, kind: NoteKind, _whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+///         if kind == NoteKind::Spent {
+///             let mut batch = ItemBatch::new();
+///             batch.push(&[2; 33]);
+///             if sink.items(&self.0, &batch).is_break() {
+///                 return Err(SourceError::Stopped);
+///             }
+///         }
+///         Ok(Reading::whole())
+///     }
+/// }
+/// ```
+pub trait MintSource: Send {
+    /// Short name of the mint's software, for logs and `/health`.
+    fn mint(&self) -> &str;
+
+    /// Lists the mint's keysets. Keysets that occur only in notes are reported with the notes.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be reached or has an unexpected schema.
+    fn keysets(&mut self) -> Result<Keysets, SourceError>;
+
+    /// Passes the items of a kind to `sink`, over all keysets, in batches and in any order: those that began to count
+    /// since the last call for this kind that succeeded, and any others; or all of them, as `whole` demands, or if the
+    /// source cannot tell which are new.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be reached or has an unexpected schema. [`SourceError::Stopped`] once `sink` breaks. After an
+    /// error, the items passed to `sink` must be discarded, and the next call reads everything.
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError>;
+}
+
+/// A boxed source, for a choice at run time.
+impl<S: MintSource + ?Sized> MintSource for Box<S> {
+    fn mint(&self) -> &str {
+        (**self).mint()
+    }
+
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+        (**self).keysets()
+    }
+
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+        (**self).read(kind, whole, sink)
+    }
+}
+
+/// Receives the items of a reading.
+pub trait ItemSink {
+    /// Receives items of a keyset. `Break` ends the reading with [`SourceError::Stopped`].
+    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()>;
+
+    /// Receives the error of an item that could not be read. The reading continues, because other keysets are not
+    /// affected.
+    fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()>;
+}
+
+/// Result of [`MintSource::read`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether all items were passed on.
+    pub is_whole: bool,
+    /// Invalid keyset ids that occur in notes. No request can name them.
+    pub unservable: Vec<String>,
+}
+
+impl Reading {
+    /// A reading of all items.
+    #[must_use]
+    pub fn whole() -> Self {
+        Self {
+            is_whole: true,
+            unservable: vec![],
+        }
+    }
+}
+
+/// The mints whose databases this crate can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MintType {
+    /// nutshell, in Python.
+    Nutshell,
+    /// The Cashu Development Kit's mintd, in Rust.
+    Cdk,
+}
+
+impl MintType {
+    /// All mint types.
+    pub const ALL: [MintType; 2] = [MintType::Cdk, MintType::Nutshell];
+
+    /// The name in configuration and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            MintType::Nutshell => "nutshell",
+            MintType::Cdk => "cdk",
+        }
+    }
+}
+
+impl fmt::Display for MintType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Result of [`MintSource::keysets`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keysets {
+    /// The keysets that can be served, each once, even if the store spells an id in several ways.
+    pub keysets: Vec<KeysetInfo>,
+    /// Invalid keyset ids in the store. No request can name them; they are reported for the operator.
+    pub unservable: Vec<String>,
+}
+
+impl Keysets {
+    /// These keysets, of which each must occur once.
+    pub fn of(keysets: impl IntoIterator<Item = KeysetInfo>) -> Self {
+        Self {
+            keysets: keysets.into_iter().collect(),
+            unservable: vec![],
+        }
+    }
+
+    /// Adds a keyset, or its id to the invalid ones. If several rows spell the same id, the first one is used.
+    fn add(&mut self, id: &str, unit: Option<String>, active: bool, input_fee_ppk: u64) {
+        let Ok(id) = KeysetId::parse(id) else {
+            if !self.unservable.iter().any(|known| known == id) {
+                self.unservable.push(id.to_owned());
+            }
+            return;
+        };
+        if let Err(at) = self.keysets.binary_search_by(|known| known.id.cmp(&id)) {
+            let info = KeysetInfo {
+                id,
+                unit,
+                active,
+                input_fee_ppk,
+            };
+            self.keysets.insert(at, info);
+        }
+    }
+
+    /// Logs the invalid ids, if there are any.
+    pub fn warn_of_unservable(&self) {
+        if !self.unservable.is_empty() {
+            tracing::warn!(ids = ?self.unservable, "skipping invalid keyset ids");
+        }
+    }
+}
+
+/// The properties of a keyset that a wallet needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeysetInfo {
+    /// The id, spelled as in the store.
+    pub id: KeysetId,
+    /// The unit (`sat`, `usd`); `None` if the store has notes of the keyset but no description.
+    pub unit: Option<String>,
+    /// Whether the mint still signs with it.
+    pub active: bool,
+    /// The fee per input, in thousandths of the unit.
+    pub input_fee_ppk: u64,
+}
+
+impl KeysetInfo {
+    /// An active keyset of `sat`, without a fee.
+    #[must_use]
+    pub fn new(id: KeysetId) -> Self {
+        Self {
+            id,
+            unit: Some("sat".to_owned()),
+            active: true,
+            input_fee_ppk: 0,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Checks that a mint's tables exist on Postgres with the required types and privileges.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::session::Session;
+use crate::source::schema::{self, Notes, Schema, Table};
+use crate::source::{MintType, SourceError};
+
+/// A system column of every table: the transaction that wrote the row.
+const XMIN: &str = "xmin";
+
+/// The tables of both mints that are on the connection's search path.
+pub(super) struct Found {
+    database: String,
+    tables: HashMap<String, FoundTable>,
+}
+
+struct FoundTable {
+    /// The kind of the relation; `r` is a table.
+    kind: String,
+    /// The type of each column, and whether the role may read it.
+    columns: HashMap<String, (String, bool)>,
+}
+
+impl Found {
+    /// Looks up the tables of both mints.
+    pub(super) fn look(session: &mut Session<'_>, database: String) -> Result<Self, SourceError> {
+        let names: Vec<String> = MintType::ALL
+            .into_iter()
+            .flat_map(|mint| Schema::of(mint).tables())
+            .map(|table| format!("('{}')", table.name))
+            .collect();
+        let sql = format!(
+            "SELECT t.name, c.relkind, a.attname, pg_catalog.format_type(a.atttypid, NULL),
+                 pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
+             FROM (VALUES {}) AS t(name)
+             JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(t.name)
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+             WHERE NOT a.attisdropped AND (a.attnum > 0 OR a.attname = '{XMIN}')",
+            names.join(",")
+        );
+        if session.url().schema.is_none() {
+            refuse_two_of_one_name(session, &names.join(","))?;
+        }
+        let mut tables: HashMap<String, FoundTable> = HashMap::new();
+        for row in session.rows("reading the schema", &sql)? {
+            let mut row = row.into_iter().map(Option::unwrap_or_default);
+            let mut next = || row.next().unwrap_or_default();
+            let (name, kind, column) = (next(), next(), next());
+            let table = tables.entry(name).or_insert_with(|| FoundTable {
+                kind,
+                columns: HashMap::new(),
+            });
+            table.columns.insert(column, (next(), next() == "t"));
+        }
+        Ok(Self { database, tables })
+    }
+
+    /// Detects the mint by its tables.
+    pub(super) fn recognise(&self) -> Result<MintType, SourceError> {
+        schema::recognise(self.path(), |table| Ok(self.tables.contains_key(table)))
+    }
+
+    /// Compares the database with what will be queried. A changed schema or a missing privilege is then named,
+    /// instead of failing in a later statement.
+    pub(super) fn verify(&self, schema: &Schema) -> Result<(), SourceError> {
+        for table in schema.tables() {
+            self.verify_table(schema, table)?;
+        }
+        for notes in [&schema.spent, &schema.issued] {
+            let table = &self.tables[notes.table.name];
+            let item_type = if notes.hex { "text" } else { "bytea" };
+            self.verify_type(notes, table, notes.item, item_type)?;
+            self.verify_type(notes, table, notes.keyset, "text")?;
+        }
+        Ok(())
+    }
+
+    /// Whether new rows of a table of notes can be found.
+    pub(super) fn may_read_xmin(&self, notes: &Notes) -> bool {
+        let table = self.tables.get(notes.table.name);
+        let column = table.and_then(|table| table.columns.get(XMIN));
+        column.is_some_and(|&(_, readable)| readable)
+    }
+
+    /// Refuses a table that a logical replication fills: it lags behind the mint's without being a standby's.
+    pub(super) fn refuse_subscriber(&self, session: &mut Session<'_>, notes: &Notes) -> Result<(), SourceError> {
+        let table = notes.table.name;
+        let sql = format!(
+            "SELECT 1 FROM pg_catalog.pg_subscription_rel WHERE srrelid = pg_catalog.to_regclass('{table}')"
+        );
+        match session.rows("looking for subscriptions", &sql)?.is_empty() {
+            true => Ok(()),
+            false => Err(SourceError::Schema(format!(
+                "{}: table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; \
+                 give the address of the mint's own server",
+                self.database
+            ))),
+        }
+    }
+
+    fn verify_table(&self, schema: &Schema, table: &Table) -> Result<(), SourceError> {
+        let name = table.name;
+        let found = self.tables.get(name);
+        let has_column = found.map(|found| |column: &str| found.columns.contains_key(column));
+        schema.verify_columns(table, self.path(), has_column)?;
+        let found = &self.tables[name];
+        if found.kind != "r" {
+            return Err(SourceError::Schema(format!(
+                "{}: `{name}` is not a table but a relation of kind `{}`; views and partitioned tables are not supported",
+                self.database, found.kind
+            )));
+        }
+        if table.columns.iter().any(|&column| !found.columns[column].1) {
+            return Err(SourceError::Schema(format!(
+                "{}: the role cannot read table `{name}`; to allow it: GRANT SELECT ({}) ON {name} TO the role",
+                self.database,
+                table.columns.join(", ")
+            )));
+        }
+        Ok(())
+    }
+
+    /// The database as named in errors.
+    fn path(&self) -> &Path {
+        Path::new(&self.database)
+    }
+
+    fn verify_type(
+        &self,
+        notes: &Notes,
+        table: &FoundTable,
+        column: &str,
+        expected: &str,
+    ) -> Result<(), SourceError> {
+        let found = &table.columns[column].0;
+        // In binary format, all of these types are plain text.
+        let same = expected == "text" && (found == "character varying" || found == "character");
+        match found == expected || same {
+            true => Ok(()),
+            false => Err(SourceError::Schema(format!(
+                "{}: column `{column}` of table `{}` has type {found}, expected {expected}",
+                self.database, notes.table.name
+            ))),
+        }
+    }
+}
+
+/// Refuses several tables of one name when the URL does not say in which schema the mint's are. A table that a mint no longer
+/// writes to would be read for ever.
+fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<(), SourceError> {
+    let sql = format!(
+        "SELECT t.name, pg_catalog.string_agg(n.nspname, ', ' ORDER BY n.nspname)
+         FROM (VALUES {names}) AS t(name)
+         JOIN pg_catalog.pg_class c ON c.relname = t.name AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname !~ '^(pg_|information_schema$)'
+         GROUP BY t.name HAVING count(*) > 1"
+    );
+    match session.rows("looking for tables of the same name", &sql)?.into_iter().next() {
+        None => Ok(()),
+        Some(row) => {
+            let mut row = row.into_iter().map(Option::unwrap_or_default);
+            let (table, schemas) = (row.next().unwrap_or_default(), row.next().unwrap_or_default());
+            Err(SourceError::Schema(format!(
+                "{}: table `{table}` exists in several schemas: {schemas}; add schema=NAME to the URL, with the mint's schema",
+                session.url()
+            )))
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Postgres URLs: how to reach the server, and how to verify it.
+
+use core::fmt;
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+
+use super::tls::Verification;
+use crate::source::SourceError;
+
+/// Default time limit for reaching one host.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Idle time before a TCP keepalive probe.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+
+/// Interval of keepalive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Number of unanswered probes after which the connection is considered dead.
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// Socket directories of Debian, Fedora and upstream Postgres.
+#[cfg(unix)]
+const SOCKET_DIRECTORIES: [&str; 3] = ["/run/postgresql", "/var/run/postgresql", "/tmp"];
+
+/// libpq's default port.
+const DEFAULT_PORT: u16 = 5432;
+
+/// The options that a URL may contain, in addition to `sslmode` and the TLS files.
+const OPTIONS: &str = "application_name channel_binding connect_timeout dbname host hostaddr keepalives \
+    keepalives_idle keepalives_interval keepalives_retries load_balance_hosts options password port sslnegotiation \
+    target_session_attrs tcp_user_timeout user";
+
+fn is_passed_on(key: &str) -> bool {
+    OPTIONS.split(' ').any(|option| option == key)
+}
+
+/// A Postgres database.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::source) struct PostgresUrl {
+    pub(super) config: Config,
+    /// How the server's certificate is verified; `None` without TLS.
+    pub(super) verification: Verification,
+    /// The file with the roots; `None` for Mozilla's.
+    pub(super) roots: Option<PathBuf>,
+    /// The files with the client certificate and its key, for servers that require one.
+    pub(super) identity: Option<(PathBuf, PathBuf)>,
+    /// The only schema to look for tables in, as in CDK's connection strings.
+    pub(super) schema: Option<String>,
+}
+
+impl PostgresUrl {
+    /// Whether this is the name of an option of libpq.
+    pub(in crate::source) fn is_option(key: &str) -> bool {
+        is_passed_on(key) || key.starts_with("ssl") || matches!(key, "passfile" | "service")
+    }
+
+    /// Parses the part after `postgres://`.
+    pub(in crate::source) fn parse(rest: &str) -> Result<Self, SourceError> {
+        // The user and the password end with the first `@`, as in the parser of `tokio-postgres`.
+        let behind_user = rest.find('@').map_or(0, |at| at + 1);
+        let (place, query) = match rest[behind_user..].find('?') {
+            Some(at) => (&rest[..behind_user + at], &rest[behind_user + at + 1..]),
+            None => (rest, ""),
+        };
+        if place[behind_user..].contains('@') {
+            // What follows would be taken for the host, and be shown.
+            return Err(refused(
+                "an @ in the user, password or name must be written as %40",
+            ));
+        }
+        let (mut kept, mut schema): (Vec<&str>, _) = (vec![], None);
+        let mut ssl = Ssl {
+            mode: SslMode::Prefer,
+            verification: Verification::None,
+            roots: None,
+            certificate: None,
+            key: None,
+        };
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (key, value) = option
+                .split_once('=')
+                .ok_or(refused("an option has no value"))?;
+            match key {
+                "sslmode" => ssl.set_mode(value)?,
+                "sslrootcert" => ssl.roots = Some(percent_decoded(value)?),
+                "sslcert" => ssl.certificate = Some(percent_decoded(value)?),
+                "sslkey" => ssl.key = Some(percent_decoded(value)?),
+                "schema" => schema = Some(percent_decoded(value)?.display().to_string()),
+                _ if is_passed_on(key) => kept.push(option),
+                _ => {
+                    return Err(refused(
+                        "unknown option after the `?`; accepted are schema, sslmode, sslrootcert, sslcert, \
+                         sslkey and those options of libpq that concern neither files nor GSSAPI. \
+                         If the `?` or an `@` is part of the user or password, write %3F or %40",
+                    ));
+                }
+            }
+        }
+        let config = format!("postgres://{place}?{}", kept.join("&"))
+            .parse()
+            // The parser's own message may quote the URL.
+            .map_err(|_| {
+                refused(
+                    "must have the form postgres://user:password@host:port/name?options; \
+                 percent-encode characters such as / and @ in names and passwords",
+                )
+            })?;
+        Self::new(config, ssl, schema)
+    }
+
+    fn new(mut config: Config, ssl: Ssl, schema: Option<String>) -> Result<Self, SourceError> {
+        let verification = ssl.verification();
+        let identity = match (ssl.certificate, ssl.key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(_), None) => return Err(refused("sslcert needs sslkey")),
+            (None, Some(_)) => return Err(refused("sslkey needs sslcert")),
+        };
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            add_default_host(&mut config);
+        }
+        let local = !config.get_hosts().is_empty()
+            && config
+                .get_hosts()
+                .iter()
+                .all(|host| !matches!(host, Host::Tcp(_)));
+        config.ssl_mode(if local { SslMode::Disable } else { ssl.mode });
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config
+                .keepalives_idle(KEEPALIVE_IDLE)
+                .keepalives_interval(KEEPALIVE_INTERVAL)
+                .keepalives_retries(KEEPALIVE_RETRIES);
+        }
+        if config.get_hosts().len() > 1 {
+            // Any other host may be a standby, which lags behind.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("nutfilter");
+        }
+        Ok(Self {
+            config,
+            verification,
+            roots: ssl.roots.filter(|roots| roots != Path::new(SYSTEM)),
+            identity,
+            schema,
+        })
+    }
+}
+
+/// The name of the built-in roots: Mozilla's.
+const SYSTEM: &str = "system";
+
+/// The TLS options of a URL.
+struct Ssl {
+    mode: SslMode,
+    /// What `sslmode` asks for.
+    verification: Verification,
+    roots: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+impl Ssl {
+    fn set_mode(&mut self, mode: &str) -> Result<(), SourceError> {
+        (self.mode, self.verification) = match mode {
+            "disable" => (SslMode::Disable, Verification::None),
+            "prefer" => (SslMode::Prefer, Verification::None),
+            "require" => (SslMode::Require, Verification::None),
+            "verify-ca" => (SslMode::Require, Verification::Chain),
+            "verify-full" => (SslMode::Require, Verification::ChainAndName),
+            _ => {
+                return Err(refused(
+                    "invalid sslmode; accepted are disable, prefer, require, verify-ca, verify-full",
+                ));
+            }
+        };
+        Ok(())
+    }
+
+    /// Like libpq: `require` verifies nothing without roots, and as much as `verify-ca` with a file of roots.
+    /// Public roots sign certificates for any host, so they always require the host name.
+    fn verification(&self) -> Verification {
+        let roots = self.roots.as_deref();
+        let is_system = roots.is_none_or(|roots| roots == Path::new(SYSTEM));
+        match (self.mode, self.verification) {
+            (SslMode::Require, Verification::None) if roots.is_none() => Verification::None,
+            (SslMode::Require, Verification::ChainAndName) => Verification::ChainAndName,
+            (SslMode::Require, _) if is_system => Verification::ChainAndName,
+            (SslMode::Require, _) => Verification::Chain,
+            _ => Verification::None,
+        }
+    }
+}
+
+fn refused(reason: &'static str) -> SourceError {
+    SourceError::postgres_url(reason)
+}
+
+/// Like libpq: the first existing socket, otherwise localhost by TCP.
+fn add_default_host(config: &mut Config) {
+    #[cfg(unix)]
+    {
+        let port = config.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
+        let socket = format!(".s.PGSQL.{port}");
+        for directory in SOCKET_DIRECTORIES.map(Path::new) {
+            if directory.join(&socket).exists() {
+                config.host_path(directory);
+                return;
+            }
+        }
+    }
+    config.host("localhost");
+}
+
+/// Decodes a percent-encoded path.
+fn percent_decoded(value: &str) -> Result<PathBuf, SourceError> {
+    let text = percent_decode_str(value).decode_utf8();
+    let text = text.map_err(|_| refused("file name is not UTF-8"))?;
+    Ok(text.as_ref().into())
+}
+
+/// Omits the password and all options except the socket.
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("postgres://")?;
+        if let Some(user) = self.config.get_user() {
+            write!(f, "{user}@")?;
+        }
+        let mut socket = None;
+        let ports = self.config.get_ports();
+        for (i, host) in self.config.get_hosts().iter().enumerate() {
+            match host {
+                Host::Tcp(name) => {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(f, "{comma}{name}")?;
+                    match ports.get(i).or(ports.first()) {
+                        None | Some(&DEFAULT_PORT) => {}
+                        Some(port) => write!(f, ":{port}")?,
+                    }
+                }
+                #[cfg(unix)]
+                Host::Unix(path) => socket = Some(path),
+            }
+        }
+        if self.config.get_hosts().is_empty() {
+            for (i, address) in self.config.get_hostaddrs().iter().enumerate() {
+                let comma = if i == 0 { "" } else { "," };
+                write!(f, "{comma}{address}")?;
+            }
+        }
+        if let Some(name) = self.config.get_dbname() {
+            write!(f, "/{name}")?;
+        }
+        match socket {
+            Some(path) => write!(f, "?host={}", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rest: &str) -> PostgresUrl {
+        PostgresUrl::parse(rest).unwrap()
+    }
+
+    #[test]
+    fn sslmode_and_roots_decide_what_is_verified() {
+        const FILE: &str = "&sslrootcert=/a.pem";
+        const SYSTEM: &str = "&sslrootcert=system";
+        use Verification::{Chain, ChainAndName, None};
+        for (option, mode, [without, file, system]) in [
+            ("", SslMode::Prefer, [None; 3]),
+            ("sslmode=disable", SslMode::Disable, [None; 3]),
+            ("sslmode=prefer", SslMode::Prefer, [None; 3]),
+            (
+                "sslmode=require",
+                SslMode::Require,
+                [None, Chain, ChainAndName],
+            ),
+            (
+                "sslmode=verify-ca",
+                SslMode::Require,
+                [ChainAndName, Chain, ChainAndName],
+            ),
+            ("sslmode=verify-full", SslMode::Require, [ChainAndName; 3]),
+        ] {
+            for (roots, verification) in [("", without), (FILE, file), (SYSTEM, system)] {
+                let url = parse(&format!("db/mint?connect_timeout=3&{option}{roots}"));
+                assert_eq!(url.config.get_ssl_mode(), mode, "{option}{roots}");
+                assert_eq!(url.verification, verification, "{option}{roots}");
+                assert_eq!(
+                    url.config.get_connect_timeout(),
+                    Some(&Duration::from_secs(3))
+                );
+            }
+        }
+        assert!(PostgresUrl::parse("db/mint?sslmode=allow").is_err());
+    }
+
+    #[test]
+    fn client_certificate_needs_its_key() {
+        let url = parse("db/mint?sslcert=/a%20b&sslkey=/c");
+        assert_eq!(url.identity, Some(("/a b".into(), "/c".into())));
+        assert_eq!(parse("db/mint").identity, None);
+        for (options, missing) in [
+            ("sslcert=/a", "needs sslkey"),
+            ("sslkey=/a", "needs sslcert"),
+        ] {
+            let error = PostgresUrl::parse(&format!("db/mint?{options}")).unwrap_err();
+            assert!(error.to_string().contains(missing), "{error}");
+        }
+        let error = PostgresUrl::parse("db/mint?sslpassword=hunter2").unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains("sslcert") && !said.contains("hunter2"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn root_file_may_be_percent_encoded() {
+        let roots = |rest| parse(rest).roots;
+        assert_eq!(roots("db/mint"), None);
+        assert_eq!(roots("db/mint?sslrootcert=system"), None);
+        assert_eq!(roots("db?sslrootcert=/a/b.pem"), Some("/a/b.pem".into()));
+        assert_eq!(roots("db?sslrootcert=%2Fa%20b"), Some("/a b".into()));
+        assert!(PostgresUrl::parse("db?sslrootcert=%ff").is_err());
+    }
+
+    #[test]
+    fn socket_has_no_tls_and_all_waits_are_limited() {
+        let url = parse("/mint?host=/run/postgresql&sslmode=require");
+        assert_eq!(url.config.get_ssl_mode(), SslMode::Disable);
+        let url = parse("m:p%2Fw@db,other:6000/mint");
+        assert_eq!(url.config.get_password(), Some(&b"p/w"[..]));
+        assert_eq!(url.config.get_ssl_mode(), SslMode::Prefer);
+        assert_eq!(url.config.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
+        assert_eq!(url.config.get_keepalives_idle(), KEEPALIVE_IDLE);
+        assert_eq!(url.config.get_application_name(), Some("nutfilter"));
+    }
+
+    #[test]
+    fn several_hosts_need_one_that_writes_and_schema_is_taken() {
+        let url = parse("a,b/mint?schema=my%20mint");
+        assert_eq!(url.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert_eq!(url.schema.as_deref(), Some("my mint"));
+        let url = parse("a/mint");
+        assert_eq!(url.config.get_target_session_attrs(), TargetSessionAttrs::Any);
+        assert_eq!(url.schema, None);
+    }
+
+    #[test]
+    fn question_mark_in_password_starts_no_options() {
+        let url = parse("m:a?b=c@db/mint");
+        assert_eq!(url.config.get_password(), Some(&b"a?b=c"[..]));
+        assert_eq!(url.to_string(), "postgres://m@db/mint");
+    }
+}

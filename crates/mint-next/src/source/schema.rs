@@ -1,0 +1,204 @@
+//! The tables of the two mints: their names, the columns that are read, and the rows that count.
+//!
+//! A mint's tables are the same on SQLite and Postgres, except for the column types. The queries that check tables
+//! and privileges are in the `schema` module of each database.
+
+use std::path::Path;
+
+use super::{ItemBatch, MintType, RowFault, SourceError};
+use crate::NoteKind;
+
+/// Everything that this crate knows about one mint's database.
+pub(super) struct Schema {
+    pub(super) mint: MintType,
+    /// Its columns are [`KEYSET_COLUMNS`].
+    pub(super) keysets: Table,
+    pub(super) spent: Notes,
+    pub(super) issued: Notes,
+    /// SQL for the migrations that the mint recorded. The table may be missing.
+    pub(super) migrations: &'static str,
+}
+
+/// A table and the columns that are read.
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [&'static str],
+}
+
+/// The notes of one kind.
+pub(super) struct Notes {
+    pub(super) table: Table,
+    /// The column with the keyset's id.
+    pub(super) keyset: &'static str,
+    /// The column with the item; unique.
+    pub(super) item: &'static str,
+    /// Whether items are hex text rather than bytes.
+    pub(super) hex: bool,
+    /// Which rows count.
+    pub(super) counts: Counts,
+}
+
+/// Which rows of a table count: the note is spent, or the message is signed. Other rows may count later.
+pub(super) enum Counts {
+    Every,
+    /// Those with a value in this column.
+    With(&'static str),
+    /// Those with this state; and the other states that are known.
+    State(&'static str, &'static str, &'static [&'static str]),
+}
+
+impl Notes {
+    /// SQL for 1 if a row counts and 0 if it does not; NULL if its state is not known.
+    pub(super) fn counts(&self) -> String {
+        match self.counts {
+            Counts::Every => "1".to_owned(),
+            Counts::With(column) => format!("CASE WHEN {column} IS NULL THEN 0 ELSE 1 END"),
+            Counts::State(column, counting, others) => format!(
+                "CASE WHEN {column} = '{counting}' THEN 1 WHEN {column} IN ('{}') THEN 0 END",
+                others.join("', '")
+            ),
+        }
+    }
+
+    /// Adds an item that is stored as hex text or as bytes, or returns what is wrong with it.
+    pub(super) fn push(&self, batch: &mut ItemBatch, stored: &[u8]) -> Result<(), RowFault> {
+        let length = stored.len();
+        match self.hex {
+            _ if length == 0 => Err(RowFault::Empty),
+            true if !batch.push_hex(stored) => Err(RowFault::NotHex(length)),
+            true => Ok(()),
+            false => {
+                batch.push(stored);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The columns that describe a keyset, in the order of a listing.
+const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
+
+/// A row of `proofs_used` means spent. A promise is inserted before it is signed, and may be deleted unsigned. Only
+/// a signed promise counts as issued.
+const NUTSHELL: Schema = Schema {
+    mint: MintType::Nutshell,
+    keysets: Table::new("keysets", KEYSET_COLUMNS),
+    spent: Notes {
+        table: Table::new("proofs_used", &["id", "y"]),
+        keyset: "id",
+        item: "y",
+        hex: true,
+        counts: Counts::Every,
+    },
+    issued: Notes {
+        table: Table::new("promises", &["id", "b_", "c_"]),
+        keyset: "id",
+        item: "b_",
+        hex: true,
+        counts: Counts::With("c_"),
+    },
+    migrations: "SELECT group_concat(db || ' ' || version) FROM dbversions",
+};
+
+/// A proof passes through other states before `SPENT`. It may also leave these states without ever being spent.
+const CDK: Schema = Schema {
+    mint: MintType::Cdk,
+    keysets: Table::new("keyset", KEYSET_COLUMNS),
+    spent: Notes {
+        table: Table::new("proof", &["keyset_id", "y", "state"]),
+        keyset: "keyset_id",
+        item: "y",
+        hex: false,
+        counts: Counts::State("state", "SPENT", &["UNSPENT", "PENDING", "RESERVED", "UNKNOWN"]),
+    },
+    issued: Notes {
+        table: Table::new("blind_signature", &["keyset_id", "blinded_message", "c"]),
+        keyset: "keyset_id",
+        item: "blinded_message",
+        hex: false,
+        counts: Counts::With("c"),
+    },
+    migrations: "SELECT count(*) || ' ' || max(name) FROM migrations",
+};
+
+impl Schema {
+    pub(super) fn of(mint: MintType) -> &'static Schema {
+        match mint {
+            MintType::Nutshell => &NUTSHELL,
+            MintType::Cdk => &CDK,
+        }
+    }
+
+    pub(super) fn notes(&self, kind: NoteKind) -> &Notes {
+        match kind {
+            NoteKind::Spent => &self.spent,
+            NoteKind::Issued => &self.issued,
+        }
+    }
+
+    /// The required tables.
+    pub(super) fn tables(&self) -> [&Table; 3] {
+        [&self.spent.table, &self.issued.table, &self.keysets]
+    }
+
+    /// Checks that a table has all columns that will be read. `has_column` tells whether a column exists; it is
+    /// `None` if the table does not exist.
+    pub(super) fn verify_columns(
+        &self,
+        table: &Table,
+        database: &Path,
+        has_column: Option<impl Fn(&str) -> bool>,
+    ) -> Result<(), SourceError> {
+        let (mint, path, name) = (self.mint, database.display(), table.name);
+        let Some(has_column) = has_column else {
+            return Err(SourceError::Schema(format!(
+                "{path}: not a {mint} database: table `{name}` is missing"
+            )));
+        };
+        match table.columns.iter().find(|&&column| !has_column(column)) {
+            None => Ok(()),
+            Some(column) => Err(SourceError::Schema(format!(
+                "{path}: unsupported {mint} schema: column `{column}` of table `{name}` is missing"
+            ))),
+        }
+    }
+}
+
+impl Table {
+    const fn new(name: &'static str, columns: &'static [&'static str]) -> Self {
+        Self { name, columns }
+    }
+
+    /// Selects all rows, with the columns in their order.
+    pub(super) fn select(&self) -> String {
+        format!("SELECT {} FROM {}", self.columns.join(", "), self.name)
+    }
+}
+
+/// Detects the mint by its tables of notes. The table of keysets is not enough, because wallets have one too.
+pub(super) fn recognise(
+    database: &Path,
+    is_there: impl Fn(&str) -> Result<bool, SourceError>,
+) -> Result<MintType, SourceError> {
+    let (mut present, mut missing) = (vec![], vec![]);
+    for mint in MintType::ALL {
+        let schema = Schema::of(mint);
+        let mut lacking = None;
+        for notes in [&schema.spent, &schema.issued] {
+            if !is_there(notes.table.name)? {
+                lacking = lacking.or(Some(notes.table.name));
+            }
+        }
+        match lacking {
+            None => present.push(mint),
+            Some(table) => missing.push(format!("for {mint} table `{table}` is missing")),
+        }
+    }
+    let path = database.display();
+    let fault = match present[..] {
+        [mint] => return Ok(mint),
+        [] => format!("{path}: unknown mint schema: {}", missing.join(", ")),
+        _ => format!("{path}: contains the tables of more than one mint; set the mint type"),
+    };
+    Err(SourceError::Schema(fault))
+}

@@ -1,0 +1,248 @@
+//! A Postgres server for the tests, in a temporary directory.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Variables that turn a missing Postgres into a failure.
+const REQUIRED_BY: [&str; 2] = ["CI", "NUTFILTER_REQUIRE_POSTGRES"];
+
+/// Users that can run the server, because it refuses to run as root.
+const USERS: [&str; 2] = ["postgres", "nobody"];
+
+/// A running server. It is stopped and removed when this process ends, for any reason.
+pub struct Cluster {
+    programs: PathBuf,
+    directory: PathBuf,
+    port: u16,
+    /// The user that runs the server, if it is not the current one.
+    user: Option<&'static str>,
+    /// The options of the server.
+    options: String,
+    /// Waits for the end of its input, which is the end of this process, and cleans up.
+    _janitor: Child,
+}
+
+impl Cluster {
+    /// The server shared by most tests. `None`, with a message, if Postgres is missing and not required.
+    pub fn shared() -> Option<&'static Cluster> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        SHARED.get_or_init(|| Cluster::start(None, &[])).as_ref()
+    }
+
+    /// A server for a single test, with these files in its data directory. If a port is given, it listens on local
+    /// TCP with TLS.
+    pub fn start(port: Option<u16>, files: &[(&str, &str)]) -> Option<Cluster> {
+        let Some(programs) = programs() else {
+            let required = REQUIRED_BY
+                .iter()
+                .any(|name| std::env::var_os(name).is_some());
+            assert!(
+                !required,
+                "no initdb of Postgres was found, and it is demanded"
+            );
+            eprintln!("skipped: there is no Postgres here (Debian's package is `postgresql`)");
+            return None;
+        };
+        let directory = tempfile::Builder::new()
+            .prefix("nutfilter-pg-")
+            .tempdir()
+            .unwrap()
+            .keep();
+        let user = is_root().then(|| {
+            let mut users = USERS.into_iter();
+            let user = users.find(|user| succeeds(Command::new("id").arg(user)));
+            let user = user.expect("root needs a user to run Postgres as");
+            run(Command::new("chown").arg(user).arg(&directory));
+            user
+        });
+        let janitor = janitor(&directory);
+        let reached = match port {
+            None => "-p 5432 -c listen_addresses=".to_owned(),
+            Some(port) => format!("-p {port} -c listen_addresses=127.0.0.1 -c ssl=on"),
+        };
+        let cluster = Cluster {
+            options: format!(
+                "-k {} {reached} -c fsync=off -c max_connections=200 \
+                 -c max_prepared_transactions=20 -c autovacuum=off \
+                 -c min_parallel_table_scan_size=0",
+                directory.display()
+            ),
+            port: port.unwrap_or(5432),
+            programs,
+            directory,
+            user,
+            _janitor: janitor,
+        };
+        let data = cluster.data();
+        run(cluster
+            .program("initdb")
+            .args(["-A", "trust", "-U", "owner", "-N", "-D"])
+            .arg(&data));
+        for (name, content) in files {
+            cluster.write(name, content);
+        }
+        cluster.start_again();
+        Some(cluster)
+    }
+
+    /// Writes a file into the data directory.
+    pub fn write(&self, name: &str, content: &str) {
+        let path = self.data().join(name);
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(content.as_bytes()).unwrap();
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))
+            .unwrap();
+        if let Some(user) = self.user {
+            run(Command::new("chown").arg(user).arg(&path));
+        }
+    }
+
+    pub fn start_again(&self) {
+        self.start_with(&self.options);
+    }
+
+    pub fn start_again_without_tls(&self) {
+        self.start_with(&self.options.replace("ssl=on", "ssl=off"));
+    }
+
+    fn start_with(&self, options: &str) {
+        let log = self.directory.join("log");
+        let started = succeeds(
+            self.program("pg_ctl")
+                .args(["start", "-w", "-s", "-D"])
+                .arg(self.data())
+                .arg("-l")
+                .arg(&log)
+                .args(["-o", options]),
+        );
+        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        assert!(started, "the server did not start: {}", said());
+    }
+
+    /// Stops the server: `fast`, or `immediate`, which is like a crash.
+    pub fn stop(&self, mode: &str) {
+        run(self
+            .program("pg_ctl")
+            .args(["stop", "-w", "-s", "-m", mode, "-D"])
+            .arg(self.data()));
+    }
+
+    /// Saves the volume of a server that is stopped.
+    pub fn save(&self) {
+        let saved = self.directory.join("saved");
+        let _ = std::fs::remove_dir_all(&saved);
+        run(Command::new("cp").arg("-a").args([self.data(), saved]));
+    }
+
+    /// Puts the saved volume back.
+    pub fn restore(&self) {
+        std::fs::remove_dir_all(self.data()).unwrap();
+        run(Command::new("cp").arg("-a").args([self.directory.join("saved"), self.data()]));
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    /// The directory of the socket.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A name that no database of this server has yet.
+    pub fn fresh_name() -> String {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        format!("mint_{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The URL of a database, through the socket.
+    pub fn url(&self, database: &str) -> String {
+        format!(
+            "postgres://owner@/{database}?host={}&port={}",
+            self.directory.display(),
+            self.port
+        )
+    }
+
+    /// A Postgres program, run as the server's user.
+    pub fn program(&self, name: &str) -> Command {
+        let program = self.programs.join(name);
+        let mut command = match self.user {
+            None => Command::new(program),
+            Some(user) => {
+                let mut command = Command::new("runuser");
+                command.args(["-u", user, "--"]).arg(program);
+                command
+            }
+        };
+        // The server would inherit the output, and a reader of the output would wait for the server.
+        command
+            .current_dir("/")
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+}
+
+/// Stops the server and removes its directory when this process ends, even if it is killed.
+fn janitor(directory: &Path) -> Child {
+    const CLEAR: &str = r#"trap '' INT TERM; cat >/dev/null
+        if pid=$(head -n 1 "$0/data/postmaster.pid" 2>/dev/null); then
+            kill -QUIT "$pid"
+            while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+        fi
+        rm -rf "$0""#;
+    Command::new("sh")
+        .args(["-c", CLEAR])
+        .arg(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// The directory of the server's programs, which Debian keeps out of `PATH`.
+fn programs() -> Option<PathBuf> {
+    let mut places: Vec<PathBuf> = vec![];
+    if let Some(place) = std::env::var_os("NUTFILTER_POSTGRES") {
+        return Some(place.into());
+    }
+    if let Ok(entries) = std::fs::read_dir("/usr/lib/postgresql") {
+        places.extend(entries.flatten().map(|entry| entry.path().join("bin")));
+    }
+    places.sort();
+    if let Ok(output) = Command::new("pg_config").arg("--bindir").output() {
+        places.push(String::from_utf8_lossy(&output.stdout).trim().into());
+    }
+    places.extend(std::env::split_paths(
+        &std::env::var_os("PATH").unwrap_or_default(),
+    ));
+    places.into_iter().find(|place| {
+        ["initdb", "pg_ctl", "postgres"]
+            .iter()
+            .all(|name| place.join(name).is_file())
+    })
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output().unwrap();
+    output.stdout.trim_ascii() == b"0"
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[track_caller]
+fn run(command: &mut Command) {
+    let status = command.status().unwrap();
+    assert!(status.success(), "{command:?}: {status}");
+}

@@ -1,0 +1,537 @@
+//! Random histories of a mint's SQLite database: what mints, operators and power cuts do. After each refresh, every item
+//! that counts is in the filter of its keyset, or the keyset is held back because of an unreadable row.
+//!
+//! `NUTFILTER_HISTORIES=3000` tries that many of each class instead of 40. A history that fails is shrunk.
+
+#![cfg(unix)]
+
+mod mint;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nutfilter_cashu::FilterResponse;
+use nutfilter_mint_next::source::{DatabaseLocation, SqliteSource};
+use nutfilter_mint_next::{MintType, Monitor, NoteKind, RefreshOptions, Refresher};
+use nutfilter_objects::Table;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags};
+
+use self::mint::{Process, beside};
+
+#[test]
+fn mint_process() {
+    mint::serve();
+}
+
+const KEYSETS: [&str; 3] = ["009a1f293253e41e", "00ad268c4d1f5826", "0012345678abcdef"];
+
+/// A table, as far as histories need it.
+struct Notes {
+    name: &'static str,
+    create: &'static str,
+    keyset: &'static str,
+    item: &'static str,
+    /// The column that says whether a row counts, with the values of one that does, one that does not, and one that this
+    /// version does not know. `None` if every row counts.
+    state: Option<(&'static str, [&'static str; 3])>,
+    hex: bool,
+}
+
+const CDK: [Notes; 2] = [
+    Notes {
+        name: "proof",
+        create: "CREATE TABLE proof (y BLOB PRIMARY KEY, keyset_id TEXT, state TEXT)",
+        keyset: "keyset_id",
+        item: "y",
+        state: Some(("state", ["'SPENT'", "'PENDING'", "'BURNT'"])),
+        hex: false,
+    },
+    Notes {
+        name: "blind_signature",
+        create: "CREATE TABLE blind_signature (blinded_message BLOB PRIMARY KEY, keyset_id TEXT, c BLOB)",
+        keyset: "keyset_id",
+        item: "blinded_message",
+        state: Some(("c", ["x'02'", "NULL", "NULL"])),
+        hex: false,
+    },
+];
+
+const NUTSHELL: [Notes; 2] = [
+    Notes {
+        name: "proofs_used",
+        create: "CREATE TABLE proofs_used (y TEXT, id TEXT, UNIQUE (y))",
+        keyset: "id",
+        item: "y",
+        state: None,
+        hex: true,
+    },
+    Notes {
+        name: "promises",
+        create: "CREATE TABLE promises (b_ TEXT, id TEXT, c_ TEXT, UNIQUE (b_))",
+        keyset: "id",
+        item: "b_",
+        state: Some(("c_", ["'02'", "NULL", "NULL"])),
+        hex: true,
+    },
+];
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add { kind: usize, keyset: usize, what: What },
+    /// A row that did not count does now.
+    Flip { kind: usize, which: usize },
+    /// A row that did not count is deleted.
+    Drop { kind: usize, which: usize },
+    /// An unreadable item becomes readable.
+    Repair { kind: usize },
+    Checkpoint,
+    Vacuum,
+    /// The mint ends, in order or not, and starts again, perhaps with a migration.
+    Restart { killed: bool, migration: Migration },
+    Stop { killed: bool },
+    Start,
+    Save { running: bool },
+    Restore(Way),
+    /// The machine loses some of the last commits; mint and service start again.
+    PowerLoss { kept: usize },
+    Refresh,
+    Whole,
+    RestartService,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Counts,
+    Pending,
+    UnknownState,
+    BadItem,
+    BadKeyset,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Migration {
+    None,
+    /// Every row gets another keyset, in place.
+    Update,
+    /// A new table takes the place of the old one, with other row ids.
+    Rebuild,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// `cp` over the file of a mint that was stopped.
+    Copy,
+    RemoveAndCopy,
+    Move,
+    /// `.restore` of the shell, while the mint runs.
+    Api,
+    /// All rows are inserted into a new file.
+    Dump,
+}
+
+/// A database with its mint, and a service that reads it.
+struct World {
+    notes: &'static [Notes; 2],
+    mint_type: MintType,
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+    mint: Option<Process>,
+    refresher: Refresher,
+    next: u32,
+    saved: Option<Vec<u8>>,
+    /// Lengths of the log after each commit since the last start.
+    lengths: Vec<u64>,
+}
+
+impl World {
+    fn new(mint_type: MintType) -> Self {
+        let notes = if mint_type == MintType::Cdk { &CDK } else { &NUTSHELL };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mint.db");
+        let mut mint = Process::start(&path);
+        for notes in notes {
+            mint.run(notes.create);
+        }
+        for table in match mint_type {
+            MintType::Cdk => ["keyset (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)", "migrations (name TEXT)"],
+            _ => ["keysets (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)", "dbversions (db TEXT, version INT)"],
+        } {
+            mint.run(&format!("CREATE TABLE {table}"));
+        }
+        let refresher = refresher(&path, mint_type);
+        Self {
+            notes,
+            mint_type,
+            _directory: directory,
+            path,
+            mint: Some(mint),
+            refresher,
+            next: 0,
+            saved: None,
+            lengths: vec![],
+        }
+    }
+
+    fn sql(&mut self, sql: &str) {
+        if let Some(mint) = &mut self.mint {
+            mint.run(sql);
+            self.lengths.extend(fs::metadata(beside(&self.path, "-wal")).map(|metadata| metadata.len()));
+        }
+    }
+
+    fn start(&mut self) {
+        if self.mint.is_none() {
+            self.mint = Some(Process::start(&self.path));
+            self.lengths.clear();
+        }
+    }
+
+    fn stop(&mut self, killed: bool) {
+        match self.mint.take() {
+            Some(mint) if killed => mint.kill(),
+            Some(mint) => mint.stop(),
+            None => {}
+        }
+    }
+
+    fn new_item(&mut self, hex: bool) -> String {
+        self.next += 1;
+        let item = format!("02{:064x}", self.next);
+        if hex { format!("'{item}'") } else { format!("x'{item}'") }
+    }
+
+    fn add(&mut self, kind: usize, keyset: usize, what: What) {
+        let notes = &self.notes[kind];
+        let item = match what {
+            What::BadItem => format!("'odd{}'", { self.next += 1; self.next }),
+            _ => self.new_item(notes.hex),
+        };
+        let keyset = match what {
+            What::BadKeyset => "NULL".to_owned(),
+            _ => format!("'{}'", KEYSETS[keyset]),
+        };
+        let (name, column) = (notes.name, notes.item);
+        let sql = match notes.state {
+            None => format!("INSERT INTO {name} ({column}, {}) VALUES ({item}, {keyset})", notes.keyset),
+            Some((state, [counts, pending, unknown])) => {
+                let value = match what {
+                    What::Pending => pending,
+                    What::UnknownState => unknown,
+                    _ => counts,
+                };
+                format!("INSERT INTO {name} ({column}, {}, {state}) VALUES ({item}, {keyset}, {value})", notes.keyset)
+            }
+        };
+        self.sql(&sql);
+    }
+
+    /// SQL that finds one of the rows that do not count, by its id.
+    fn pending(notes: &Notes, which: usize) -> Option<String> {
+        let (state, [_, pending, _]) = notes.state?;
+        let is_pending = match pending {
+            "NULL" => format!("{state} IS NULL"),
+            value => format!("{state} = {value}"),
+        };
+        let name = notes.name;
+        Some(format!(
+            "rowid = (SELECT rowid FROM {name} WHERE {is_pending} ORDER BY rowid LIMIT 1
+             OFFSET {which} % max(1, (SELECT count(*) FROM {name} WHERE {is_pending})))"
+        ).replace('\n', " "))
+    }
+
+    fn happen(&mut self, op: &Op) {
+        let notes = self.notes;
+        match *op {
+            Op::Add { kind, keyset, what } => self.add(kind, keyset, what),
+            Op::Flip { kind, which } => {
+                if let (Some(row), Some((state, [counts, ..]))) = (Self::pending(&notes[kind], which), notes[kind].state) {
+                    self.sql(&format!("UPDATE {} SET {state} = {counts} WHERE {row}", notes[kind].name));
+                }
+            }
+            Op::Drop { kind, which } => {
+                if let Some(row) = Self::pending(&notes[kind], which) {
+                    self.sql(&format!("DELETE FROM {} WHERE {row}", notes[kind].name));
+                }
+            }
+            Op::Repair { kind } => {
+                let (name, item) = (notes[kind].name, notes[kind].item);
+                let good = self.new_item(notes[kind].hex);
+                self.sql(&format!(
+                    "UPDATE {name} SET {item} = {good} WHERE rowid = (SELECT min(rowid) FROM {name} WHERE {item} LIKE 'odd%')"
+                ));
+            }
+            Op::Checkpoint => self.sql("PRAGMA wal_checkpoint(TRUNCATE)"),
+            Op::Vacuum => self.sql("VACUUM"),
+            Op::Restart { killed, migration } => {
+                self.stop(killed);
+                self.start();
+                if !matches!(migration, Migration::None) {
+                    self.next += 1;
+                    let next = self.next;
+                    self.sql(&match self.mint_type {
+                        MintType::Cdk => format!("INSERT INTO migrations VALUES ('{next:09}')"),
+                        _ => format!("INSERT INTO dbversions VALUES ('mint', {next})"),
+                    });
+                }
+                for notes in notes {
+                    let (name, keyset) = (notes.name, notes.keyset);
+                    match migration {
+                        Migration::None => {}
+                        Migration::Update => self.sql(&format!(
+                            "UPDATE {name} SET {keyset} = CASE {keyset} WHEN '{}' THEN '{}' WHEN '{}' THEN '{}' ELSE {keyset} END",
+                            KEYSETS[0], KEYSETS[1], KEYSETS[1], KEYSETS[2]
+                        )),
+                        Migration::Rebuild => self.sql(&format!(
+                            "BEGIN; CREATE TABLE old AS SELECT * FROM {name}; DROP TABLE {name}; {}; INSERT INTO {name} SELECT * FROM old \
+                             ORDER BY rowid DESC; DROP TABLE old; COMMIT",
+                            notes.create
+                        )),
+                    }
+                }
+            }
+            Op::Stop { killed } => self.stop(killed),
+            Op::Start => self.start(),
+            Op::Save { running: true } => {
+                let copy = self.path.with_extension("copy");
+                let _ = fs::remove_file(&copy);
+                self.sql(&format!(".backup {}", copy.display()));
+                self.saved = fs::read(copy).ok().or(self.saved.take());
+            }
+            Op::Save { running: false } => {
+                self.stop(false);
+                // A database that was killed before still has a log.
+                self.start();
+                self.stop(false);
+                self.saved = fs::read(&self.path).ok();
+                self.start();
+            }
+            Op::Restore(way) => self.restore(way),
+            Op::PowerLoss { kept } => {
+                self.stop(true);
+                if let Some(length) = kept.checked_rem(self.lengths.len()).map(|at| self.lengths[at]) {
+                    // A checkpoint in between may have begun the log again, and a mint that stopped has none.
+                    if let Ok(log) = fs::OpenOptions::new().write(true).open(beside(&self.path, "-wal"))
+                        && log.metadata().unwrap().len() > length
+                    {
+                        log.set_len(length).unwrap();
+                    }
+                }
+                let _ = fs::remove_file(beside(&self.path, "-shm"));
+                self.refresher = refresher(&self.path, self.mint_type);
+                self.start();
+            }
+            Op::Refresh => self.refresh(false),
+            Op::Whole => self.refresh(true),
+            Op::RestartService => self.refresher = refresher(&self.path, self.mint_type),
+        }
+    }
+
+    fn restore(&mut self, way: Way) {
+        let Some(saved) = self.saved.clone() else {
+            return;
+        };
+        let copy = self.path.with_extension("copy");
+        fs::write(&copy, &saved).unwrap();
+        if let Way::Api = way {
+            return self.sql(&format!(".restore {}", copy.display()));
+        }
+        self.stop(false);
+        self.start();
+        self.stop(false);
+        match way {
+            Way::Copy => fs::write(&self.path, &saved).unwrap(),
+            Way::RemoveAndCopy => {
+                fs::remove_file(&self.path).unwrap();
+                fs::write(&self.path, &saved).unwrap();
+            }
+            Way::Move => fs::rename(&copy, &self.path).unwrap(),
+            _ => {
+                fs::remove_file(&self.path).unwrap();
+                let new = Connection::open(&self.path).unwrap();
+                new.execute_batch(&format!("PRAGMA journal_mode = WAL; ATTACH '{}' AS old", copy.display())).unwrap();
+                for table in ["keyset", "keysets", "dbversions", "migrations"] {
+                    let _ = new.execute_batch(&format!("CREATE TABLE {table} AS SELECT * FROM old.{table}"));
+                }
+                for notes in self.notes {
+                    new.execute_batch(&format!("{}; INSERT INTO {} SELECT * FROM old.{1}", notes.create, notes.name)).unwrap();
+                }
+            }
+        }
+        self.start();
+    }
+
+    /// Refreshes, and compares what is served with the database.
+    fn refresh(&mut self, whole: bool) {
+        let report = self.refresher.refresh(whole).unwrap();
+        let status = self.refresher.monitor().status();
+        let held: BTreeMap<(&str, usize), bool> = status
+            .filters
+            .iter()
+            .map(|filter| ((filter.keyset.as_ref().unwrap().as_str(), filter.kind as usize), filter.held))
+            .collect();
+        for (kind, notes) in self.notes.iter().enumerate() {
+            for ((keyset, is_bad), items) in self.rows(notes) {
+                let is_held = held.get(&(&*keyset, kind)).copied().unwrap_or(false);
+                if is_bad {
+                    assert!(is_held, "{keyset}, {}: an unreadable row does not hold it", notes.name);
+                } else if !is_held {
+                    let path = format!("v1/filter/{}/{keyset}", NoteKind::ALL[kind]);
+                    let (_, bytes) = self.refresher.monitor().table().open(&path, false).unwrap().expect(&path);
+                    let nutfilter_objects::Opened::Memory(json) = bytes else {
+                        panic!("not in memory");
+                    };
+                    let filter = FilterResponse::from_json(&json[..]).unwrap().into_filter().unwrap();
+                    let missing = filter.matches(&items).iter().filter(|is_there| !**is_there).count();
+                    assert!(missing == 0, "{keyset}, {}: {missing} of {} missed; {report:?}", notes.name, items.len());
+                }
+            }
+        }
+    }
+
+    /// The items that count by keyset; apart, those that cannot be read.
+    fn rows(&self, notes: &Notes) -> BTreeMap<(String, bool), Vec<Vec<u8>>> {
+        let how = if beside(&self.path, "-wal").exists() { "mode=ro" } else { "immutable=1" };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let database = Connection::open_with_flags(format!("file:{}?{how}", self.path.display()), flags).unwrap();
+        let state = notes.state.map_or("1", |(state, _)| state);
+        let sql = format!("SELECT {}, {}, {state} FROM {}", notes.keyset, notes.item, notes.name);
+        let mut statement = database.prepare(&sql).unwrap();
+        let mut rows = statement.query([]).unwrap();
+        let mut found: BTreeMap<(String, bool), Vec<Vec<u8>>> = BTreeMap::new();
+        while let Some(row) = rows.next().unwrap() {
+            let Ok(keyset) = row.get::<_, String>(0) else {
+                continue;
+            };
+            let is_bad = match row.get::<_, Value>(2).unwrap() {
+                Value::Null => continue,
+                Value::Text(text) if text == "PENDING" => continue,
+                Value::Text(text) => text == "BURNT",
+                _ => false,
+            };
+            let item = match row.get::<_, Value>(1).unwrap() {
+                Value::Blob(item) => Some(item),
+                Value::Text(hex) => (0..hex.len() / 2)
+                    .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok())
+                    .collect(),
+                _ => None,
+            };
+            match item.filter(|_| !is_bad) {
+                Some(item) => found.entry((keyset, false)).or_default().push(item),
+                None => _ = found.entry((keyset, true)).or_default(),
+            }
+        }
+        found
+    }
+}
+
+fn refresher(path: &std::path::Path, mint: MintType) -> Refresher {
+    let source = SqliteSource::open(&DatabaseLocation::from(path), Some(mint)).unwrap();
+    Refresher::new(source, Monitor::new(Arc::new(Table::in_memory())), RefreshOptions::default())
+}
+
+// --- classes of histories
+
+fn of_mint() -> BoxedStrategy<Op> {
+    let what = prop_oneof![3 => Just(What::Counts), 2 => Just(What::Pending)];
+    prop_oneof![
+        8 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add { kind, keyset, what }),
+        4 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Flip { kind, which }),
+        2 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Drop { kind, which }),
+        1 => Just(Op::Checkpoint),
+        2 => any::<bool>().prop_map(|killed| Op::Restart { killed, migration: Migration::None }),
+        1 => any::<bool>().prop_map(|killed| Op::Stop { killed }),
+        2 => Just(Op::Start),
+        7 => Just(Op::Refresh),
+        1 => Just(Op::Whole),
+        1 => Just(Op::RestartService),
+    ]
+    .boxed()
+}
+
+fn of_maintenance() -> BoxedStrategy<Op> {
+    let migration = prop_oneof![Just(Migration::Update), Just(Migration::Rebuild)];
+    prop_oneof![
+        Just(Op::Vacuum),
+        (any::<bool>(), migration).prop_map(|(killed, migration)| Op::Restart { killed, migration }),
+    ]
+    .boxed()
+}
+
+fn of_backups() -> BoxedStrategy<Op> {
+    let way = prop_oneof![
+        Just(Way::Copy), Just(Way::RemoveAndCopy), Just(Way::Move), Just(Way::Api), Just(Way::Dump)
+    ];
+    prop_oneof![any::<bool>().prop_map(|running| Op::Save { running }), way.prop_map(Op::Restore)].boxed()
+}
+
+fn of_power() -> BoxedStrategy<Op> {
+    (0..9_usize).prop_map(|kept| Op::PowerLoss { kept }).boxed()
+}
+
+fn of_faults() -> BoxedStrategy<Op> {
+    let what = prop_oneof![Just(What::BadItem), Just(What::UnknownState), Just(What::BadKeyset)];
+    prop_oneof![
+        2 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add { kind, keyset, what }),
+        1 => (0..2_usize).prop_map(|kind| Op::Repair { kind }),
+    ]
+    .boxed()
+}
+
+/// Runs random histories of what a mint does, and these operations.
+fn try_class(more: Option<BoxedStrategy<Op>>) {
+    let cases = std::env::var("NUTFILTER_HISTORIES").map_or(40, |cases| cases.parse().expect("a number"));
+    let op = match more {
+        None => of_mint(),
+        Some(more) => prop_oneof![3 => of_mint(), 1 => more].boxed(),
+    };
+    let history = (any::<bool>(), prop::collection::vec(op, 1..22));
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let result = TestRunner::new(config).run(&history, |(is_cdk, ops)| {
+        let mut world = World::new(if is_cdk { MintType::Cdk } else { MintType::Nutshell });
+        for op in &ops {
+            world.happen(op);
+        }
+        world.refresh(false);
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn mint_alone_misses_nothing() {
+    try_class(None);
+}
+
+#[test]
+fn maintenance_misses_nothing() {
+    try_class(Some(of_maintenance()));
+}
+
+#[test]
+fn restored_backups_miss_nothing() {
+    try_class(Some(of_backups()));
+}
+
+#[test]
+fn power_loss_misses_nothing() {
+    try_class(Some(of_power()));
+}
+
+#[test]
+fn unreadable_rows_miss_nothing() {
+    try_class(Some(of_faults()));
+}
+
+#[test]
+fn all_at_once_misses_nothing() {
+    try_class(Some(prop_oneof![of_maintenance(), of_backups(), of_power(), of_faults()].boxed()));
+}

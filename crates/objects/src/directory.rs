@@ -1,0 +1,303 @@
+//! Objects as files of a directory.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flate2::read::GzDecoder;
+
+use crate::object::{Content, FileContent, FileId, Object, tag_of};
+
+/// Begins the names of files that are not objects: unfinished ones, and the lock.
+pub(crate) const TEMPORARY: &str = ".nutfilter-";
+const LOCK: &str = ".nutfilter-lock";
+
+/// Ends the name of a compressed form.
+const GZIP: &str = "gz";
+
+/// How long the file of an object that is no longer published stays: somebody may have read a list that names it.
+const STAYS: Duration = Duration::from_secs(3_600);
+
+/// Why a directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process publishes there.
+    #[error("{0}: another process publishes to this directory; give each its own")]
+    InUse(PathBuf),
+    /// The system refuses something.
+    #[error("{0}: {1}")]
+    Io(PathBuf, #[source] io::Error),
+}
+
+/// A file that is not used, and why.
+#[derive(Debug)]
+pub struct Refused {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// A directory that this process has locked.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    root: PathBuf,
+    mode: u32,
+    _lock: File,
+    /// Files that are not objects of the table, and since when.
+    leaving: HashMap<PathBuf, Instant>,
+}
+
+impl Directory {
+    /// Creates and locks a directory. Files get this mode, whatever the process' mask is.
+    pub(crate) fn open(root: &Path, mode: u32) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::Io(root.into(), error);
+        let directory = Self {
+            root: root.into(),
+            mode,
+            _lock: Self::lock(root, mode)?,
+            leaving: HashMap::new(),
+        };
+        // What a killed process did not finish.
+        for path in directory.files().map_err(failed)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with(TEMPORARY) && name != LOCK {
+                fs::remove_file(&path).map_err(failed)?;
+            }
+        }
+        Ok(directory)
+    }
+
+    fn lock(root: &Path, mode: u32) -> Result<File, OpenError> {
+        let failed = |error| OpenError::Io(root.into(), error);
+        make_directories(root, mode).map_err(failed)?;
+        let path = root.join(LOCK);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        match lock.try_lock().map_err(io::Error::from) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(OpenError::InUse(root.into())),
+            // Some file systems have no locks. There the operator must start only one process.
+            Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(failed(error)),
+            _ => Ok(lock),
+        }
+    }
+
+    /// Makes the directory again if somebody removed it.
+    pub(crate) fn restore(&mut self) -> Result<(), OpenError> {
+        if !self.root.join(LOCK).exists() {
+            self._lock = Self::lock(&self.root, self.mode)?;
+        }
+        Ok(())
+    }
+
+    /// The objects that are there. `check` tells from path and plain bytes the media type and the date of one, or what is
+    /// wrong.
+    pub(crate) fn load(
+        &mut self,
+        check: impl Fn(&str, &[u8]) -> Result<(&'static str, u64), String>,
+    ) -> io::Result<(Vec<Object>, Vec<Refused>)> {
+        let (mut objects, mut refused) = (vec![], vec![]);
+        for file in self.files()? {
+            let Some(path) = self.path_of(&file) else {
+                continue;
+            };
+            match load(&file, path, &check) {
+                Ok(object) => objects.push(object),
+                Err(reason) => {
+                    self.leave(&file);
+                    refused.push(Refused { path: file, reason });
+                }
+            }
+        }
+        Ok((objects, refused))
+    }
+
+    /// The directory in which the files of a path are, which exists afterwards.
+    pub(crate) fn parent(&self, path: &str) -> io::Result<PathBuf> {
+        let file = self.file_of(path)?;
+        let parent = file.parent().unwrap_or(&self.root);
+        make_directories(parent, self.mode)?;
+        Ok(parent.into())
+    }
+
+    /// Puts the written files of an object in their places.
+    pub(crate) fn install(&mut self, object: Object) -> io::Result<Object> {
+        let file = self.file_of(&object.path)?;
+        // The plain file last: with a compressed form that is older than itself a server would send that.
+        let gzip = self.install_one(object.gzip, &with_gz(&file))?;
+        let plain = self.install_one(object.plain, &file)?;
+        self.leaving.remove(&file);
+        Ok(Object { plain, gzip, ..object })
+    }
+
+    fn install_one(&self, content: Content, to: &Path) -> io::Result<Content> {
+        let Content::New(file, length) = content else {
+            return Ok(content);
+        };
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            file.as_file().set_permissions(fs::Permissions::from_mode(self.mode))?;
+        }
+        let file = file.persist(to).map_err(|error| error.error)?;
+        let id = FileId::of(&file.metadata()?);
+        Ok(Content::File(FileContent {
+            path: to.into(),
+            length,
+            id,
+        }))
+    }
+
+    /// The files of this path will be removed.
+    pub(crate) fn leave_path(&mut self, path: &str) {
+        if let Ok(file) = self.file_of(path) {
+            self.leave(&file);
+        }
+    }
+
+    fn leave(&mut self, file: &Path) {
+        self.leaving.entry(file.into()).or_insert_with(Instant::now);
+    }
+
+    /// Removes files that have not been objects for an hour.
+    pub(crate) fn sweep(&mut self) {
+        self.leaving.retain(|file, since| since.elapsed() < STAYS || !remove(file));
+    }
+
+    /// Removes the files of this path now.
+    pub(crate) fn remove(&mut self, path: &str) {
+        if let Ok(file) = self.file_of(path)
+            && !remove(&file)
+        {
+            self.leave(&file);
+        }
+    }
+
+    /// All files below the root that are neither locks nor temporary; also those that are no objects.
+    fn files(&self) -> io::Result<Vec<PathBuf>> {
+        let (mut found, mut folders) = (vec![], vec![self.root.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder)? {
+                let entry = entry?;
+                match entry.file_type()? {
+                    kind if kind.is_dir() => folders.push(entry.path()),
+                    kind if kind.is_file() => found.push(entry.path()),
+                    _ => {}
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// The path of the object in a plain file.
+    fn path_of(&self, file: &Path) -> Option<String> {
+        let is_hidden = file.file_name()?.to_str()?.starts_with('.');
+        if is_hidden || file.extension().is_some_and(|extension| extension == GZIP) {
+            return None;
+        }
+        let parts: Option<Vec<&str>> = file.strip_prefix(&self.root).ok()?.iter().map(|part| part.to_str()).collect();
+        Some(parts?.join("/"))
+    }
+
+    /// The plain file of an object. Refuses a path that a file cannot have.
+    fn file_of(&self, path: &str) -> io::Result<PathBuf> {
+        let relative = Path::new(path);
+        let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_)))
+            && !path.is_empty()
+            && path.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".gz"));
+        match is_plain {
+            true => Ok(self.root.join(relative)),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{path}` cannot be the path of a file"))),
+        }
+    }
+}
+
+/// Removes both forms of an object. Returns whether they are gone.
+fn remove(file: &Path) -> bool {
+    [file.to_owned(), with_gz(file)].iter().all(|file| match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(file = %file.display(), %error, "could not remove a file that is no longer published");
+            false
+        }
+        _ => true,
+    })
+}
+
+fn with_gz(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".");
+    name.push(GZIP);
+    name.into()
+}
+
+fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        make_directories(parent, mode)?;
+    }
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        result => result?,
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // Whoever may read files may enter directories.
+        let mode = mode | 0o700 | (mode & 0o444) >> 2;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
+/// Reads an object from its files: the compressed form ends with the CRC-32 and the length of the plain one.
+fn load(
+    file: &Path,
+    path: String,
+    check: &impl Fn(&str, &[u8]) -> Result<(&'static str, u64), String>,
+) -> Result<Object, String> {
+    let failed = |error: io::Error| error.to_string();
+    let plain = fs::read(file).map_err(failed)?;
+    let zipped = with_gz(file);
+    let gzip = fs::read(&zipped).map_err(|error| format!("its compressed form cannot be read: {error}"))?;
+    contains(&gzip, &plain)?;
+    let (media_type, date) = check(&path, &plain)?;
+    let content = |path: &Path, length: usize| -> Result<Content, String> {
+        let metadata = fs::metadata(path).map_err(failed)?;
+        Ok(Content::File(FileContent {
+            path: path.into(),
+            length: length as u64,
+            id: FileId::of(&metadata),
+        }))
+    };
+    Ok(Object {
+        path: Arc::from(path),
+        media_type,
+        date,
+        tag: tag_of(&plain),
+        plain: content(file, plain.len())?,
+        gzip: content(&zipped, gzip.len())?,
+    })
+}
+
+/// Checks every bit of a compressed form.
+fn contains(gzip: &[u8], plain: &[u8]) -> Result<(), String> {
+    let mut decoder = GzDecoder::new(gzip);
+    let (mut rest, mut piece) = (plain, vec![0; 64 << 10]);
+    loop {
+        match decoder.read(&mut piece) {
+            Err(error) => return Err(format!("its compressed form is damaged: {error}")),
+            Ok(0) if rest.is_empty() && decoder.get_ref().is_empty() => return Ok(()),
+            Ok(0) => return Err("it is not what its compressed form contains".to_owned()),
+            Ok(count) => match rest.strip_prefix(&piece[..count]) {
+                Some(more) => rest = more,
+                None => return Err("it is not what its compressed form contains".to_owned()),
+            },
+        }
+    }
+}

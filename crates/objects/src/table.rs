@@ -1,0 +1,164 @@
+//! The newest object of each path.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::directory::{Directory, OpenError, Refused};
+use crate::object::{Draft, Object, Opened};
+
+/// Objects by path, in memory or in a directory. Many threads may read while one writes.
+#[derive(Debug)]
+pub struct Table {
+    objects: RwLock<HashMap<Arc<str>, Arc<Object>>>,
+    /// `None` if the objects are in memory.
+    directory: Option<Mutex<Directory>>,
+}
+
+impl Table {
+    /// An empty table in memory.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self {
+            objects: RwLock::default(),
+            directory: None,
+        }
+    }
+
+    /// A table whose objects are files of a directory, which is created if it does not exist. Files get this mode, such as
+    /// `0o644`. The table begins with the objects that are there. `check` tells from the path and the plain bytes of one its
+    /// media type and date, or what is wrong with it; a file that is refused is not served, and is removed after an hour unless
+    /// it is made again.
+    ///
+    /// # Errors
+    ///
+    /// If another process publishes there, or the system refuses something.
+    ///
+    /// # Cost
+    ///
+    /// Every file is read once.
+    pub fn in_directory(
+        root: &Path,
+        mode: u32,
+        check: impl Fn(&str, &[u8]) -> Result<(&'static str, u64), String>,
+    ) -> Result<(Self, Vec<Refused>), OpenError> {
+        let mut directory = Directory::open(root, mode)?;
+        let loaded = directory.load(check);
+        let (objects, refused) = loaded.map_err(|error| OpenError::Io(root.into(), error))?;
+        let objects = objects.into_iter().map(|object| (Arc::clone(&object.path), Arc::new(object)));
+        let table = Self {
+            objects: RwLock::new(objects.collect()),
+            directory: Some(Mutex::new(directory)),
+        };
+        Ok((table, refused))
+    }
+
+    /// Begins an object. Nothing changes before it is [put](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// If its files cannot be created, for example because of its path.
+    pub fn draft(&self, path: &str, media_type: &'static str) -> io::Result<Draft> {
+        let parent = self.directory().map(|directory| directory.parent(path)).transpose()?;
+        Draft::new(path, media_type, parent.as_deref())
+    }
+
+    /// Puts an object in the place of the one that has its path.
+    ///
+    /// # Errors
+    ///
+    /// If its files cannot be renamed. The old one then stays.
+    pub fn put(&self, object: Object) -> io::Result<()> {
+        match self.directory() {
+            None => self.write().insert(Arc::clone(&object.path), Arc::new(object)),
+            Some(mut directory) => {
+                // Nobody opens the files of the old object while those of the new one come.
+                let mut objects = self.write();
+                let object = directory.install(object)?;
+                objects.insert(Arc::clone(&object.path), Arc::new(object))
+            }
+        };
+        Ok(())
+    }
+
+    /// Keeps the objects of these paths. The others are no longer answered, and their files are removed after an hour.
+    pub fn retain(&self, keeps: impl Fn(&str) -> bool) {
+        let directory = self.directory();
+        let mut left = vec![];
+        self.write().retain(|path, _| {
+            let keeps = keeps(path);
+            if !keeps {
+                left.push(Arc::clone(path));
+            }
+            keeps
+        });
+        if let Some(mut directory) = directory {
+            left.iter().for_each(|path| directory.leave_path(path));
+            directory.sweep();
+        }
+    }
+
+    /// Removes an object and its files at once, because it is not true.
+    pub fn remove(&self, path: &str) {
+        let directory = self.directory();
+        if self.write().remove(path).is_some()
+            && let Some(mut directory) = directory
+        {
+            directory.remove(path);
+        }
+    }
+
+    /// The object at a path, without a leading slash.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<Arc<Object>> {
+        self.read().get(path).cloned()
+    }
+
+    /// The object at a path with its bytes, plain or compressed.
+    ///
+    /// # Errors
+    ///
+    /// If its file is gone, or is another one.
+    pub fn open(&self, path: &str, gzip: bool) -> io::Result<Option<(Arc<Object>, Opened)>> {
+        let objects = self.read();
+        match objects.get(path) {
+            None => Ok(None),
+            Some(object) => Ok(Some((Arc::clone(object), object.open(gzip)?))),
+        }
+    }
+
+    /// Whether the object at a path is there, undisturbed by other programs.
+    #[must_use]
+    pub fn is_intact(&self, path: &str) -> bool {
+        self.get(path).is_some_and(|object| object.is_intact())
+    }
+
+    /// Makes the directory again if somebody removed it.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses that, or another process was faster.
+    pub fn restore(&self) -> Result<(), OpenError> {
+        self.directory().map_or(Ok(()), |mut directory| directory.restore())
+    }
+
+    /// All objects, in no order.
+    #[must_use]
+    pub fn objects(&self) -> Vec<Arc<Object>> {
+        self.read().values().cloned().collect()
+    }
+
+    fn directory(&self) -> Option<MutexGuard<'_, Directory>> {
+        let directory = self.directory.as_ref()?;
+        Some(directory.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Arc<Object>>> {
+        self.objects.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Arc<Object>>> {
+        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
