@@ -120,7 +120,6 @@ impl KeysetId {
         &self.text
     }
 
-<<<<<<< HEAD
     /// The spelling that is compared for equality.
     #[must_use]
     pub fn canonical(&self) -> String {
@@ -128,16 +127,6 @@ impl KeysetId {
     }
 
     fn characters(&self) -> impl Iterator<Item = u8> + '_ {
-=======
-    /// The ID in the one spelling that all equal IDs share: hex digits in lower case, base64 with `+` and `/`.
-    #[must_use]
-    pub fn canonical_text(&self) -> String {
-        self.canonical().map(char::from).collect()
-    }
-
-    /// The characters that are compared for equality.
-    fn canonical(&self) -> impl Iterator<Item = u8> + '_ {
->>>>>>> 6c047e4c (WIP: mint from three rules)
         let legacy = self.text.len() == LEGACY_LENGTH;
         self.text.bytes().map(move |byte| match byte {
             b'-' => b'+',

@@ -227,7 +227,7 @@ impl Refresher {
         for kind in NoteKind::ALL {
             let sets = &mut self.sets[kind as usize];
             for keyset in &keysets {
-                let path = prefix(kind) + &keyset.canonical_text();
+                let path = prefix(kind) + &keyset.canonical();
                 let is_listed = listed.contains_key(keyset);
                 let set = match sets.by_keyset.get_mut(keyset) {
                     Some(set) => set,
@@ -306,7 +306,7 @@ impl Refresher {
             for (keyset, set) in &mut self.sets[kind as usize].by_keyset {
                 if set.dated.is_some_and(|(read, _)| self.clock.was_set_back_since(read)) {
                     set.dated = None;
-                    self.monitor.table().remove(&(prefix(kind) + &keyset.canonical_text()));
+                    self.monitor.table().remove(&(prefix(kind) + &keyset.canonical()));
                     withdrawn += 1;
                 }
             }

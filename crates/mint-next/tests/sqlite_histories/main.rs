@@ -80,6 +80,17 @@ const NUTSHELL: [Notes; 2] = [
     },
 ];
 
+impl Notes {
+    /// SQL that gives rows another keyset, in place. The third keyset stays.
+    fn other_keysets(&self) -> String {
+        let (name, keyset, [first, second, third]) = (self.name, self.keyset, KEYSETS);
+        format!(
+            "UPDATE {name} SET {keyset} = CASE {keyset} WHEN '{first}' THEN '{second}' WHEN '{second}' THEN '{third}' \
+             ELSE {keyset} END"
+        )
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Add { kind: usize, keyset: usize, what: What },
@@ -120,6 +131,8 @@ enum Migration {
     Update,
     /// A new table takes the place of the old one, with other row ids.
     Rebuild,
+    /// As `Update`, by an operator while the mint is stopped; no mint records it.
+    Edit,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -268,9 +281,16 @@ impl World {
             Op::Checkpoint => self.sql("PRAGMA wal_checkpoint(TRUNCATE)"),
             Op::Vacuum => self.sql("VACUUM"),
             Op::Restart { killed, migration } => {
-                self.stop(killed);
+                self.stop(killed && !matches!(migration, Migration::Edit));
+                if let Migration::Edit = migration {
+                    // After a kill, a start and a stop remove the log.
+                    self.start();
+                    self.stop(false);
+                    let shell = Connection::open(&self.path).unwrap();
+                    notes.iter().for_each(|notes| shell.execute_batch(&notes.other_keysets()).unwrap());
+                }
                 self.start();
-                if !matches!(migration, Migration::None) {
+                if matches!(migration, Migration::Update | Migration::Rebuild) {
                     self.next += 1;
                     let next = self.next;
                     self.sql(&match self.mint_type {
@@ -279,13 +299,10 @@ impl World {
                     });
                 }
                 for notes in notes {
-                    let (name, keyset) = (notes.name, notes.keyset);
+                    let name = notes.name;
                     match migration {
-                        Migration::None => {}
-                        Migration::Update => self.sql(&format!(
-                            "UPDATE {name} SET {keyset} = CASE {keyset} WHEN '{}' THEN '{}' WHEN '{}' THEN '{}' ELSE {keyset} END",
-                            KEYSETS[0], KEYSETS[1], KEYSETS[1], KEYSETS[2]
-                        )),
+                        Migration::None | Migration::Edit => {}
+                        Migration::Update => self.sql(&notes.other_keysets()),
                         Migration::Rebuild => self.sql(&format!(
                             "BEGIN; CREATE TABLE old AS SELECT * FROM {name}; DROP TABLE {name}; {}; INSERT INTO {name} SELECT * FROM old \
                              ORDER BY rowid DESC; DROP TABLE old; COMMIT",
@@ -454,7 +471,7 @@ fn of_mint() -> BoxedStrategy<Op> {
 }
 
 fn of_maintenance() -> BoxedStrategy<Op> {
-    let migration = prop_oneof![Just(Migration::Update), Just(Migration::Rebuild)];
+    let migration = prop_oneof![Just(Migration::Update), Just(Migration::Rebuild), Just(Migration::Edit)];
     prop_oneof![
         Just(Op::Vacuum),
         (any::<bool>(), migration).prop_map(|(killed, migration)| Op::Restart { killed, migration }),
