@@ -190,6 +190,16 @@ impl World {
         }
     }
 
+    /// Notes of all keysets, the last of them in the keyset that migrations leave alone; some are pending. They are read.
+    fn begin(&mut self) {
+        for kind in 0..2 {
+            for (keyset, what) in [(0, What::Pending), (0, What::Counts), (1, What::Counts), (1, What::Pending), (2, What::Counts)] {
+                self.add(kind, keyset, what);
+            }
+        }
+        self.refresh(false);
+    }
+
     fn sql(&mut self, sql: &str) {
         if let Some(mint) = &mut self.mint {
             mint.run(sql);
@@ -514,6 +524,7 @@ fn try_class(more: Option<BoxedStrategy<Op>>) {
     };
     let result = TestRunner::new(config).run(&history, |(is_cdk, ops)| {
         let mut world = World::new(if is_cdk { MintType::Cdk } else { MintType::Nutshell });
+        world.begin();
         for op in &ops {
             world.happen(op);
         }
