@@ -300,7 +300,7 @@ impl World {
                     notes.iter().for_each(|notes| shell.execute_batch(&notes.other_keysets()).unwrap());
                 }
                 self.start();
-                if matches!(migration, Migration::Update | Migration::Rebuild) {
+                if let Migration::Update = migration {
                     self.next += 1;
                     let next = self.next;
                     self.sql(&match self.mint_type {
