@@ -1,12 +1,13 @@
 //! One refresh: read, add, encode what changed, make objects, and put them in the table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nutfilter::{BuildError, Params};
-use nutfilter_cashu::ResponseWriter;
+use nutfilter::Params;
+use nutfilter::error::BuildError;
+use nutfilter_cashu::FilterResponse;
 use nutfilter_objects::{OpenError, Table};
 
 use crate::clock::{Clock, Moment};
@@ -288,12 +289,7 @@ impl Refresher {
         if table.is_intact(PATH) && table.get(PATH).is_some_and(|object| object.tag() == tag) {
             return;
         }
-        let put = || {
-            let mut draft = table.draft(PATH, JSON)?;
-            draft.write_all(text.as_bytes())?;
-            table.put(draft.finish(self.clock.now().date())?)
-        };
-        if let Err(error) = put() {
+        if let Err(error) = table.put(PATH, JSON, self.clock.now().date(), text.into_bytes()) {
             report.fail(PATH.to_owned(), RefreshError::Write(PATH.to_owned(), error));
         }
     }
@@ -412,14 +408,17 @@ const JSON: &str = "application/json";
 /// Encodes a set into its object.
 fn encode(set: &Set, table: &Table, path: &str, params: Params, date: u64) -> Result<(), RefreshError> {
     let filter = set.hashes.encode(params)?;
-    let put = || {
-        let draft = table.draft(path, JSON)?;
-        let mut writer = ResponseWriter::new(draft, filter.n(), params, date)?;
-        writer.write_all(filter.bytes())?;
-        table.put(writer.finish()?.finish(date)?)
-    };
-    put().map_err(|error| RefreshError::Write(path.to_owned(), error))
+    let mut json = Vec::with_capacity(filter.bytes().len().div_ceil(3) * 4 + JSON_FRAME);
+    FilterResponse::write(&mut json, filter.n(), params, filter.bytes(), date)
+        .and_then(|()| {
+            drop(filter);
+            table.put(path, JSON, date, json)
+        })
+        .map_err(|error| RefreshError::Write(path.to_owned(), error))
 }
+
+/// Maximum length of the JSON around the content, in bytes: names, numbers and brackets.
+const JSON_FRAME: usize = 128;
 
 impl RefreshOptions {
     /// The date of what was read at a moment: the earlier of the wall clock's time then, and of its time now less the time

@@ -4,7 +4,8 @@ use core::ops::ControlFlow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nutfilter::{BuildError, ItemHash as _, Nut25, SortedHashes};
+use nutfilter::error::BuildError;
+use nutfilter::{ItemHash as _, Nut25, SortedHashes};
 
 use crate::KeysetId;
 use crate::clock::Moment;

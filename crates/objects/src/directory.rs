@@ -1,13 +1,14 @@
 //! Objects as files of a directory.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
+use tempfile::NamedTempFile;
 
 use crate::object::{Content, FileContent, FileId, Object, tag_of};
 
@@ -115,40 +116,32 @@ impl Directory {
         Ok((objects, refused))
     }
 
-    /// The directory in which the files of a path are, which exists afterwards.
-    pub(crate) fn parent(&self, path: &str) -> io::Result<PathBuf> {
+    /// Writes both forms of an object to temporary files.
+    pub(crate) fn write(&self, path: &str, plain: &[u8], gzip: &[u8]) -> io::Result<[NamedTempFile; 2]> {
         let file = self.file_of(path)?;
         let parent = file.parent().unwrap_or(&self.root);
         make_directories(parent, self.mode)?;
-        Ok(parent.into())
-    }
-
-    /// Puts the written files of an object in their places.
-    pub(crate) fn install(&mut self, object: Object) -> io::Result<Object> {
-        let file = self.file_of(&object.path)?;
-        // The plain file last: with a compressed form that is older than itself a server would send that.
-        let gzip = self.install_one(object.gzip, &with_gz(&file))?;
-        let plain = self.install_one(object.plain, &file)?;
-        self.leaving.remove(&file);
-        Ok(Object { plain, gzip, ..object })
-    }
-
-    fn install_one(&self, content: Content, to: &Path) -> io::Result<Content> {
-        let Content::New(file, length) = content else {
-            return Ok(content);
+        let write = |bytes: &[u8]| {
+            let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(parent)?;
+            file.write_all(bytes)?;
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt;
+                file.as_file().set_permissions(fs::Permissions::from_mode(self.mode))?;
+            }
+            io::Result::Ok(file)
         };
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            file.as_file().set_permissions(fs::Permissions::from_mode(self.mode))?;
-        }
-        let file = file.persist(to).map_err(|error| error.error)?;
-        let id = FileId::of(&file.metadata()?);
-        Ok(Content::File(FileContent {
-            path: to.into(),
-            length,
-            id,
-        }))
+        Ok([write(plain)?, write(gzip)?])
+    }
+
+    /// Puts written files in their places.
+    pub(crate) fn install(&mut self, path: &str, [plain, gzip]: [NamedTempFile; 2]) -> io::Result<(Content, Content)> {
+        let file = self.file_of(path)?;
+        // The plain file last: a compressed form that was older than it would be sent in its place.
+        let gzip = install(gzip, &with_gz(&file))?;
+        let plain = install(plain, &file)?;
+        self.leaving.remove(&file);
+        Ok((plain, gzip))
     }
 
     /// The files of this path will be removed.
@@ -216,6 +209,19 @@ impl Directory {
     }
 }
 
+fn install(file: NamedTempFile, to: &Path) -> io::Result<Content> {
+    let file = file.persist(to).map_err(|error| error.error)?;
+    content(to, &file.metadata()?)
+}
+
+fn content(path: &Path, metadata: &Metadata) -> io::Result<Content> {
+    Ok(Content::File(FileContent {
+        path: path.into(),
+        length: metadata.len(),
+        id: FileId::of(metadata),
+    }))
+}
+
 /// Removes both forms of an object. Returns whether they are gone.
 fn remove(file: &Path) -> bool {
     [file.to_owned(), with_gz(file)].iter().all(|file| match fs::remove_file(file) {
@@ -267,21 +273,14 @@ fn load(
     let gzip = fs::read(&zipped).map_err(|error| format!("its compressed form cannot be read: {error}"))?;
     contains(&gzip, &plain)?;
     let (media_type, date) = check(&path, &plain)?;
-    let content = |path: &Path, length: usize| -> Result<Content, String> {
-        let metadata = fs::metadata(path).map_err(failed)?;
-        Ok(Content::File(FileContent {
-            path: path.into(),
-            length: length as u64,
-            id: FileId::of(&metadata),
-        }))
-    };
+    let of = |path: &Path| fs::metadata(path).and_then(|metadata| content(path, &metadata)).map_err(failed);
     Ok(Object {
         path: Arc::from(path),
         media_type,
         date,
         tag: tag_of(&plain),
-        plain: content(file, plain.len())?,
-        gzip: content(&zipped, gzip.len())?,
+        plain: of(file)?,
+        gzip: of(&zipped)?,
     })
 }
 

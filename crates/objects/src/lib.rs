@@ -17,7 +17,7 @@ mod object;
 mod table;
 
 pub use directory::{OpenError, Refused};
-pub use object::{Draft, Object, Opened, tag_of};
+pub use object::{Object, Opened, tag_of};
 pub use table::Table;
 
 /// Compiles the README's example as a test.

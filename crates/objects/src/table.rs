@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::directory::{Directory, OpenError, Refused};
-use crate::object::{Draft, Object, Opened};
+use crate::object::{Content, Object, Opened, compressed, tag_of};
 
 /// Objects by path, in memory or in a directory. Many threads may read while one writes.
 #[derive(Debug)]
@@ -54,31 +54,37 @@ impl Table {
         Ok((table, refused))
     }
 
-    /// Begins an object. Nothing changes before it is [put](Self::put).
+    /// Puts an object with these bytes, which is true as of `date`, in the place of the one at its path.
     ///
     /// # Errors
     ///
-    /// If its files cannot be created, for example because of its path.
-    pub fn draft(&self, path: &str, media_type: &'static str) -> io::Result<Draft> {
-        let parent = self.directory().map(|directory| directory.parent(path)).transpose()?;
-        Draft::new(path, media_type, parent.as_deref())
-    }
-
-    /// Puts an object in the place of the one that has its path.
-    ///
-    /// # Errors
-    ///
-    /// If its files cannot be renamed. The old one then stays.
-    pub fn put(&self, object: Object) -> io::Result<()> {
+    /// If its files cannot be written, or if no file can have this path. The old one then stays.
+    pub fn put(&self, path: &str, media_type: &'static str, date: u64, plain: Vec<u8>) -> io::Result<()> {
+        let (tag, gzip) = (tag_of(&plain), compressed(&plain)?);
+        let path: Arc<str> = path.into();
+        let object = |plain, gzip| {
+            Arc::new(Object {
+                path: Arc::clone(&path),
+                media_type,
+                date,
+                tag,
+                plain,
+                gzip,
+            })
+        };
         match self.directory() {
-            None => self.write().insert(Arc::clone(&object.path), Arc::new(object)),
+            None => {
+                let object = object(Content::Memory(plain.into()), Content::Memory(gzip.into()));
+                self.write().insert(path, object);
+            }
             Some(mut directory) => {
+                let written = directory.write(&path, &plain, &gzip)?;
                 // Nobody opens the files of the old object while those of the new one come.
                 let mut objects = self.write();
-                let object = directory.install(object)?;
-                objects.insert(Arc::clone(&object.path), Arc::new(object))
+                let (plain, gzip) = directory.install(&path, written)?;
+                objects.insert(Arc::clone(&path), object(plain, gzip));
             }
-        };
+        }
         Ok(())
     }
 

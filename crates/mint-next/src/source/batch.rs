@@ -2,8 +2,6 @@
 
 use core::num::NonZeroUsize;
 
-use data_encoding::HEXLOWER_PERMISSIVE;
-
 /// Items, one after the other in one buffer.
 ///
 /// With batches, reading and hashing can be timed separately, and a virtual call is paid only once per
@@ -38,10 +36,7 @@ impl ItemBatch {
         let start = self.bytes.len();
         self.bytes.resize(start + text.len() / 2, 0);
         let even = text.len().is_multiple_of(2);
-        let valid = even
-            && HEXLOWER_PERMISSIVE
-                .decode_mut(text, &mut self.bytes[start..])
-                .is_ok();
+        let valid = even && const_hex::decode_to_slice(text, &mut self.bytes[start..]).is_ok();
         if valid {
             self.ends.push(self.bytes.len());
         } else {

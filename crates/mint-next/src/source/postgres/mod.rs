@@ -8,6 +8,7 @@
 
 mod schema;
 mod session;
+mod stream;
 mod tls;
 mod url;
 

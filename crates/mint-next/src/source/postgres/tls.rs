@@ -10,25 +10,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::url::PostgresUrl;
+use super::stream::Connector;
+use super::url::{PostgresUrl, Verification};
 use crate::source::SourceError;
-
-/// The checks of a server's certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verification {
-    /// Nothing, like libpq's `require` without roots.
-    None,
-    /// A root signed it.
-    Chain,
-    /// A root signed it for this host.
-    ChainAndName,
-}
 
 /// The TLS connector for the database of a URL. The files are read for each connection, so they may be replaced
 /// while the service runs.
-pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, SourceError> {
+pub(super) fn connector(url: &PostgresUrl) -> Result<Connector, SourceError> {
     let provider = Arc::new(ring::default_provider());
     let trusted = match url.verification {
         Verification::None => None,
@@ -40,7 +29,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, SourceEr
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier { trusted, provider }));
     let Some((certificate, key)) = &url.identity else {
-        return Ok(MakeRustlsConnect::new(config.with_no_client_auth()));
+        return Ok(Connector(Arc::new(config.with_no_client_auth())));
     };
     let chain = certificates("sslcert", certificate)?;
     let what = format!("sslkey {}", key.display());
@@ -48,7 +37,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, SourceEr
     let config = config
         .with_client_auth_cert(chain, key)
         .map_err(|source| failed(&format!("sslcert {}", certificate.display()), source))?;
-    Ok(MakeRustlsConnect::new(config))
+    Ok(Connector(Arc::new(config)))
 }
 
 /// The certificates of a PEM file, at least one.

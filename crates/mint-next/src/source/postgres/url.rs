@@ -8,7 +8,6 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use super::tls::Verification;
 use crate::source::SourceError;
 
 /// Default time limit for reaching one host.
@@ -37,6 +36,17 @@ const OPTIONS: &str = "application_name channel_binding connect_timeout dbname h
 
 fn is_passed_on(key: &str) -> bool {
     OPTIONS.split(' ').any(|option| option == key)
+}
+
+/// The checks of a server's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verification {
+    /// Nothing, like libpq's `require` without roots.
+    None,
+    /// A root signed it.
+    Chain,
+    /// A root signed it for this host.
+    ChainAndName,
 }
 
 /// A Postgres database.
