@@ -1,270 +1,187 @@
 //! The mint's own `/v1/info` (NUT-06), with the filters announced in it.
 //!
-//! If a reverse proxy routes `/v1/info` here, wallets learn of the filters at the place that they query first. The
-//! mint's JSON is passed on byte for byte, with one added entry in `nuts`, for example `"25": {"supported": true}`. If
-//! the mint has its own entry of that name (25 is BOLT12 now), that entry is kept, and a warning says so once. The `time`
-//! field is as old as the copy.
+//! If a reverse proxy routes `/v1/info` here, wallets learn of the filters at the place that they query first. Each answer
+//! is what the mint says at that moment, with one entry more in `nuts`; everything else is passed on byte for byte. If the
+//! mint is down, so is its info. If the mint has an entry of that name itself, it is kept.
 
-mod announced;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
+use serde_json::value::RawValue;
 use ureq::Agent;
 use ureq::http::Uri;
-use ureq::http::header::LOCATION;
-
-use self::announced::announced;
-use crate::body::Body;
-use crate::metrics::METRICS;
-use crate::object::Object;
-use crate::service::FilterService;
 
 /// Longest info that is read, in bytes. Real ones take a few thousand bytes, or tens of thousands with an embedded
 /// picture.
 const MAX_BYTES: u64 = 1 << 20;
+
 /// Time limit of one fetch, from the name lookup to the last byte.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Pause after a failed fetch, unless the interval is shorter. A mint that restarts is back soon.
-const RETRY: Duration = Duration::from_secs(5);
-/// Maximum number of redirects. All of them must stay within the mint's own origin.
-const MAX_REDIRECTS: u32 = 3;
 
-/// The value of the added entry.
-const SUPPORTED: &str = r#"{"supported":true}"#;
+/// The entry that announces filters, unless another name is chosen. The number of the draft, 25, is that of BOLT12 today.
+pub const DEFAULT_INFO_KEY: &str = "filters";
 
-/// Fetches the mint's info, which its service serves at `v1/info`.
+/// Fetches the mint's info and announces the filters in it.
 #[derive(Debug)]
-pub struct InfoFetcher {
+pub struct MintInfo {
     agent: Agent,
     url: Uri,
     key: String,
-    service: FilterService,
-    /// Whether it was logged that the key is not free.
-    is_warned: AtomicBool,
 }
 
-/// The thread of [`InfoFetcher::start`]. It ends when this is dropped.
-#[derive(Debug)]
-pub struct InfoThread {
-    _alive: Sender<()>,
-}
-
-impl InfoFetcher {
-    /// Serves the info of the mint at `mint`. Examples of `mint`: `http://127.0.0.1:3338`,
-    /// `https://mint.example/Bitcoin`. `key` is the name of the entry that is added to `nuts`. A service has one fetcher.
+impl MintInfo {
+    /// The info of the mint at `mint`, such as `http://127.0.0.1:3338` or `https://mint.example/Bitcoin`, with the entry
+    /// `key` in `nuts`.
     ///
     /// # Errors
     ///
     /// If the URL is invalid.
-    pub fn new(
-        mint: &str,
-        service: &FilterService,
-        key: impl Into<String>,
-    ) -> Result<Self, InfoError> {
-        let refuse = |why| InfoError(Kind::BadUrl(why));
-        let url = format!("{}/v1/info", mint.trim_end_matches('/'));
-        let url: Uri = url.parse().map_err(|_| refuse("not a URL"))?;
+    pub fn new(mint: &str, key: &str) -> Result<Self, InfoError> {
+        let url: Uri = format!("{}/v1/info", mint.trim_end_matches('/'))
+            .parse()
+            .map_err(|_| InfoError::Url("not a URL"))?;
         if !matches!(url.scheme_str(), Some("http" | "https")) {
-            return Err(refuse("must begin with http:// or https://"));
+            return Err(InfoError::Url("must begin with http:// or https://"));
         }
-        let authority = url.authority().map_or("", |authority| authority.as_str());
-        if authority.contains('@') {
-            return Err(refuse("must not contain a user name or password"));
+        if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(InfoError::Url("must not contain a user name or password"));
         }
         if url.query().is_some() || mint.contains('#') {
-            return Err(refuse("must not contain a query or a fragment"));
+            return Err(InfoError::Url("must not contain a query or a fragment"));
         }
         let agent = Agent::config_builder()
             .http_status_as_error(false)
-            // Redirects are followed in `download`, which checks the origin.
             .max_redirects(0)
             // The mint is on the local side. A proxy for outside traffic must not be used for it.
             .proxy(None)
             .user_agent(concat!("nutfilter/", env!("CARGO_PKG_VERSION")))
             .accept("application/json")
             .accept_encoding("identity")
+            .timeout_global(Some(DEADLINE))
             .build()
             .new_agent();
-        service.expect_info();
         Ok(Self {
             agent,
             url,
-            key: key.into(),
-            service: service.clone(),
-            is_warned: AtomicBool::new(false),
+            key: key.to_owned(),
         })
     }
 
-    /// Fetches the info once.
+    /// The mint's info of this moment, as JSON. Blocks for at most 10 s.
     ///
     /// # Errors
     ///
-    /// If the mint does not answer with an info within 10 s. The last one is served.
-    pub fn fetch(&self) -> Result<(), InfoError> {
-        let mut info = self.download()?;
-        match announced(&info, &self.key, SUPPORTED)? {
-            Some(added) => info = added,
-            None if self.is_warned.swap(true, Ordering::Relaxed) => {}
-            None => tracing::warn!(
-                key = self.key,
-                "the mint's info has its own entry of this name in nuts, so the filters are not announced; set \
-                 another info_key"
-            ),
+    /// If the mint does not answer with an info.
+    pub fn fetch(&self) -> Result<Vec<u8>, InfoError> {
+        let mut response = self.agent.get(&self.url).call().map_err(Box::new)?;
+        if response.status() != 200 {
+            return Err(InfoError::Status(response.status().as_u16()));
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let date = now.unwrap_or_default().as_secs();
-        let object = Object::json("v1/info", Body::new(info, None), date);
-        self.service.replace_info(object);
-        Ok(())
-    }
-
-    /// Fetches the info at an interval, such as [`InfoFetcher::INTERVAL`], on a thread.
-    ///
-    /// # Errors
-    ///
-    /// If the system cannot start a thread.
-    pub fn start(self, interval: Duration) -> io::Result<InfoThread> {
-        let (alive, dropped) = mpsc::channel();
-        let thread = thread::Builder::new().name("nutfilter-info".to_owned());
-        thread.spawn(move || self.run(interval, &dropped))?;
-        Ok(InfoThread { _alive: alive })
-    }
-
-    /// Default time between two fetches. A mint's info changes a few times a year.
-    pub const INTERVAL: Duration = Duration::from_secs(60);
-
-    fn run(&self, interval: Duration, dropped: &Receiver<()>) {
-        // Failures are logged when the state changes, not at every attempt.
-        let mut failing = false;
-        loop {
-            let pause = match self.fetch() {
-                Ok(()) => {
-                    if core::mem::take(&mut failing) {
-                        tracing::info!("mint info is available again");
-                    }
-                    interval
-                }
-                Err(error) => {
-                    METRICS.info_failures.inc();
-                    if !core::mem::replace(&mut failing, true) {
-                        tracing::warn!(%error, "could not fetch the mint's info; serving the last one");
-                    }
-                    interval.min(RETRY)
-                }
-            };
-            if dropped.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
-                return;
-            }
-        }
-    }
-
-    fn download(&self) -> Result<Vec<u8>, InfoError> {
-        let started = Instant::now();
-        let mut url = self.url.clone();
-        for _ in 0..=MAX_REDIRECTS {
-            let left = DEADLINE.saturating_sub(started.elapsed());
-            // A timeout of zero would mean no limit.
-            let request = self.agent.get(&url).config();
-            let request = request.timeout_global(Some(left.max(Duration::from_millis(1))));
-            let mut response = request.build().call().map_err(transport)?;
-            match response.status().as_u16() {
-                200 => {
-                    let body = response.body_mut().with_config().limit(MAX_BYTES);
-                    return body.read_to_vec().map_err(transport);
-                }
-                301 | 302 | 303 | 307 | 308 => {
-                    let location = response.headers().get(LOCATION);
-                    let location = location.and_then(|value| value.to_str().ok());
-                    let next = location.and_then(|location| within_origin(&url, location));
-                    url = next.ok_or(InfoError(Kind::Redirect))?;
-                }
-                status => return Err(InfoError(Kind::Status(status))),
-            }
-        }
-        Err(InfoError(Kind::Redirects))
+        let body = response.body_mut().with_config().limit(MAX_BYTES);
+        announce(&body.read_to_vec().map_err(Box::new)?, &self.key)
     }
 }
 
-/// The target of a redirect, if it is a path or a URL with the same scheme, host and port.
-fn within_origin(from: &Uri, location: &str) -> Option<Uri> {
-    let (scheme, authority) = (from.scheme_str()?, from.authority()?);
-    if location.starts_with('/') && !location.starts_with("//") {
-        return format!("{scheme}://{authority}{location}").parse().ok();
-    }
-    let to: Uri = location.parse().ok()?;
-    let same = to.scheme_str() == Some(scheme) && to.authority() == Some(authority);
-    same.then_some(to)
-}
-
-/// Why the mint's info could not be fetched. No message contains a URL, because a URL may be confidential.
+/// Why there is no info. No message contains a URL, because a URL may be confidential.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct InfoError(Kind);
-
-#[derive(Debug, thiserror::Error)]
-enum Kind {
+#[non_exhaustive]
+pub enum InfoError {
+    /// The URL of the mint is invalid.
     #[error("invalid mint URL: {0}")]
-    BadUrl(&'static str),
-    #[error("{}", of_transport(.0))]
-    Transport(Box<ureq::Error>),
+    Url(&'static str),
+    /// The mint cannot be reached, or breaks off.
+    #[error("could not reach the mint: {0}")]
+    Transport(#[from] Box<ureq::Error>),
+    /// The mint answers with another status than 200; redirects are not followed.
     #[error("the mint returned {0}")]
     Status(u16),
-    #[error("the mint redirects to another origin")]
-    Redirect,
-    #[error("the mint redirects more than {MAX_REDIRECTS} times")]
-    Redirects,
-    #[error("the mint's info is not UTF-8")]
-    NoText,
+    /// The answer is not an info.
     #[error("invalid mint info (NUT-06): {0}")]
-    Malformed(#[source] serde_json::Error),
+    Malformed(String),
 }
 
-fn transport(error: ureq::Error) -> InfoError {
-    InfoError(Kind::Transport(Box::new(error)))
-}
-
-/// Other errors may quote the requested URL.
-fn of_transport(error: &ureq::Error) -> String {
-    match error {
-        ureq::Error::Io(error) => format!("request to the mint failed: {error}"),
-        ureq::Error::Timeout(_) => {
-            format!("the mint did not answer within {} s", DEADLINE.as_secs())
-        }
-        ureq::Error::BodyExceedsLimit(_) => {
-            format!("the mint's info is longer than {MAX_BYTES} bytes")
-        }
-        ureq::Error::HostNotFound => "mint host not found".into(),
-        _ => "invalid HTTP response from the mint".into(),
+/// Adds the entry `key` to `nuts` and leaves every other byte as it is.
+fn announce(info: &[u8], key: &str) -> Result<Vec<u8>, InfoError> {
+    let malformed = |error: serde_json::Error| InfoError::Malformed(error.to_string());
+    let text = str::from_utf8(info).map_err(|_| InfoError::Malformed("not UTF-8".to_owned()))?;
+    let members: Members<'_> = serde_json::from_str(text).map_err(malformed)?;
+    // Quoted and escaped as JSON.
+    let entry = format!("{}:{{\"supported\":true}}", serde_json::Value::from(key));
+    let Some(nuts) = members.get("nuts") else {
+        return Ok(with_member(text, opening(text), &format!("\"nuts\":{{{entry}}}"), members.is_empty()));
+    };
+    let entries: Members<'_> = serde_json::from_str(nuts.get()).map_err(malformed)?;
+    if entries.contains_key(key) {
+        return Ok(info.to_vec());
     }
+    // A raw value borrows from the text, so the difference of the addresses is its offset.
+    let start = nuts.get().as_ptr().addr() - text.as_ptr().addr();
+    Ok(with_member(text, start + opening(nuts.get()), &entry, entries.is_empty()))
+}
+
+/// The members of an object, with unparsed values. If a name occurs twice, parsers use the last member.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// Length of an object's text up to and including its opening brace, in bytes.
+fn opening(object: &str) -> usize {
+    object.find('{').map_or(0, |brace| brace + 1)
+}
+
+fn with_member(text: &str, at: usize, member: &str, is_only: bool) -> Vec<u8> {
+    let (before, after) = text.split_at(at);
+    let comma = if is_only { "" } else { "," };
+    [before, member, comma, after].concat().into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn assert_announced(info: &str, expected: &str) {
+        let made = announce(info.as_bytes(), "25").expect("an info");
+        assert_eq!(String::from_utf8(made).expect("text"), expected);
+        serde_json::from_str::<serde_json::Value>(expected).expect("JSON");
+    }
+
     #[test]
-    fn redirects_stay_within_the_origin() {
-        let from: Uri = "http://mint.example:3338/v1/info".parse().expect("a URL");
-        for (location, expected) in [
-            ("/x", Some("http://mint.example:3338/x")),
-            (
-                "http://mint.example:3338/y",
-                Some("http://mint.example:3338/y"),
-            ),
-            ("https://mint.example:3338/y", None),
-            ("http://mint.example/y", None),
-            ("http://other.example:3338/y", None),
-            ("//other.example/y", None),
-            ("http://mint.example:3338@other.example/y", None),
-            ("", None),
-        ] {
-            let to = within_origin(&from, location).map(|to| to.to_string());
-            assert_eq!(to.as_deref(), expected, "{location}");
+    fn all_other_bytes_are_unchanged() {
+        assert_announced(
+            "{ \"name\" : \"x\\u00e9\", \"n\":1.10, \"big\": 123456789012345678901234567890,\n\
+             \"nuts\" : { \"4\":{\"methods\":[]} , \"7\": {\"supported\":true}} , \"z\":[1,2] }\n",
+            "{ \"name\" : \"x\\u00e9\", \"n\":1.10, \"big\": 123456789012345678901234567890,\n\
+             \"nuts\" : {\"25\":{\"supported\":true}, \"4\":{\"methods\":[]} , \"7\": {\"supported\":true}} , \
+             \"z\":[1,2] }\n",
+        );
+    }
+
+    #[test]
+    fn missing_or_empty_nuts_get_the_entry() {
+        assert_announced("{}", r#"{"nuts":{"25":{"supported":true}}}"#);
+        assert_announced(r#" { "a":1}"#, r#" {"nuts":{"25":{"supported":true}}, "a":1}"#);
+        assert_announced(r#"{"nuts":{ }}"#, r#"{"nuts":{"25":{"supported":true} }}"#);
+        // A `nuts` in another object does not count.
+        assert_announced(r#"{"x":{"nuts":{}},"nuts":{}}"#, r#"{"x":{"nuts":{}},"nuts":{"25":{"supported":true}}}"#);
+        assert_announced(r#"{"n\u0075ts":{}}"#, r#"{"n\u0075ts":{"25":{"supported":true}}}"#);
+    }
+
+    #[test]
+    fn existing_entry_of_the_name_is_kept() {
+        for info in [r#"{"nuts":{"25":{"supported":false,"more":1}}}"#, r#"{"nuts":{"4":{},"25":[]}}"#] {
+            assert_announced(info, info);
         }
+    }
+
+    #[test]
+    fn invalid_info_is_refused() {
+        for info in ["", "[]", "null", "{", "{}x", "\"{}\"", r#"{"nuts":[]}"#, r#"{"nuts":null}"#, "{\"a\":}"] {
+            let error = announce(info.as_bytes(), "25").expect_err(info);
+            assert!(error.to_string().starts_with("invalid mint info"));
+        }
+        assert!(announce(b"{\"a\":\"\xff\"}", "25").is_err());
+        // Deep nesting must not overflow the stack.
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        let _ = announce(deep.as_bytes(), "25");
     }
 
     #[test]
@@ -278,12 +195,8 @@ mod tests {
             "http://mint.example/#secret",
             "http://a b/",
         ] {
-            let made = InfoFetcher::new(url, &FilterService::default(), "25");
-            let error = made.expect_err(url).to_string();
-            assert!(
-                !error.contains("secret") && !error.contains("mint.example"),
-                "{error}"
-            );
+            let error = MintInfo::new(url, "filters").expect_err(url).to_string();
+            assert!(!error.contains("secret") && !error.contains("mint.example"), "{error}");
         }
     }
 }

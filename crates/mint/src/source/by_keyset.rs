@@ -3,14 +3,15 @@
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, HashMap};
 
+use super::schema::Notes;
 use super::{ItemBatch, ItemSink, RowFault, SourceError};
-use crate::KeysetId;
+use crate::{KeysetId, NoteKind};
 
 /// Number of invalid ids that are remembered, for the log.
-pub(in crate::source) const MAX_UNSERVABLE: usize = 64;
+const MAX_UNSERVABLE: usize = 64;
 
 /// Number of characters of an invalid id that are remembered.
-pub(in crate::source) const MAX_ID_CHARS: usize = 128;
+const MAX_ID_CHARS: usize = 128;
 
 /// Collects rows in table order, in which the keysets are mixed.
 ///
@@ -28,7 +29,8 @@ pub(super) struct ByKeyset<'s> {
     /// The id of the previous row and its index.
     latest: Option<(Vec<u8>, Option<usize>)>,
     unservable: Vec<String>,
-    items: u64,
+    notes: &'static Notes,
+    kind: NoteKind,
 }
 
 fn passed(flow: ControlFlow<()>) -> Result<(), SourceError> {
@@ -38,96 +40,61 @@ fn passed(flow: ControlFlow<()>) -> Result<(), SourceError> {
     }
 }
 
-/// Result over all rows.
-#[derive(Debug, Default)]
-pub(super) struct Gathered {
-    /// Number of items passed on.
-    pub(super) items: u64,
-    /// Invalid ids.
-    pub(super) unservable: Vec<String>,
-}
-
 impl<'s> ByKeyset<'s> {
-    pub(super) fn new(sink: &'s mut dyn ItemSink) -> Self {
+    pub(super) fn new(sink: &'s mut dyn ItemSink, notes: &'static Notes, kind: NoteKind) -> Self {
         Self {
             sink,
+            notes,
+            kind,
             places: HashMap::new(),
             known: BTreeMap::new(),
             gathered: vec![],
             latest: None,
             unservable: vec![],
-            items: 0,
         }
     }
 
-    /// Takes one row of the keyset with this id, as written. `add` puts the row's item into a batch, or returns
-    /// what is wrong with it. `describe` turns a fault into the error to report. Returns whether the keyset can be
-    /// served.
+    /// Takes row `number` of the keyset with this id, as written. `add` puts the row's item into a batch, or returns what
+    /// is wrong with it.
     pub(super) fn row(
         &mut self,
         id: &[u8],
+        number: i64,
         add: impl FnOnce(&mut ItemBatch) -> Result<(), RowFault>,
-        describe: impl FnOnce(&KeysetId, RowFault) -> SourceError,
-    ) -> Result<bool, SourceError> {
+    ) -> Result<(), SourceError> {
         let Some(place) = self.place(id) else {
-            return Ok(false);
+            return Ok(());
         };
         let (keyset, batch) = &mut self.gathered[place];
-        let flow = match add(batch) {
+        match add(batch) {
+            Ok(()) if !batch.is_full() => Ok(()),
             Ok(()) => {
-                self.items += 1;
-                if !batch.is_full() {
-                    return Ok(true);
-                }
                 let flow = self.sink.items(keyset, batch);
                 batch.clear();
-                flow
+                passed(flow)
             }
-            Err(fault) => {
-                let error = describe(keyset, fault);
-                self.sink.bad_row(keyset, error)
-            }
-        };
-        passed(flow).map(|()| true)
-    }
-
-    /// Passes on a batch that was gathered elsewhere.
-    pub(super) fn batch(
-        &mut self,
-        keyset: &KeysetId,
-        batch: &ItemBatch,
-    ) -> Result<(), SourceError> {
-        self.items += batch.len() as u64;
-        passed(self.sink.items(keyset, batch))
-    }
-
-    /// Passes on the error of a row that was read elsewhere.
-    pub(super) fn bad_row(
-        &mut self,
-        keyset: &KeysetId,
-        error: SourceError,
-    ) -> Result<(), SourceError> {
-        passed(self.sink.bad_row(keyset, error))
-    }
-
-    /// Adds invalid ids that were found elsewhere.
-    pub(super) fn add_unservable_ids(&mut self, ids: Vec<String>) {
-        for id in ids {
-            self.add_unservable(id.as_bytes());
+            Err(fault) => passed(self.sink.bad_row(
+                keyset,
+                SourceError::BadRow {
+                    table: self.notes.table.name,
+                    column: self.notes.item,
+                    keyset: keyset.clone(),
+                    kind: self.kind,
+                    row: number,
+                    fault,
+                },
+            )),
         }
     }
 
-    /// Passes on the remaining items.
-    pub(super) fn finish(self) -> Result<Gathered, SourceError> {
+    /// Passes on the remaining items. Returns the invalid ids.
+    pub(super) fn finish(self) -> Result<Vec<String>, SourceError> {
         for (keyset, batch) in &self.gathered {
             if !batch.is_empty() {
                 passed(self.sink.items(keyset, batch))?;
             }
         }
-        Ok(Gathered {
-            items: self.items,
-            unservable: self.unservable,
-        })
+        Ok(self.unservable)
     }
 
     /// Index of the keyset's batch; `None` for an invalid id.

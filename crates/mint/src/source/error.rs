@@ -4,7 +4,7 @@ use core::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::location::existing;
+use super::location::shown;
 use crate::{KeysetId, NoteKind};
 
 /// Why a mint's store could not be read. Each message names the file, table, column or row to check.
@@ -36,10 +36,6 @@ pub enum SourceError {
         /// The error.
         r#source: tokio_postgres::Error,
     },
-    /// A table was truncated or rewritten after the snapshot was taken and before the table was locked. Reading
-    /// again is enough.
-    #[error("table `{0}` was truncated or rewritten while it was being read")]
-    Rewritten(&'static str),
     /// SQLite failed.
     #[error("{path}: {doing}: {source}")]
     Sqlite {
@@ -66,12 +62,9 @@ pub enum SourceError {
         /// The fault of the row.
         fault: RowFault,
     },
-    /// The store is not its earlier state plus new items, for this reason, so everything must be read. This is not a
-    /// fault of the store.
-    #[error("full reread required: {0}")]
-    RescanRequired(String),
-    /// An unused database was opened for writing while it was being read. Reading it again is enough.
-    #[error("{0}: the database was opened for writing while it was being read")]
+    /// The files of a database were replaced, or a mint started or stopped, while it was being read. Reading it again is
+    /// enough.
+    #[error("{0}: the database's files changed while they were being read")]
     ChangedWhileRead(PathBuf),
     /// The receiver of the items stopped the reading.
     #[error("read cancelled")]
@@ -99,20 +92,22 @@ pub enum RowFault {
     /// An empty value. A point is never empty.
     #[error("empty")]
     Empty,
+    /// The mint gave the row a state that this version does not know.
+    #[error("unknown state")]
+    UnknownState,
 }
 
 impl SourceError {
-    /// Everything must be read, for this reason.
-    pub(crate) fn rescan(reason: impl Into<String>) -> Self {
-        SourceError::RescanRequired(reason.into())
+    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+        SourceError::Io {
+            path: path.into(),
+            source,
+        }
     }
 
-    /// Nothing is at the path of a database. Only the part that exists is named: the rest may be a password.
+    /// Nothing is at the path of a database.
     pub(super) fn not_found(path: &Path) -> Self {
-        let below = existing(path).display();
-        SourceError::Location(format!(
-            "database not found below {below}; the given location is not shown, because it may hold a password"
-        ))
+        SourceError::Location(format!("database not found: {}", shown(path)))
     }
 
     /// A Postgres URL that does not parse.
@@ -120,10 +115,6 @@ impl SourceError {
         SourceError::Location(format!("invalid Postgres URL: {reason}"))
     }
 
-    /// Postgres sent data that is not valid binary `COPY` output.
-    pub(super) fn malformed(table: &str, reason: &str) -> Self {
-        SourceError::Other(format!("malformed data from table `{table}`: {reason}").into())
-    }
 }
 
 /// The text of a Postgres error. Of server errors, only the message and the code: the detail may quote rows.

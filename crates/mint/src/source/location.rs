@@ -32,27 +32,8 @@ pub fn open(
     location: &DatabaseLocation,
     mint: Option<MintType>,
 ) -> Result<Box<dyn MintSource>, SourceError> {
-    open_with_readers(location, mint, None)
-}
-
-/// Like [`open`], with a number of readers, see [`SqliteSource::with_readers`]. It does not concern Postgres.
-///
-/// # Errors
-///
-/// Those of [`open`].
-pub fn open_with_readers(
-    location: &DatabaseLocation,
-    mint: Option<MintType>,
-    readers: Option<usize>,
-) -> Result<Box<dyn MintSource>, SourceError> {
     Ok(match location.0 {
-        Place::Sqlite(_) => {
-            let source = SqliteSource::open(location, mint)?;
-            Box::new(match readers {
-                Some(readers) => source.with_readers(readers),
-                None => source,
-            })
-        }
+        Place::Sqlite(_) => Box::new(SqliteSource::open(location, mint)?),
         Place::Postgres(_) => Box::new(PostgresSource::open(location, mint)?),
     })
 }
@@ -180,18 +161,22 @@ fn metadata(path: &Path) -> Result<Option<Metadata>, SourceError> {
         Ok(metadata) => Ok(Some(metadata)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(SourceError::Io {
-            path: existing(path).into(),
+            path: shown(path).into(),
             source,
         }),
     }
 }
 
-/// The longest part of a path that exists. The rest may be a password: anything that is not a URL is a path.
-pub(super) fn existing(path: &Path) -> &Path {
-    let found = path
-        .ancestors()
-        .find(|part| !part.as_os_str().is_empty() && fs::symlink_metadata(part).is_ok());
-    found.unwrap_or(Path::new("."))
+/// A path as it may be shown. Whatever is not a URL is a path, so one with the characters of a password's place may be a
+/// URL with a mistake in it.
+pub(super) fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let lower = text.to_ascii_lowercase();
+    let suspicious = ["@", "://", "%3a", "%40", "password"];
+    match path.exists() || !suspicious.iter().any(|part| lower.contains(part)) {
+        true => text,
+        false => "(not shown, because it may hold a password)".to_owned(),
+    }
 }
 
 /// Without the space, the quotes and the byte order mark that files and environments add.
@@ -229,8 +214,7 @@ impl From<&Path> for DatabaseLocation {
 impl fmt::Display for DatabaseLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Sqlite(path) if path.exists() => path.display().fmt(f),
-            Place::Sqlite(path) => write!(f, "a missing file below {}", existing(path).display()),
+            Place::Sqlite(path) => f.write_str(&shown(path)),
             Place::Postgres(url) => url.fmt(f),
         }
     }
@@ -339,24 +323,26 @@ mod tests {
     }
 
     #[test]
-    fn location_that_does_not_exist_is_never_shown() {
-        let directory = tempfile::tempdir().unwrap();
-        let shown = directory.path().display().to_string();
-        for (text, below) in [
-            (format!("{shown}/hunter2"), shown.as_str()),
-            (format!("{shown}/a/hunter2/b"), &shown),
-            ("postgres//mint:hunter2@db/mint".to_owned(), "."),
-            ("postgres;//mint:hunter2@db/mint".to_owned(), "."),
-            ("mint:hunter2@db".to_owned(), "."),
-            ("\"postgres://mint:hunter2@db".to_owned(), "."),
-            ("/hunter2".to_owned(), "/"),
-            ("hunter2".repeat(1000), "."),
+    fn missing_path_is_shown_unless_it_may_hold_a_password() {
+        for path in ["/var/lib/mint/mint.sqlite3", "mint:5.db"] {
+            let location = DatabaseLocation::parse(path).unwrap();
+            assert_eq!(location.to_string(), path);
+            assert!(location.file().unwrap_err().to_string().contains(path));
+        }
+        for text in [
+            "postgres//mint:hunter2@db/mint",
+            "postgres;//mint:hunter2@db/mint",
+            "mint:hunter2@db",
+            "\"postgres://mint:hunter2@db",
+            "postgres%3A//mint:hunter2%40db/mint",
+            "mint%3ahunter2",
+            "a/password=hunter2",
         ] {
-            let location = DatabaseLocation::parse(&text).unwrap();
+            let location = DatabaseLocation::parse(text).unwrap();
             let error = location.file().unwrap_err();
             let said = format!("{location} {location:?} {error} {error:?}");
             assert!(!said.contains("hunter2"), "{said}");
-            assert!(error.to_string().contains(below), "{said}");
+            assert!(said.contains("not shown"), "{said}");
         }
     }
 

@@ -8,7 +8,6 @@ mod by_keyset;
 mod error;
 mod location;
 mod postgres;
-mod retry;
 mod schema;
 mod sqlite;
 
@@ -17,9 +16,8 @@ use core::ops::ControlFlow;
 
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
-pub use location::{DatabaseLocation, open, open_with_readers};
+pub use location::{DatabaseLocation, open};
 pub use postgres::PostgresSource;
-pub use retry::{Transient, retry_once};
 pub use sqlite::SqliteSource;
 
 use crate::{KeysetId, NoteKind};
@@ -35,13 +33,10 @@ use crate::{KeysetId, NoteKind};
 ///   call. The filters claim to be complete as of that time.
 /// - Report every item that cannot be read. A filter that lacks an item tells a wallet that a spent note is
 ///   unspent. This must never happen.
-/// - A store that can tell what is new returns a [`Watermark`] with each reading. A store that cannot returns none,
-///   and is read in full each time.
+/// - Items may be passed on more than once: sets do not change by that. So in doubt, read everything.
 ///
 /// ```
-/// use nutfilter_mint::source::{
-///     ItemBatch, ItemSink, Keysets, KeysetInfo, MintSource, Reading, SourceError, Watermark,
-/// };
+/// use nutfilter_mint::source::{ItemBatch, ItemSink, Keysets, KeysetInfo, MintSource, Reading, SourceError};
 /// use nutfilter_mint::{KeysetId, NoteKind};
 ///
 /// /// A mint with one keyset and one spent note.
@@ -56,21 +51,15 @@ use crate::{KeysetId, NoteKind};
 ///         Ok(Keysets::of([KeysetInfo::new(self.0.clone())]))
 ///     }
 ///
-///     fn read(
-///         &mut self,
-///         kind: NoteKind,
-///         _since: Option<&Watermark>,
-///         sink: &mut dyn ItemSink,
-///     ) -> Result<Reading, SourceError> {
-///         if kind != NoteKind::Spent {
-///             return Ok(Reading::whole(0));
+///     fn read(&mut self, kind: NoteKind, _whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+///         if kind == NoteKind::Spent {
+///             let mut batch = ItemBatch::new();
+///             batch.push(&[2; 33]);
+///             if sink.items(&self.0, &batch).is_break() {
+///                 return Err(SourceError::Stopped);
+///             }
 ///         }
-///         let mut batch = ItemBatch::new();
-///         batch.push(&[2; 33]);
-///         if sink.items(&self.0, &batch).is_break() {
-///             return Err(SourceError::Stopped);
-///         }
-///         Ok(Reading::whole(1))
+///         Ok(Reading::whole())
 ///     }
 /// }
 /// ```
@@ -85,32 +74,15 @@ pub trait MintSource: Send {
     /// If the store cannot be reached or has an unexpected schema.
     fn keysets(&mut self) -> Result<Keysets, SourceError>;
 
-    /// Passes the items of a kind to `sink`, over all keysets, in batches and in any order. Without `since`, these
-    /// are all items. Otherwise they are the items added since the reading that returned the watermark `since`.
-    ///
-    /// No item may be missing. Items of the earlier reading may be repeated, but should not be. If some items are
-    /// repeated while others are new with an already known hash, the total cannot tell them apart, and everything
-    /// is read again.
+    /// Passes the items of a kind to `sink`, over all keysets, in batches and in any order: those that began to count
+    /// since the last call for this kind that succeeded, and any others; or all of them, as `whole` demands, or if the
+    /// source cannot tell which are new.
     ///
     /// # Errors
     ///
-    /// If the store cannot be reached or has an unexpected schema. [`SourceError::RescanRequired`] if the store is not
-    /// the state at `since` plus new items, because items were deleted or an older copy was restored; everything
-    /// must then be read. [`SourceError::Stopped`] once `sink` breaks. After an error, the items passed to `sink`
-    /// must be discarded.
-    fn read(
-        &mut self,
-        kind: NoteKind,
-        since: Option<&Watermark>,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError>;
-
-    /// Makes the next reading count the store, if it can, and compare the count with the earlier readings.
-    ///
-    /// Counting scans a table, which costs far more than finding new items. A source that counts only after this
-    /// call notices deleted rows late. It must still miss no added row. A source that always counts, or never can,
-    /// need not implement this.
-    fn verify_next(&mut self) {}
+    /// If the store cannot be reached or has an unexpected schema. [`SourceError::Stopped`] once `sink` breaks. After an
+    /// error, the items passed to `sink` must be discarded, and the next call reads everything.
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError>;
 }
 
 /// A boxed source, for a choice at run time.
@@ -123,17 +95,8 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
         (**self).keysets()
     }
 
-    fn read(
-        &mut self,
-        kind: NoteKind,
-        since: Option<&Watermark>,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError> {
-        (**self).read(kind, since, sink)
-    }
-
-    fn verify_next(&mut self) {
-        (**self).verify_next();
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+        (**self).read(kind, whole, sink)
     }
 }
 
@@ -149,57 +112,21 @@ pub trait ItemSink {
 
 /// Result of [`MintSource::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Reading {
-    /// Where the next reading can continue; `None` if it has to be a full reading.
-    pub watermark: Option<Watermark>,
-    /// Total number of items of this kind in the store, in keysets that can be served. It was counted in the state
-    /// that was read, or is certain because no item was repeated. Otherwise `None`.
-    pub total: Option<u64>,
+    /// Whether all items were passed on.
+    pub is_whole: bool,
     /// Invalid keyset ids that occur in notes. No request can name them.
     pub unservable: Vec<String>,
 }
 
 impl Reading {
-    /// A reading of a store that cannot tell what is new, with `total` items.
+    /// A reading of all items.
     #[must_use]
-    pub fn whole(total: u64) -> Self {
+    pub fn whole() -> Self {
         Self {
-            watermark: None,
-            total: Some(total),
+            is_whole: true,
             unservable: vec![],
         }
-    }
-
-    /// A reading after which the next one can continue from `watermark`.
-    #[must_use]
-    pub fn until(watermark: Watermark, total: u64) -> Self {
-        Self {
-            watermark: Some(watermark),
-            ..Self::whole(total)
-        }
-    }
-}
-
-/// How far a source has read, in its own format. It is stored with the hashes, also across restarts. Only the
-/// source interprets it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watermark(Vec<u8>);
-
-impl Watermark {
-    /// Maximum length that is stored, in bytes.
-    pub const MAX_BYTES: usize = 64 << 20;
-
-    /// Creates a watermark from the source's bytes.
-    #[must_use]
-    pub fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
-    }
-
-    /// The source's bytes.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::{ItemBatch, MintType, RowFault, SourceError};
-use crate::{KeysetId, NoteKind};
+use crate::NoteKind;
 
 /// Everything that this crate knows about one mint's database.
 pub(super) struct Schema {
@@ -15,6 +15,8 @@ pub(super) struct Schema {
     pub(super) keysets: Table,
     pub(super) spent: Notes,
     pub(super) issued: Notes,
+    /// SQL for the migrations that the mint recorded. The table may be missing.
+    pub(super) migrations: &'static str,
 }
 
 /// A table and the columns that are read.
@@ -32,30 +34,29 @@ pub(super) struct Notes {
     pub(super) item: &'static str,
     /// Whether items are hex text rather than bytes.
     pub(super) hex: bool,
-    /// SQL condition for rows that count: the note is spent, or the message is signed. Other rows may count later.
-    pub(super) member: &'static str,
-    /// The column with the time at which a row began to count, if there is one. It may be missing or NULL.
-    pub(super) since: Option<&'static str>,
-    /// Where the mint keeps the sum of the amounts per keyset, if it does.
-    pub(super) totals: Option<Totals>,
+    /// Which rows count.
+    pub(super) counts: Counts,
+}
+
+/// Which rows of a table count: the note is spent, or the message is signed. Other rows may count later.
+pub(super) enum Counts {
+    Every,
+    /// Those with a value in this column.
+    With(&'static str),
+    /// Those with this state; and the other states that are known.
+    State(&'static str, &'static str, &'static [&'static str]),
 }
 
 impl Notes {
-    /// The error of a row without a valid item.
-    pub(super) fn bad_row(
-        &self,
-        keyset: &KeysetId,
-        kind: NoteKind,
-        row: i64,
-        fault: RowFault,
-    ) -> SourceError {
-        SourceError::BadRow {
-            table: self.table.name,
-            column: self.item,
-            keyset: keyset.clone(),
-            kind,
-            row,
-            fault,
+    /// SQL for 1 if a row counts and 0 if it does not; NULL if its state is not known.
+    pub(super) fn counts(&self) -> String {
+        match self.counts {
+            Counts::Every => "1".to_owned(),
+            Counts::With(column) => format!("CASE WHEN {column} IS NULL THEN 0 ELSE 1 END"),
+            Counts::State(column, counting, others) => format!(
+                "CASE WHEN {column} = '{counting}' THEN 1 WHEN {column} IN ('{}') THEN 0 END",
+                others.join("', '")
+            ),
         }
     }
 
@@ -74,17 +75,6 @@ impl Notes {
     }
 }
 
-/// A sum that the mint keeps per keyset. No filter depends on it, and it may be missing.
-pub(super) struct Totals {
-    /// The table with the keyset's id and the sum.
-    pub(super) table: Table,
-    /// The column of the notes' table that adds up to the sum.
-    pub(super) amount: &'static str,
-}
-
-/// The condition if every row counts.
-pub(super) const EVERY_ROW: &str = "true";
-
 /// The columns that describe a keyset, in the order of a listing.
 const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
 
@@ -98,19 +88,16 @@ const NUTSHELL: Schema = Schema {
         keyset: "id",
         item: "y",
         hex: true,
-        member: EVERY_ROW,
-        since: None,
-        totals: None,
+        counts: Counts::Every,
     },
     issued: Notes {
         table: Table::new("promises", &["id", "b_", "c_"]),
         keyset: "id",
         item: "b_",
         hex: true,
-        member: "c_ IS NOT NULL",
-        since: Some("signed_at"),
-        totals: None,
+        counts: Counts::With("c_"),
     },
+    migrations: "SELECT group_concat(db || ' ' || version) FROM dbversions",
 };
 
 /// A proof passes through other states before `SPENT`. It may also leave these states without ever being spent.
@@ -122,25 +109,16 @@ const CDK: Schema = Schema {
         keyset: "keyset_id",
         item: "y",
         hex: false,
-        member: "state = 'SPENT'",
-        since: None,
-        totals: Some(Totals {
-            table: Table::new("keyset_amounts", &["keyset_id", "total_redeemed"]),
-            amount: "amount",
-        }),
+        counts: Counts::State("state", "SPENT", &["UNSPENT", "PENDING", "RESERVED", "UNKNOWN"]),
     },
     issued: Notes {
         table: Table::new("blind_signature", &["keyset_id", "blinded_message", "c"]),
         keyset: "keyset_id",
         item: "blinded_message",
         hex: false,
-        member: "c IS NOT NULL",
-        since: Some("signed_time"),
-        totals: Some(Totals {
-            table: Table::new("keyset_amounts", &["keyset_id", "total_issued"]),
-            amount: "amount",
-        }),
+        counts: Counts::With("c"),
     },
+    migrations: "SELECT count(*) || ' ' || max(name) FROM migrations",
 };
 
 impl Schema {

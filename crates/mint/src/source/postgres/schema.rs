@@ -40,6 +40,9 @@ impl Found {
              WHERE NOT a.attisdropped AND (a.attnum > 0 OR a.attname = '{XMIN}')",
             names.join(",")
         );
+        if session.url().schema.is_none() {
+            refuse_two_of_one_name(session, &names.join(","))?;
+        }
         let mut tables: HashMap<String, FoundTable> = HashMap::new();
         for row in session.rows("reading the schema", &sql)? {
             let mut row = row.into_iter().map(Option::unwrap_or_default);
@@ -79,6 +82,22 @@ impl Found {
         let table = self.tables.get(notes.table.name);
         let column = table.and_then(|table| table.columns.get(XMIN));
         column.is_some_and(|&(_, readable)| readable)
+    }
+
+    /// Refuses a table that a logical replication fills: it lags behind the mint's without being a standby's.
+    pub(super) fn refuse_subscriber(&self, session: &mut Session<'_>, notes: &Notes) -> Result<(), SourceError> {
+        let table = notes.table.name;
+        let sql = format!(
+            "SELECT 1 FROM pg_catalog.pg_subscription_rel WHERE srrelid = pg_catalog.to_regclass('{table}')"
+        );
+        match session.rows("looking for subscriptions", &sql)?.is_empty() {
+            true => Ok(()),
+            false => Err(SourceError::Schema(format!(
+                "{}: table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; \
+                 give the address of the mint's own server",
+                self.database
+            ))),
+        }
     }
 
     fn verify_table(&self, schema: &Schema, table: &Table) -> Result<(), SourceError> {
@@ -124,6 +143,29 @@ impl Found {
                 "{}: column `{column}` of table `{}` has type {found}, expected {expected}",
                 self.database, notes.table.name
             ))),
+        }
+    }
+}
+
+/// Refuses several tables of one name when the URL does not say in which schema the mint's are. A table that a mint no longer
+/// writes to would be read for ever.
+fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<(), SourceError> {
+    let sql = format!(
+        "SELECT t.name, pg_catalog.string_agg(n.nspname, ', ' ORDER BY n.nspname)
+         FROM (VALUES {names}) AS t(name)
+         JOIN pg_catalog.pg_class c ON c.relname = t.name AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname !~ '^(pg_|information_schema$)'
+         GROUP BY t.name HAVING count(*) > 1"
+    );
+    match session.rows("looking for tables of the same name", &sql)?.into_iter().next() {
+        None => Ok(()),
+        Some(row) => {
+            let mut row = row.into_iter().map(Option::unwrap_or_default);
+            let (table, schemas) = (row.next().unwrap_or_default(), row.next().unwrap_or_default());
+            Err(SourceError::Schema(format!(
+                "{}: table `{table}` exists in several schemas: {schemas}; add schema=NAME to the URL, with the mint's schema",
+                session.url()
+            )))
         }
     }
 }

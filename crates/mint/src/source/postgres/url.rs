@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use crate::source::SourceError;
 
@@ -59,6 +59,8 @@ pub(in crate::source) struct PostgresUrl {
     pub(super) roots: Option<PathBuf>,
     /// The files with the client certificate and its key, for servers that require one.
     pub(super) identity: Option<(PathBuf, PathBuf)>,
+    /// The only schema to look for tables in, as in CDK's connection strings.
+    pub(super) schema: Option<String>,
 }
 
 impl PostgresUrl {
@@ -81,7 +83,7 @@ impl PostgresUrl {
                 "an @ in the user, password or name must be written as %40",
             ));
         }
-        let mut kept: Vec<&str> = vec![];
+        let (mut kept, mut schema): (Vec<&str>, _) = (vec![], None);
         let mut ssl = Ssl {
             mode: SslMode::Prefer,
             verification: Verification::None,
@@ -98,10 +100,11 @@ impl PostgresUrl {
                 "sslrootcert" => ssl.roots = Some(percent_decoded(value)?),
                 "sslcert" => ssl.certificate = Some(percent_decoded(value)?),
                 "sslkey" => ssl.key = Some(percent_decoded(value)?),
+                "schema" => schema = Some(percent_decoded(value)?.display().to_string()),
                 _ if is_passed_on(key) => kept.push(option),
                 _ => {
                     return Err(refused(
-                        "unknown option after the `?`; accepted are sslmode, sslrootcert, sslcert, \
+                        "unknown option after the `?`; accepted are schema, sslmode, sslrootcert, sslcert, \
                          sslkey and those options of libpq that concern neither files nor GSSAPI. \
                          If the `?` or an `@` is part of the user or password, write %3F or %40",
                     ));
@@ -117,10 +120,10 @@ impl PostgresUrl {
                  percent-encode characters such as / and @ in names and passwords",
                 )
             })?;
-        Self::new(config, ssl)
+        Self::new(config, ssl, schema)
     }
 
-    fn new(mut config: Config, ssl: Ssl) -> Result<Self, SourceError> {
+    fn new(mut config: Config, ssl: Ssl, schema: Option<String>) -> Result<Self, SourceError> {
         let verification = ssl.verification();
         let identity = match (ssl.certificate, ssl.key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -146,6 +149,10 @@ impl PostgresUrl {
                 .keepalives_interval(KEEPALIVE_INTERVAL)
                 .keepalives_retries(KEEPALIVE_RETRIES);
         }
+        if config.get_hosts().len() > 1 {
+            // Any other host may be a standby, which lags behind.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         if config.get_application_name().is_none() {
             config.application_name("nutfilter");
         }
@@ -154,6 +161,7 @@ impl PostgresUrl {
             verification,
             roots: ssl.roots.filter(|roots| roots != Path::new(SYSTEM)),
             identity,
+            schema,
         })
     }
 }
@@ -357,6 +365,16 @@ mod tests {
         assert_eq!(url.config.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
         assert_eq!(url.config.get_keepalives_idle(), KEEPALIVE_IDLE);
         assert_eq!(url.config.get_application_name(), Some("nutfilter"));
+    }
+
+    #[test]
+    fn several_hosts_need_one_that_writes_and_schema_is_taken() {
+        let url = parse("a,b/mint?schema=my%20mint");
+        assert_eq!(url.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert_eq!(url.schema.as_deref(), Some("my mint"));
+        let url = parse("a/mint");
+        assert_eq!(url.config.get_target_session_attrs(), TargetSessionAttrs::Any);
+        assert_eq!(url.schema, None);
     }
 
     #[test]

@@ -1,58 +1,55 @@
 //! The SQLite databases of both mints.
 //!
-//! Every call opens the database and closes it again, which costs a fraction of a millisecond. In return, no
-//! transaction outlives a call, a replaced database (a restored backup) is noticed, and the schema is verified each
-//! time.
+//! A reading opens the database, reads in one transaction, and closes it. Between two readings of one process it
+//! remembers a *mark*: the newest row that counts, and the rows that do not count yet. SQLite gives a new row an id above
+//! all others. So while the newest counting row is still the same, and only a mint wrote to the same files, all other rows
+//! below it were read or are remembered. In any doubt everything is read. `docs/decisions/0014-sqlite-increments.md` has
+//! the histories that each condition is for.
 
 mod connect;
-mod latest;
-mod progress;
-mod readers;
-mod reading;
-mod schema;
-mod totals;
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Row};
 
-use self::connect::{JournalMode, ReadOnly};
-use self::progress::Progress;
-use self::readers::Readers;
-use self::reading::{Failure, Table};
-use super::schema::{Notes, Schema};
+use self::connect::{Identity, Opened};
+use super::by_keyset::ByKeyset;
+use super::schema::{self, Notes, Schema};
 use super::{
-    DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault,
-    SourceError, Watermark, retry_once,
+    DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault, SourceError,
 };
 use crate::NoteKind;
 
+/// Rows that do not count yet and are remembered for the next reading. With more, everything is read each time.
+const MAX_PENDING: usize = 1 << 20;
+
 /// A mint's SQLite database, opened read-only for each reading.
 ///
-/// It can be read while the mint is running. In WAL mode, which both mints use, readers and writers do not wait for
-/// each other. A database in another journal mode is read too, with a warning: the mint's commits then wait until
-/// the reading of a table is over.
+/// It can be read while the mint runs. In WAL mode, which both mints use, readers and writers do not wait for each other.
 ///
 /// # Cost
 ///
-/// A full reading is one pass over the table. Several connections read parts of a large table at the same time, if they
-/// can be brought to the same state ([`with_readers`](Self::with_readers)). An incremental reading looks up about 128 rows and those that do not
-/// count yet, and reads the new rows. It also counts the rows if it is [asked to](MintSource::verify_next), or if
-/// another file, a restarted mint or another schema casts doubt on the identity of the database. A count is a pass
-/// over the smallest index of the table.
-#[derive(Clone, Debug)]
+/// A whole reading is one pass over the table. Other readings look up the newest row and those that did not count, and
+/// read the rows above.
+#[derive(Debug)]
 pub struct SqliteSource {
     path: PathBuf,
     mint: MintType,
-    /// How often the mint's totals were the only sign of a difference, for each kind.
-    alarms: [u32; 2],
-    /// Whether the next reading counts the rows.
-    verify: bool,
-    readers: usize,
+    /// What the last reading of each kind left behind. A process that starts reads everything: after a power loss a
+    /// database in WAL mode can lack its last commits, in the same files.
+    marks: [Option<Mark>; 2],
 }
 
-/// Maximum number of connections for a full reading, unless configured: the mint needs the CPUs too.
-const MAX_READERS: usize = 4;
+/// A state of the table.
+#[derive(Debug)]
+struct Mark {
+    identity: Identity,
+    /// The newest row that counts.
+    newest: Newest,
+    /// Ids of the rows that did not count, ascending.
+    pending: Vec<i64>,
+}
 
 impl SqliteSource {
     /// Checks the database. It detects the mint by its tables, unless `mint` is given, and verifies that everything
@@ -64,69 +61,109 @@ impl SqliteSource {
     /// that this version supports; the error names the first missing table or column.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
         let path = location.file()?;
-        retry_once(|| Self::look(&path, mint))
-    }
-
-    fn look(path: &Path, mint: Option<MintType>) -> Result<Self, SourceError> {
-        let database = ReadOnly::open(path)?;
-        let mint = match mint {
-            Some(mint) => mint,
-            None => schema::recognise(&database.connection, path)?,
-        };
-        schema::verify(&database.connection, path, Schema::of(mint))?;
-        warn_of_access(&database, path);
-        database.finish()?;
+        let mint = once_more(|| {
+            let opened = Opened::open(&path)?;
+            let tables = |table: &str| Ok(!columns(&opened.connection, &path, table)?.is_empty());
+            let mint = match mint {
+                Some(mint) => mint,
+                None => schema::recognise(&path, tables)?,
+            };
+            verify(&opened.connection, &path, Schema::of(mint))?;
+            warn_of_access(&opened, &path);
+            opened.close().map(|()| mint)
+        })?;
         Ok(Self {
-            path: path.into(),
+            path,
             mint,
-            alarms: [0; 2],
-            verify: false,
-            readers: std::thread::available_parallelism()
-                .map_or(1, |cpus| cpus.get().min(MAX_READERS)),
+            marks: [None, None],
         })
     }
 
-    /// Sets the number of connections, each with its own thread, for a full reading of a large table. The default is
-    /// the number of CPUs, and at most 4.
-    #[must_use]
-    pub fn with_readers(mut self, readers: usize) -> Self {
-        self.readers = readers;
-        self
+    /// Opens the database for a reading, and verifies its tables.
+    fn connect(&self) -> Result<Opened, SourceError> {
+        let opened = Opened::open(&self.path)?;
+        opened.connection.execute_batch("BEGIN").map_err(self.failed("beginning"))?;
+        verify(&opened.connection, &self.path, Schema::of(self.mint))?;
+        Ok(opened)
     }
 
-    /// The mint that the database belongs to.
-    #[must_use]
-    pub fn mint_type(&self) -> MintType {
-        self.mint
-    }
-
-    /// The database file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn connect(&self) -> Result<(ReadOnly, &'static Schema), SourceError> {
-        let database = ReadOnly::open(&self.path)?;
-        let schema = Schema::of(self.mint);
-        schema::verify(&database.connection, &self.path, schema)?;
-        Ok((database, schema))
-    }
-
-    fn alarm(&mut self, kind: NoteKind) {
-        self.alarms[kind as usize] += 1;
-        if self.alarms[kind as usize] == MAX_ALARMS {
-            tracing::warn!(
-                %kind,
-                alarms = MAX_ALARMS,
-                "the mint's totals disagree with its notes too often; no longer comparing them"
-            );
-        }
+    fn identity(&self, opened: &Opened) -> Result<Option<Identity>, SourceError> {
+        opened.identity(Schema::of(self.mint).migrations)
     }
 
     fn failed(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> SourceError {
         move |source| sqlite_error(&self.path, doing, source)
     }
+
+    /// Reads the rows that can be new since `mark`, or all of them. Returns what the next reading can begin from.
+    fn read_rows(
+        &self,
+        notes: &Notes,
+        mark: Option<Mark>,
+        opened: &Opened,
+        rows: &mut ByKeyset<'_>,
+    ) -> Result<Option<Mark>, SourceError> {
+        let (mut newest, mut pending) = (None, vec![]);
+        let mut read = |which: &str, ids: &[i64]| -> rusqlite::Result<Result<(), SourceError>> {
+            let mut statement = opened.connection.prepare(&(select(notes) + which))?;
+            for id in ids {
+                let mut found = statement.query([id])?;
+                while let Some(row) = found.next()? {
+                    let id = row.get(0)?;
+                    match take(row, id, notes, rows) {
+                        Ok(true) => newest = newest.max(Some(id)),
+                        Ok(false) => pending.push(id),
+                        Err(error) => return Ok(Err(error)),
+                    }
+                }
+            }
+            Ok(Ok(()))
+        };
+        let failed = self.failed("reading notes");
+        match &mark {
+            // In row order, which is the fastest and needs no sort, whatever indexes exist.
+            None => read("NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid", &[i64::MIN]).map_err(&failed)??,
+            Some(Mark { newest, pending, .. }) => {
+                let (first, below) = (newest.0, pending.partition_point(|&id| id < newest.0));
+                read("NOT INDEXED WHERE rowid > ?1 ORDER BY rowid", &[first]).map_err(&failed)??;
+                read("WHERE rowid = ?1", &pending[..below]).map_err(&failed)??;
+            }
+        }
+        pending.sort_unstable();
+        let newest = newest.max(mark.map(|mark| mark.newest.0));
+        // Above the highest possible id, SQLite chooses ids at random.
+        let Some(newest) = newest.filter(|&id| id < i64::MAX && pending.len() <= MAX_PENDING) else {
+            return Ok(None);
+        };
+        let newest = self.look_up(notes, newest, &opened.connection)?;
+        Ok(newest.zip(self.identity(opened)?).map(|(newest, identity)| Mark {
+            identity,
+            newest,
+            pending,
+        }))
+    }
+
+    /// What a mark remembers of a row; `None` if it is gone or does not count.
+    fn look_up(&self, notes: &Notes, id: i64, connection: &Connection) -> Result<Option<Newest>, SourceError> {
+        let looked = connection.prepare(&(select(notes) + "WHERE rowid = ?1")).and_then(|mut statement| {
+            let mut rows = statement.query([id])?;
+            Ok(match rows.next()? {
+                Some(row) if row.get_ref(3)? == ValueRef::Integer(1) => {
+                    Some((row.get(0)?, row.get(1)?, row.get(2)?))
+                }
+                _ => None,
+            })
+        });
+        looked.map_err(self.failed("looking up the newest note"))
+    }
+}
+
+/// Row id, keyset and item.
+type Newest = (i64, Value, Value);
+
+fn select(notes: &Notes) -> String {
+    let Notes { table, keyset, item, .. } = notes;
+    format!("SELECT rowid, {keyset}, {item}, {} FROM {} ", notes.counts(), table.name)
 }
 
 impl MintSource for SqliteSource {
@@ -135,74 +172,85 @@ impl MintSource for SqliteSource {
     }
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
-        let (database, schema) = self.connect()?;
-        let mut listed = Keysets::default();
-        let mut read = || -> rusqlite::Result<()> {
-            let mut statement = database.connection.prepare(&schema.keysets.select())?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                let id = match row.get_ref(0)? {
-                    ValueRef::Text(id) => String::from_utf8_lossy(id),
-                    // None of these names is a valid id.
-                    other => type_name(other).into(),
-                };
-                let (active, fee) = (is_true(row.get_ref(2)?), fee(row.get_ref(3)?));
-                listed.add(&id, unit(row.get_ref(1)?), active, fee);
-            }
-            Ok(())
-        };
-        read().map_err(self.failed("listing keysets"))?;
-        database.finish()?;
-        Ok(listed)
+        once_more(|| {
+            let opened = self.connect()?;
+            let mut listed = Keysets::default();
+            let mut list = || -> rusqlite::Result<()> {
+                let select = Schema::of(self.mint).keysets.select();
+                let mut statement = opened.connection.prepare(&select)?;
+                let mut rows = statement.query([])?;
+                while let Some(row) = rows.next()? {
+                    let id = match row.get_ref(0)? {
+                        ValueRef::Text(id) => String::from_utf8_lossy(id),
+                        // None of these names is a valid id.
+                        other => type_name(other).into(),
+                    };
+                    let unit = row.get_ref(1)?.as_str().ok().map(str::to_owned);
+                    listed.add(&id, unit, is_true(row.get_ref(2)?), fee(row.get_ref(3)?));
+                }
+                Ok(())
+            };
+            list().map_err(self.failed("listing keysets"))?;
+            opened.close()?;
+            Ok(listed)
+        })
     }
 
-    fn read(
-        &mut self,
-        kind: NoteKind,
-        since: Option<&Watermark>,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError> {
-        let verify = core::mem::take(&mut self.verify);
-        let (database, schema) = self.connect()?;
-        let notes = schema.notes(kind);
-        let mint = self.mint.as_str();
-        let before = since
-            .map(|watermark| Progress::parse(watermark, mint, notes.table.name))
-            .transpose()?;
-        let readers = match since {
-            None => Readers::open(&database, &self.path, notes, self.readers),
-            Some(_) => None,
-        };
-        let table = Table {
-            connection: &database.connection,
-            path: &self.path,
-            mint,
-            notes,
-            kind,
-            compare_totals: self.alarms[kind as usize] < MAX_ALARMS,
-            verify,
-            identity: database.identity.as_deref(),
-        };
-        let reading = table.read(before, readers, sink);
-        let reading = reading.map_err(|failure| match failure {
-            Failure::Totals(error) => {
-                self.alarm(kind);
-                error
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+        // A reading that fails leaves no mark.
+        let mark = self.marks[kind as usize].take();
+        let notes = Schema::of(self.mint).notes(kind);
+        let opened = self.connect()?;
+        let identity = self.identity(&opened)?;
+        let mark = mark.filter(|mark| !whole && identity.as_ref() == Some(&mark.identity));
+        let mark = match mark {
+            Some(mark) => {
+                let found = self.look_up(notes, mark.newest.0, &opened.connection)?;
+                (found.as_ref() == Some(&mark.newest)).then_some(mark)
             }
-            Failure::Other(error) => error,
-        })?;
-        database.finish()?;
-        Ok(reading)
-    }
-
-    fn verify_next(&mut self) {
-        self.verify = true;
+            None => None,
+        };
+        let is_whole = mark.is_none();
+        let mut rows = ByKeyset::new(sink, notes, kind);
+        let mark = self.read_rows(notes, mark, &opened, &mut rows)?;
+        let unservable = rows.finish()?;
+        opened.close()?;
+        self.marks[kind as usize] = mark;
+        Ok(Reading {
+            is_whole,
+            unservable,
+        })
     }
 }
 
-/// How often the mint's totals may be the only sign of a difference. After that, they are assumed to count
-/// something else in this version of the mint. Databases are not restored that often.
-const MAX_ALARMS: u32 = 3;
+/// Passes on a row. Returns whether it counts; a row with an unknown state is reported, and may count later.
+fn take(row: &Row<'_>, id: i64, notes: &Notes, rows: &mut ByKeyset<'_>) -> Result<bool, SourceError> {
+    let value = |column| row.get_ref(column).unwrap_or(ValueRef::Null);
+    let counts = match value(3) {
+        ValueRef::Integer(0) => return Ok(false),
+        ValueRef::Integer(_) => true,
+        _ => false,
+    };
+    let keyset = value(1).as_bytes().unwrap_or_default();
+    rows.row(keyset, id, |batch| match counts {
+        true => push(batch, notes, value(2)),
+        false => Err(RowFault::UnknownState),
+    })?;
+    Ok(counts)
+}
+
+/// Adds the item of a row, or returns what is wrong with it.
+fn push(batch: &mut ItemBatch, notes: &Notes, value: ValueRef<'_>) -> Result<(), RowFault> {
+    match value {
+        ValueRef::Text(text) if notes.hex => notes.push(batch, text),
+        ValueRef::Blob(bytes) if !notes.hex => notes.push(batch, bytes),
+        ValueRef::Text(b"") | ValueRef::Blob(b"") => Err(RowFault::Empty),
+        other => Err(RowFault::WrongType {
+            found: type_name(other),
+            expected: if notes.hex { "hex text" } else { "a blob" },
+        }),
+    }
+}
 
 fn sqlite_error(path: &Path, doing: &'static str, source: rusqlite::Error) -> SourceError {
     SourceError::Sqlite {
@@ -212,34 +260,55 @@ fn sqlite_error(path: &Path, doing: &'static str, source: rusqlite::Error) -> So
     }
 }
 
-/// Warns once about how the database is accessed, if the operator should know.
-fn warn_of_access(database: &ReadOnly, path: &Path) {
-    let database_path = path.display();
-    if database.mode == JournalMode::Rollback {
-        tracing::warn!(
-            database = %database_path,
-            "database is not in WAL mode: reads block the mint's commits"
-        );
-    } else if database.is_closed() {
-        // A container with access to the file only sees this state, while the latest notes are in the `-wal` file.
-        tracing::warn!(
-            database = %database_path,
-            "no process has the database open; if the mint is running, its -wal file is not \
-             visible here and reads are stale: mount the whole directory"
-        );
+/// Tries again if the files changed meanwhile: a mint that started or stopped has done so by then.
+fn once_more<T>(mut attempt: impl FnMut() -> Result<T, SourceError>) -> Result<T, SourceError> {
+    match attempt() {
+        Err(SourceError::ChangedWhileRead(_)) => attempt(),
+        result => result,
     }
 }
 
-/// Adds the item of a row, or returns what is wrong with it.
-fn push(batch: &mut ItemBatch, notes: &Notes, value: ValueRef<'_>) -> Result<(), RowFault> {
-    match value {
-        ValueRef::Text(b"") | ValueRef::Blob(b"") => Err(RowFault::Empty),
-        ValueRef::Text(text) if notes.hex => notes.push(batch, text),
-        ValueRef::Blob(bytes) if !notes.hex => notes.push(batch, bytes),
-        other => Err(RowFault::WrongType {
-            found: type_name(other),
-            expected: if notes.hex { "hex text" } else { "a blob" },
-        }),
+/// Compares the database with what will be queried. A changed schema is then named, instead of failing with a syntax
+/// error.
+fn verify(connection: &Connection, path: &Path, schema: &Schema) -> Result<(), SourceError> {
+    for table in schema.tables() {
+        let there = columns(connection, path, table.name)?;
+        let has = |column: &str| there.iter().any(|name| name.eq_ignore_ascii_case(column));
+        schema.verify_columns(table, path, (!there.is_empty()).then_some(has))?;
+        // Such a column hides the row id.
+        if let Some(name) = ["rowid", "oid", "_rowid_"].into_iter().find(|name| has(name)) {
+            let (path, table) = (path.display(), table.name);
+            return Err(SourceError::Schema(format!(
+                "{path}: unsupported schema: column `{name}` of table `{table}` hides SQLite's row ids"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The columns of a table; empty if there is no such table.
+fn columns(connection: &Connection, path: &Path, table: &str) -> Result<Vec<String>, SourceError> {
+    let read = || -> rusqlite::Result<Vec<String>> {
+        connection
+            .prepare("SELECT name FROM pragma_table_info(?1)")?
+            .query_map([table], |row| row.get(0))?
+            .collect()
+    };
+    read().map_err(|source| sqlite_error(path, "reading the schema", source))
+}
+
+/// Warns about how the database is accessed, if the operator should know.
+fn warn_of_access(opened: &Opened, path: &Path) {
+    let database = path.display();
+    if opened.blocks {
+        tracing::warn!(%database, "database is not in WAL mode: reads block the mint's commits");
+    } else if opened.is_closed {
+        // A container with access to the file only sees this state, while the latest notes are in the `-wal` file.
+        tracing::warn!(
+            %database,
+            "no process has the database open; if the mint is running, its -wal file is not visible here and reads are \
+             stale: mount the whole directory"
+        );
     }
 }
 
@@ -253,10 +322,6 @@ fn type_name(value: ValueRef<'_>) -> &'static str {
     }
 }
 
-fn unit(value: ValueRef<'_>) -> Option<String> {
-    value.as_str().ok().map(str::to_owned)
-}
-
 /// SQLite has no type `BOOL`. The stored value depends on the mint's driver.
 fn is_true(value: ValueRef<'_>) -> bool {
     match value {
@@ -267,8 +332,5 @@ fn is_true(value: ValueRef<'_>) -> bool {
 }
 
 fn fee(value: ValueRef<'_>) -> u64 {
-    match value {
-        ValueRef::Integer(number) => u64::try_from(number).unwrap_or(0),
-        _ => 0,
-    }
+    value.as_i64().ok().and_then(|fee| u64::try_from(fee).ok()).unwrap_or(0)
 }

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nutfilter_cashu::FilterResponse;
-use nutfilter_mint_next::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint_next::{MintType, Monitor, NoteKind, RefreshOptions, Refresher};
+use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
+use nutfilter_mint::{MintType, Monitor, NoteKind, RefreshOptions, Refresher};
 use nutfilter_objects::Table;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nutfilter_cashu::FilterResponse;
-use nutfilter_mint_next::source::{DatabaseLocation, PostgresSource};
-use nutfilter_mint_next::{MintType, Monitor, NoteKind, RefreshOptions, Refresher};
+use nutfilter_mint::source::{DatabaseLocation, PostgresSource};
+use nutfilter_mint::{MintType, Monitor, NoteKind, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -386,12 +386,12 @@ impl World {
 /// No mint, until there is one.
 struct Nothing;
 
-impl nutfilter_mint_next::MintSource for Nothing {
+impl nutfilter_mint::MintSource for Nothing {
     fn mint(&self) -> &str {
         "none"
     }
 
-    fn keysets(&mut self) -> Result<nutfilter_mint_next::source::Keysets, nutfilter_mint_next::source::SourceError> {
+    fn keysets(&mut self) -> Result<nutfilter_mint::source::Keysets, nutfilter_mint_next::source::SourceError> {
         Ok(Default::default())
     }
 
@@ -399,9 +399,9 @@ impl nutfilter_mint_next::MintSource for Nothing {
         &mut self,
         _: NoteKind,
         _: bool,
-        _: &mut dyn nutfilter_mint_next::source::ItemSink,
-    ) -> Result<nutfilter_mint_next::source::Reading, nutfilter_mint_next::source::SourceError> {
-        Ok(nutfilter_mint_next::source::Reading::whole())
+        _: &mut dyn nutfilter_mint::source::ItemSink,
+    ) -> Result<nutfilter_mint::source::Reading, nutfilter_mint_next::source::SourceError> {
+        Ok(nutfilter_mint::source::Reading::whole())
     }
 }
 
