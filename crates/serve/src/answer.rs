@@ -2,14 +2,18 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
     LAST_MODIFIED, RETRY_AFTER, VARY,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use nutfilter_mint::{Missing, Object};
+use nutfilter_objects::{Object, Opened};
+use tokio::fs::File;
+use tokio_util::io::ReaderStream;
+
+use crate::site::Refusal;
 
 /// Seconds after which a client should retry before the first build has finished. The first build of a large mint
 /// takes about this long; that of a small one is faster.
@@ -22,34 +26,41 @@ const YEAR_10000: u64 = 253_402_300_800;
 ///
 /// A tag is the only precondition, as two bodies may be of the same second. There are no ranges: a refresh replaces the
 /// body before a client is back for the rest.
-pub(crate) fn answer(request: &HeaderMap, object: &Object, max_age: u64) -> Response {
-    let body = &object.body;
-    let gzip = body.gzip().filter(|_| accepts_gzip(request));
+pub(crate) fn answer(request: &HeaderMap, object: &Object, opened: Opened, is_gzip: bool, max_age: u64) -> Response {
     let mut headers = HeaderMap::with_capacity(8);
-    let control = format!("public, max-age={max_age}");
-    insert(&mut headers, CACHE_CONTROL, control);
-    if object.date < YEAR_10000 {
-        let at = UNIX_EPOCH + Duration::from_secs(object.date);
-        let at = httpdate::fmt_http_date(at);
-        insert(&mut headers, LAST_MODIFIED, at);
+    insert(&mut headers, CACHE_CONTROL, format!("public, max-age={max_age}"));
+    if object.date() < YEAR_10000 {
+        let at = UNIX_EPOCH + Duration::from_secs(object.date());
+        insert(&mut headers, LAST_MODIFIED, httpdate::fmt_http_date(at));
     }
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     // The tag of what would be sent comes first. The other coding's tag stands for the same content.
-    let mut tags = vec![object.etag(gzip.is_some())];
-    if body.gzip().is_some() {
-        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-        tags.push(object.etag(gzip.is_none()));
-    }
+    let mut tags = [is_gzip, !is_gzip].map(|gzip| etag(object, gzip));
     if let Some(known) = known_tag(request, &tags) {
         insert(&mut headers, ETAG, known.clone());
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
-    insert(&mut headers, ETAG, tags.swap_remove(0));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(object.media_type));
-    if gzip.is_some() {
+    insert(&mut headers, ETAG, core::mem::take(&mut tags[0]));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(object.media_type()));
+    if is_gzip {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    let bytes: Bytes = gzip.unwrap_or(body.bytes()).clone();
-    (headers, bytes).into_response()
+    let body = match opened {
+        Opened::Memory(bytes) => Body::from(bytes),
+        Opened::File(file, length) => {
+            insert(&mut headers, CONTENT_LENGTH, length.to_string());
+            Body::from_stream(ReaderStream::with_capacity(File::from_std(file), PIECE))
+        }
+    };
+    (headers, body).into_response()
+}
+
+/// Bytes of a file that are read at once.
+const PIECE: usize = 256 << 10;
+
+fn etag(object: &Object, gzip: bool) -> String {
+    let coding = if gzip { "-gzip" } else { "" };
+    format!("\"{}{coding}\"", object.tag())
 }
 
 /// The first of these tags that the client has. No tag contains a comma.
@@ -62,7 +73,7 @@ fn known_tag<'a>(request: &HeaderMap, tags: &'a [String]) -> Option<&'a String> 
 }
 
 /// Whether a client accepts gzip, by name or by `*`. Weights count only if they are 0.
-fn accepts_gzip(request: &HeaderMap) -> bool {
+pub(crate) fn accepts_gzip(request: &HeaderMap) -> bool {
     let mut accepted = None;
     for member in words(request, &ACCEPT_ENCODING) {
         let mut words = member.split(';').map(str::trim);
@@ -96,8 +107,9 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, text: String) {
 
 /// An error response. It must not be cached: without `no-store`, some caches keep a 404 for hours. A 503 tells the
 /// client when to retry.
-pub(crate) fn refusal(status: StatusCode, detail: &str, code: u32) -> Response {
-    let body = serde_json::json!({ "detail": detail, "code": code });
+pub(crate) fn refused(refusal: &Refusal) -> Response {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = serde_json::json!({ "detail": refusal.detail, "code": refusal.code });
     let headers = [
         (CONTENT_TYPE, "application/json"),
         (CACHE_CONTROL, "no-store"),
@@ -107,13 +119,4 @@ pub(crate) fn refusal(status: StatusCode, detail: &str, code: u32) -> Response {
         response.headers_mut().insert(RETRY_AFTER, RETRY_SECONDS);
     }
     response
-}
-
-pub(crate) fn missing(error: Missing) -> Response {
-    let status = match error {
-        Missing::NotBuilt => StatusCode::SERVICE_UNAVAILABLE,
-        Missing::UnknownPath => StatusCode::NOT_FOUND,
-        _ => StatusCode::BAD_REQUEST,
-    };
-    refusal(status, &error.to_string(), error.code())
 }

@@ -1,133 +1,79 @@
 //! The endpoints as an axum router.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_TYPE, HOST,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH,
+    RETRY_AFTER,
 };
-use axum::http::{HeaderMap, Method, StatusCode, Uri, Version};
-use axum::middleware::{Next, from_fn};
+use axum::http::{HeaderMap, Method, Uri, Version};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use futures_util::FutureExt as _;
-use nutfilter_mint::{FilterService, NoteKind};
+use percent_encoding::percent_decode_str;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{Any, CorsLayer};
 
-use crate::answer::{answer, missing, refusal};
+use crate::answer::{accepts_gzip, answer, refused};
 use crate::metrics::METRICS;
+use crate::site::{Refusal, Site};
 
-/// Default time for which a cache may reuse a filter: the default interval between two refreshes.
-const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
+type Shared = Arc<dyn Site>;
 
-/// Default maximum age of the last good refresh for `/ready`. It is five default intervals, so that one failed
-/// refresh and a slow one do not take a service out of rotation.
-const DEFAULT_READY_WITHIN: Duration = Duration::from_secs(300);
-
-/// What [`router_with`] adds to the filters. The defaults are those of [`router`].
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct RouterOptions {
-    /// The `max-age` of filters and keysets, in whole seconds.
-    pub max_age: Duration,
-    /// Maximum age of the last good refresh for `/ready`.
-    pub ready_within: Duration,
-    /// Renders the text of `/metrics`; without it, the path does not exist.
-    pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
-}
-
-impl Default for RouterOptions {
-    fn default() -> Self {
-        Self {
-            max_age: DEFAULT_MAX_AGE,
-            ready_within: DEFAULT_READY_WITHIN,
-            metrics: None,
-        }
-    }
-}
-
-/// The state of the handlers.
-#[derive(Clone)]
-struct Site {
-    service: FilterService,
-    options: Arc<RouterOptions>,
-}
-
-/// Routes for the filters, `/health`, `/ready`, and the `/v1/keysets` and `/v1/info` that the service has. Serve the router with
-/// [`serve`](crate::serve), or mount it in a larger application with `nest`.
-pub fn router(service: FilterService) -> Router {
-    router_with(service, RouterOptions::default())
-}
-
-/// Like [`router`], with the endpoints of `options`. Any other path is an error in the Cashu form.
-pub fn router_with(service: FilterService, options: RouterOptions) -> Router {
-    let router = filters()
+/// Routes for the objects of a site, `/health`, `/ready`, and perhaps `/metrics`. Serve the router with
+/// [`serve`](crate::serve). Any other path is an error in the Cashu form.
+pub fn router(site: impl Site) -> Router {
+    let site: Shared = Arc::new(site);
+    let router = Router::new()
         .route("/health", get(health))
         .route("/ready", get(ready))
-        .route("/v1/keysets", get(object))
-        .route("/v1/info", get(object));
+        .route("/{*path}", get(object));
     let mut router = readable(router.fallback(not_found));
     // Pages in a browser must not read the operator's metrics.
-    if options.metrics.is_some() {
+    if site.metrics().is_some() {
         router = router.route("/metrics", get(self::metrics).fallback(method_not_allowed));
     }
-    finish(router, service, options)
+    finish(router, site)
 }
 
-/// Routes for the filters only, for an application that has the other paths. Mount it with `merge` or `nest`. The
-/// CORS headers apply to these routes only.
-pub fn filter_router(service: FilterService) -> Router {
-    finish(readable(filters()), service, RouterOptions::default())
+/// Routes for the objects below a path only, such as `/v1/filter`, for an application that has the other paths. Mount it
+/// with `merge`. The CORS headers apply to these routes only.
+pub fn object_router(site: impl Site, below: &str) -> Router {
+    let router = Router::new().route(&format!("{below}/{{*rest}}"), get(object));
+    finish(readable(router), Arc::new(site))
 }
 
-fn filters() -> Router<Site> {
-    // A legacy id may contain a `/`, and proxies decode the `%2F` that a wallet sends.
-    Router::new()
-        .route("/v1/filter/spent/{*id}", get(object))
-        .route("/v1/filter/issued/{*id}", get(object))
-}
-
-fn finish(router: Router<Site>, service: FilterService, options: RouterOptions) -> Router {
-    let options = Arc::new(options);
+fn finish(router: Router<Shared>, site: Shared) -> Router {
     router
-        .layer(from_fn(catch_panic))
-        .layer(from_fn(count))
-        .with_state(Site { service, options })
+        .layer(CatchPanicLayer::custom(|_| {
+            refused(&Refusal::new(500, "internal error"))
+        }))
+        .layer(from_fn_with_state(Arc::clone(&site), count))
+        .with_state(site)
 }
 
 /// Lets every page read the answers: they are the same for all.
 fn readable<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    let cors = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::HEAD, Method::OPTIONS])
+        .allow_headers([
+            ACCEPT,
+            ACCEPT_ENCODING,
+            CACHE_CONTROL,
+            CONTENT_TYPE,
+            IF_NONE_MATCH,
+        ])
+        .expose_headers([ETAG, CONTENT_LENGTH, RETRY_AFTER])
+        // One day, the maximum of all browsers.
+        .max_age(Duration::from_secs(86_400))
+        .vary([]);
     router
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(from_fn(cors))
-}
-
-async fn cors(request: Request, next: Next) -> Response {
-    let anyone = (ACCESS_CONTROL_ALLOW_ORIGIN, "*");
-    if request.method() == Method::OPTIONS {
-        let allowed = "accept,accept-encoding,cache-control,content-type,if-none-match";
-        let headers = [
-            anyone,
-            (ACCESS_CONTROL_ALLOW_METHODS, "GET,HEAD,OPTIONS"),
-            (ACCESS_CONTROL_ALLOW_HEADERS, allowed),
-            // One day, the maximum of all browsers.
-            (ACCESS_CONTROL_MAX_AGE, "86400"),
-        ];
-        return headers.into_response();
-    }
-    let exposed = "etag,content-length,retry-after";
-    let headers = [anyone, (ACCESS_CONTROL_EXPOSE_HEADERS, exposed)];
-    (headers, next.run(request).await).into_response()
-}
-
-/// A panic is a fault of this program, and ends neither the connection nor the service.
-async fn catch_panic(request: Request, next: Next) -> Response {
-    let response = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-    response.unwrap_or_else(|_| refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error", 0))
+        .layer(cors)
 }
 
 /// Mounts a router under a base path, such as the mint's own. With `/cashu`, the filters are at
@@ -148,7 +94,9 @@ pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
             path: base_path.to_owned(),
         });
     }
-    let outside = readable(Router::new().fallback(not_found)).layer(from_fn(count));
+    let outside = Router::new().fallback(not_found);
+    let outside =
+        readable(outside).layer(from_fn(|request, next| counted("other", request, next)));
     Ok(outside.nest(&format!("/{path}"), router))
 }
 
@@ -159,96 +107,94 @@ pub struct BasePathError {
     path: String,
 }
 
-async fn object(State(site): State<Site>, uri: Uri, headers: HeaderMap) -> Response {
-    let max_age = site.options.max_age.as_secs();
-    match site.service.object(uri.path().trim_start_matches('/')) {
-        Ok(object) => answer(&headers, &object, max_age),
-        Err(error) => missing(error),
+async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Response {
+    let Ok(path) = percent_decode_str(uri.path().trim_start_matches('/')).decode_utf8() else {
+        return refused(&site.missing(""));
+    };
+    if site.is_live(&path) {
+        let path = path.into_owned();
+        let made = tokio::task::spawn_blocking(move || site.live(&path)).await;
+        return match made {
+            Ok(Some(Ok(json))) => uncached("application/json", json),
+            Ok(Some(Err(refusal))) => refused(&refusal),
+            Ok(None) => refused(&Refusal::not_found()),
+            Err(_) => refused(&Refusal::new(500, "internal error")),
+        };
+    }
+    let is_gzip = accepts_gzip(&headers);
+    let open = |path: &str| site.table().open(path, is_gzip);
+    let opened = match open(&path) {
+        Ok(None) => site.canonical(&path).map_or(Ok(None), |path| open(&path)),
+        opened => opened,
+    };
+    match opened {
+        Ok(Some((object, opened))) => answer(&headers, &object, opened, is_gzip, site.max_age()),
+        Ok(None) => refused(&site.missing(&path)),
+        Err(error) => {
+            tracing::error!(%error, "could not open an object");
+            refused(&Refusal::new(503, "not available"))
+        }
     }
 }
 
-/// Answers with the service's status. The HTTP status is always 200, because a process that answers is alive.
-async fn health(State(site): State<Site>) -> Response {
-    let Site { service, options } = site;
-    let snapshot = service.snapshot();
-    let items = |kind| snapshot.as_ref().map_or(0, |snapshot| snapshot.items(kind));
-    let health = serde_json::json!({
-        "status": service.status().as_str(),
-        "ready": service.ready(options.ready_within).is_ok(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "keysets": snapshot.as_ref().map_or(0, |snapshot| snapshot.keysets().len()),
-        "last_refresh": snapshot.as_ref().map(|snapshot| snapshot.refreshed_at()),
-        "seconds_since_good": service.since_good().map(|age| age.as_secs()),
-        "spent": items(NoteKind::Spent),
-        "issued": items(NoteKind::Issued),
-    });
-    uncached("application/json", health.to_string())
+/// Answers with the site's status. The HTTP status is always 200, because a process that answers is alive.
+async fn health(State(site): State<Shared>) -> Response {
+    uncached("application/json", site.health().into_bytes())
 }
 
 /// Tells whether requests should be sent here.
-async fn ready(State(site): State<Site>) -> Response {
-    match site.service.ready(site.options.ready_within) {
-        Ok(()) => uncached("application/json", r#"{"ready":true}"#.to_owned()),
-        Err(reason) => refusal(StatusCode::SERVICE_UNAVAILABLE, &reason.to_string(), 0),
+async fn ready(State(site): State<Shared>) -> Response {
+    match site.ready() {
+        Ok(()) => uncached("application/json", br#"{"ready":true}"#.to_vec()),
+        Err(reason) => refused(&Refusal::new(503, reason)),
     }
 }
 
 /// The metrics as Prometheus text.
-async fn metrics(State(site): State<Site>) -> Response {
-    let text = site.options.metrics.as_ref().map(|render| render());
+async fn metrics(State(site): State<Shared>) -> Response {
     let media_type = "text/plain; version=0.0.4; charset=utf-8";
-    uncached(media_type, text.unwrap_or_default())
+    uncached(media_type, site.metrics().unwrap_or_default().into_bytes())
 }
 
-fn uncached(media_type: &'static str, text: String) -> Response {
+fn uncached(media_type: &'static str, body: Vec<u8>) -> Response {
     let headers = [(CONTENT_TYPE, media_type), (CACHE_CONTROL, "no-store")];
-    (headers, text).into_response()
+    (headers, body).into_response()
 }
 
 async fn not_found() -> Response {
-    refusal(StatusCode::NOT_FOUND, "path not found", 0)
+    refused(&Refusal::not_found())
 }
 
 async fn method_not_allowed() -> Response {
-    refusal(StatusCode::METHOD_NOT_ALLOWED, "method not allowed", 0)
+    refused(&Refusal::new(405, "method not allowed"))
 }
 
-/// Counts requests by endpoint and status. No label comes from a request.
-async fn count(request: Request, next: Next) -> Response {
-    let (route, is_head) = (
-        route(request.uri().path()),
-        request.method() == Method::HEAD,
-    );
+async fn count(State(site): State<Shared>, request: Request, next: Next) -> Response {
+    let label = match request.uri().path().trim_start_matches('/') {
+        "health" => "health",
+        "ready" => "ready",
+        "metrics" => "metrics",
+        path => site.label(path),
+    };
+    counted(label, request, next).await
+}
+
+/// Counts requests by kind of path and status. No label comes from a request.
+async fn counted(label: &'static str, request: Request, next: Next) -> Response {
+    let is_head = request.method() == Method::HEAD;
     // HTTP/1.1 requires exactly one `Host`, so that proxies and servers agree on the target of a request.
     let hosts = request.headers().get_all(HOST).iter().count();
     let response = match request.version() == Version::HTTP_11 && hosts != 1 {
-        true => refusal(
-            StatusCode::BAD_REQUEST,
-            "exactly one Host header required",
-            0,
-        ),
+        true => refused(&Refusal::new(400, "exactly one Host header required")),
         false => next.run(request).await,
     };
     let status = response.status();
-    let labels = [route, status.as_str()];
+    let labels = [label, status.as_str()];
     METRICS.requests.with_label_values(&labels).inc();
-    if let (false, Some(bytes)) = (is_head, response.body().size_hint().exact()) {
+    let length = response.headers().get(CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    if let (false, Some(bytes)) = (is_head, length) {
         METRICS.response_bytes.inc_by(bytes);
     }
     response
-}
-
-/// The endpoint of a path, for the metrics.
-fn route(path: &str) -> &'static str {
-    let parts: Vec<&str> = path.trim_start_matches('/').splitn(4, '/').collect();
-    match parts[..] {
-        ["health"] => "health",
-        ["ready"] => "ready",
-        ["metrics"] => "metrics",
-        ["v1", "keysets"] => "keysets",
-        ["v1", "info"] => "info",
-        ["v1", "filter", "spent", _] => "filter_spent",
-        ["v1", "filter", "issued", _] => "filter_issued",
-        _ => "other",
-    }
 }
