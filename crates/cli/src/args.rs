@@ -11,8 +11,7 @@ use crate::inspect::InspectArgs;
 use crate::man::ManArgs;
 use crate::plan::PlanArgs;
 use crate::restore::RestoreArgs;
-use crate::serve::http::ServeArgs;
-use crate::serve::publish::PublishArgs;
+use crate::serve::ServeArgs;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
 #[derive(Debug, Parser)]
@@ -68,8 +67,6 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Serve the filters of a mint's database over HTTP.
     Serve(ServeArgs),
-    /// Publish the filters of a mint's database as static files.
-    Publish(PublishArgs),
     /// Run a complete demo on a sample mint: build, serve, restore, and print the figures.
     Demo(DemoArgs),
     /// Print a completion script for a shell.

@@ -2,13 +2,14 @@
 
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{
-    FilterReport, FilterService, NoteKind, ReadingReport, RefreshReport, Refresher, Snapshot,
-};
+use nutfilter_mint::{Monitor, RefreshOptions, Refresher};
+use nutfilter_objects::{Opened, Table};
 use nutfilter_sample::{Sample, SampleError};
 use nutfilter_serve::{Limits, Listener};
 use nutfilter_wallet::{Answer, MintClient, Policy};
@@ -18,7 +19,7 @@ use crate::globals::{self, Globals};
 use crate::log;
 use crate::output::{self, count};
 use crate::progress::Progress;
-use crate::serve;
+use crate::serve::{self, Service};
 use crate::value_parsers;
 
 /// Default number of notes of each kind: realistic, and finished in about a second.
@@ -59,20 +60,15 @@ pub(crate) struct DemoArgs {
 }
 
 /// Commands to paste into a shell.
-fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
-    let mut lines = vec![
+fn curl_lines(base: &str, keyset: &KeysetId) -> String {
+    // Filters are large, so they are not printed to a terminal.
+    [
         format!("  curl -s {base}/health"),
         format!("  curl -s {base}/v1/keysets"),
-    ];
-    if let Some(keyset) = snapshot.keysets().next() {
-        // Filters are large, so they are not printed to a terminal.
-        let id = &keyset.info.id;
-        lines.extend([
-            format!("  curl -sI {base}/v1/filter/spent/{id}"),
-            format!("  curl -s -o issued.json {base}/v1/filter/issued/{id}"),
-        ]);
-    }
-    lines.join("\n")
+        format!("  curl -sI {base}/v1/filter/spent/{keyset}"),
+        format!("  curl -s -o issued.json {base}/v1/filter/issued/{keyset}"),
+    ]
+    .join("\n")
 }
 
 fn parse_items(text: &str) -> Result<u64, String> {
@@ -109,16 +105,23 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     };
     let listener = Listener::tcp("127.0.0.1:0").await?;
     let base = listener.to_string();
-    let service = FilterService::default();
-    let router = nutfilter_serve::router(service.clone());
+    let monitor = Monitor::new(Arc::new(Table::in_memory()));
+    let router = nutfilter_serve::router(Service {
+        monitor: Arc::clone(&monitor),
+        info: None,
+        ready_within: Duration::MAX,
+        max_age: Duration::from_secs(60),
+    });
     let limits = Limits::default();
     let server = tokio::spawn(nutfilter_serve::serve(vec![listener], router, limits, end));
 
+    let sample = Sample::new(args.items, args.items);
+    let keyset = sample.keyset.clone();
     let run = DemoRun {
-        sample: Sample::new(args.items, args.items),
+        sample,
         work: work.path().to_owned(),
         keep: args.keep.clone(),
-        service: service.clone(),
+        monitor,
         base: base.clone(),
         stays: match (&args.keep, args.once) {
             (None, true) => {
@@ -142,11 +145,9 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         }
         return Ok(());
     }
-    if let Some(snapshot) = service.snapshot() {
-        let lines = curl_lines(&base, &snapshot);
-        // Print this even with --quiet: a service without a known address is useless.
-        globals::eprint_line(format_args!("\nServing until ctrl-c. Try\n{lines}"));
-    }
+    // Print this even with --quiet: a service without a known address is useless.
+    let lines = curl_lines(&base, &keyset);
+    globals::eprint_line(format_args!("\nServing until ctrl-c. Try\n{lines}"));
     tokio::select! {
         served = server => served.map_err(CliError::failed),
         () = at_once => Err(serve::stopped_at_once()),
@@ -160,7 +161,7 @@ struct DemoRun {
     work: PathBuf,
     /// Where the files go in the end, on the same disk, unless they stay there.
     keep: Option<PathBuf>,
-    service: FilterService,
+    monitor: Arc<Monitor>,
     base: String,
     /// Says where files stay after the end, if any do.
     stays: String,
@@ -168,9 +169,11 @@ struct DemoRun {
 }
 
 /// All figures about one filter.
-struct Column<'a> {
-    reading: &'a ReadingReport,
-    built: &'a FilterReport,
+struct Column {
+    kind: NoteKind,
+    n: u32,
+    filter_bytes: usize,
+    body_bytes: usize,
     restored: Restored,
 }
 
@@ -190,12 +193,12 @@ struct Restored {
 impl DemoRun {
     fn run(self) -> Result<(), CliError> {
         self.write_sample()?;
-        let report = self.refresh()?;
-        let columns = self.restore_all(&report)?;
+        self.refresh()?;
+        let columns = self.restore_all()?;
         self.write_files()?;
         let spent = columns
             .iter()
-            .find(|column| column.built.kind == NoteKind::Spent)
+            .find(|column| column.kind == NoteKind::Spent)
             .ok_or_else(|| CliError::failed("the mint has no filter of spent notes"))?;
         let text = format!(
             "{}\n{}\n\n{}Try\n  {} check {} {} --count\n",
@@ -244,50 +247,56 @@ impl DemoRun {
         Ok(())
     }
 
-    fn refresh(&self) -> Result<RefreshReport, CliError> {
+    fn refresh(&self) -> Result<(), CliError> {
         let location = DatabaseLocation::from(self.work.join(DATABASE).as_path());
         let source = SqliteSource::open(&location, None)?;
-        let mut refresher = Refresher::new(source, self.service.clone());
+        let monitor = Arc::clone(&self.monitor);
+        let mut refresher = Refresher::new(source, monitor, RefreshOptions::default());
         let total = self.sample.spent + self.sample.issued;
         let step = Step::start(&self.globals, 2, "read it and build the filters", total);
-        let mut report = refresher
-            .refresh_with_progress(&mut |at| {
-                // The kinds are read one after the other.
-                let before = NoteKind::ALL.iter().take_while(|&&kind| kind != at.kind);
-                step.progress
-                    .set(before.map(|&kind| self.sample.count(kind)).sum::<u64>() + at.items);
-            })
-            .map_err(CliError::failed)?;
-        if let Some(failure) = report.failures.pop() {
-            return Err(CliError::at(failure.kind, failure.error));
+        let mut report = refresher.refresh(true).map_err(CliError::failed)?;
+        if let Some((what, error)) = report.failures.pop() {
+            return Err(CliError::at(what, error));
         }
-        let bytes: usize = report.filters.iter().map(|built| built.filter_bytes).sum();
+        // There is one keyset, so each kind has one filter.
+        let bytes: usize = NoteKind::ALL
+            .map(|kind| self.body(kind).map_or(0, |body| body.len()))
+            .iter()
+            .sum();
         step.finish(format_args!(
-            "{} filters of {} in all",
-            report.filters.len(),
+            "{} filters, {} as JSON",
+            report.encoded,
             output::size(bytes as u64)
         ));
-        // There is one keyset, so each kind has one filter.
-        Ok(report)
+        Ok(())
     }
 
-    fn restore_all<'a>(&self, report: &'a RefreshReport) -> Result<Vec<Column<'a>>, CliError> {
-        let total = RESTORED * report.filters.len() as u64;
-        let step = Step::start(
-            &self.globals,
-            3,
-            "download them and check a wallet's notes",
-            total,
-        );
+    /// The filter of a kind as it is served.
+    fn body(&self, kind: NoteKind) -> Result<Vec<u8>, CliError> {
+        let path = format!("v1/filter/{kind}/{}", self.sample.keyset);
+        match self.monitor.table().open(&path, false)? {
+            Some((_, Opened::Memory(bytes))) => Ok(bytes.to_vec()),
+            _ => Err(CliError::failed("no filter is served")),
+        }
+    }
+
+    fn restore_all(&self) -> Result<Vec<Column>, CliError> {
+        let total = RESTORED * NoteKind::ALL.len() as u64;
+        let what = "download them and check a wallet's notes";
+        let step = Step::start(&self.globals, 3, what, total);
         let mut columns = Vec::new();
         let mut checked = 0;
-        for (reading, built) in report.readings.iter().zip(&report.filters) {
-            let restored = self.restore(built)?;
+        for kind in NoteKind::ALL {
+            let body = self.body(kind)?;
+            let response = FilterResponse::from_json(&body[..]).map_err(CliError::failed)?;
+            let restored = self.restore(kind, body.len())?;
             checked += restored.known + restored.unknown;
             step.progress.set(checked);
             columns.push(Column {
-                reading,
-                built,
+                kind,
+                n: response.n,
+                filter_bytes: response.content.len(),
+                body_bytes: body.len(),
                 restored,
             });
         }
@@ -297,13 +306,7 @@ impl DemoRun {
 
     /// Writes the response as served, and the notes that were checked. The files go where they are kept.
     fn write_files(&self) -> Result<(), CliError> {
-        let snapshot = self.service.snapshot();
-        let keyset = snapshot
-            .as_ref()
-            .and_then(|all| all.keyset(&self.sample.keyset));
-        let filter = keyset.and_then(|keyset| keyset.filter(NoteKind::Spent));
-        let filter = filter.ok_or_else(|| CliError::failed("no filter is served"))?;
-        std::fs::write(self.work.join(FILTER_FILE), filter.json().bytes())?;
+        std::fs::write(self.work.join(FILTER_FILE), self.body(NoteKind::Spent)?)?;
         let notes = self.notes(NoteKind::Spent);
         let lines: String = notes
             .iter()
@@ -331,12 +334,11 @@ impl DemoRun {
     }
 
     /// Does what a wallet does that has only its seed: derives notes, fetches the filter, and checks them.
-    fn restore(&self, built: &FilterReport) -> Result<Restored, CliError> {
-        let kind = built.kind;
+    fn restore(&self, kind: NoteKind, body_bytes: usize) -> Result<Restored, CliError> {
         let notes = self.notes(kind);
 
         let default = Policy::default();
-        let max_bytes = default.max_bytes.max(built.body_bytes as u64);
+        let max_bytes = default.max_bytes.max(body_bytes as u64);
         let client = MintClient::new(
             &self.base,
             Policy {
@@ -345,7 +347,7 @@ impl DemoRun {
             },
         )?;
         let start = Instant::now();
-        let filter = client.fetch(&built.keyset, kind)?;
+        let filter = client.fetch(&self.sample.keyset, kind)?;
         let fetch = start.elapsed();
         let start = Instant::now();
         let answers = filter.check(&notes)?;
@@ -397,16 +399,14 @@ impl Step {
 }
 
 /// The conclusion about the spent notes.
-fn conclusion(column: &Column<'_>) -> String {
-    let Column {
-        built, restored, ..
-    } = column;
+fn conclusion(column: &Column) -> String {
+    let restored = &column.restored;
     format!(
         "{} of {} spent notes found, {} false positives; downloaded {:.2} MB; the mint learned 0 notes.",
         count(restored.known_matched),
         count(restored.known),
         count(restored.false_positives),
-        built.body_bytes as f64 / 1e6,
+        column.body_bytes as f64 / 1e6,
     )
 }
 
@@ -428,37 +428,29 @@ fn maybes(answers: &[Answer]) -> u64 {
 }
 
 /// Fails if a filter has false negatives: such a filter is worse than none.
-fn verify(columns: &[Column<'_>]) -> Result<(), CliError> {
-    for Column {
-        built, restored, ..
-    } in columns
-    {
+fn verify(columns: &[Column]) -> Result<(), CliError> {
+    for Column { kind, restored, .. } in columns {
         if restored.known_matched != restored.known {
             return Err(CliError::failed(format_args!(
-                "of {} {} notes only {} were found",
-                restored.known, built.kind, restored.known_matched
+                "of {} {kind} notes only {} were found",
+                restored.known, restored.known_matched
             )));
         }
     }
     Ok(())
 }
 
-fn table(columns: &[Column<'_>]) -> String {
-    type Cell = fn(&Column<'_>) -> String;
-    let rows: [(&str, Cell); 16] = [
-        ("", |of| of.built.kind.to_string()),
-        ("notes in the filter", |of| count(u64::from(of.built.n))),
-        ("filter, bytes", |of| count(of.built.filter_bytes as u64)),
+fn table(columns: &[Column]) -> String {
+    type Cell = fn(&Column) -> String;
+    let rows: [(&str, Cell); 11] = [
+        ("", |of| of.kind.to_string()),
+        ("notes in the filter", |of| count(u64::from(of.n))),
+        ("filter, bytes", |of| count(of.filter_bytes as u64)),
         ("bits per note", |of| {
-            let bits = of.built.filter_bytes as f64 * 8.0;
-            format!("{:.3}", bits / f64::from(of.built.n))
+            let bits = of.filter_bytes as f64 * 8.0;
+            format!("{:.3}", bits / f64::from(of.n))
         }),
-        ("response, bytes", |of| count(of.built.body_bytes as u64)),
-        ("mint: read database", |of| time(of.reading.read)),
-        ("mint: hash", |of| time(of.reading.hash)),
-        ("mint: sort", |of| time(of.reading.sort)),
-        ("mint: encode", |of| time(of.built.times.encode)),
-        ("mint: JSON, gzip", |of| time(of.built.times.body)),
+        ("response, bytes", |of| count(of.body_bytes as u64)),
         ("wallet: fetch, validate", |of| time(of.restored.fetch)),
         ("wallet: check all notes", |of| time(of.restored.check)),
         ("notes checked", |of| {

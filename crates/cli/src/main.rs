@@ -70,7 +70,7 @@ fn run() -> Result<ExitCode, CliError> {
     globals.start_threads()?;
     let matches = matches.subcommand().map(|(_, matches)| matches);
     let matches = matches.expect("a subcommand is required");
-    if matches!(cli.command, Command::Serve(_) | Command::Publish(_)) {
+    if matches!(cli.command, Command::Serve(_)) {
         let unknown = usage::unknown_variables(&command);
         if !unknown.is_empty() {
             return Err(CliError::Invalid(unknown));
@@ -82,8 +82,7 @@ fn run() -> Result<ExitCode, CliError> {
         Command::Restore(args) => return restore::run(&args, &globals),
         Command::Inspect(args) => inspect::run(&args, &globals)?,
         Command::Plan(args) => plan::run(&args)?,
-        Command::Serve(args) => serve::http::run(&args, matches, &globals)?,
-        Command::Publish(args) => serve::publish::run(&args, matches, &globals)?,
+        Command::Serve(args) => serve::run::run(&args, matches, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
         Command::Completions(args) => completions::run(&args, &mut command)?,
         Command::Man(args) => man::run(&args, command)?,

@@ -43,7 +43,10 @@ impl MintInfo {
         if !matches!(url.scheme_str(), Some("http" | "https")) {
             return Err(InfoError::Url("must begin with http:// or https://"));
         }
-        if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        if url
+            .authority()
+            .is_some_and(|authority| authority.as_str().contains('@'))
+        {
             return Err(InfoError::Url("must not contain a user name or password"));
         }
         if url.query().is_some() || mint.contains('#') {
@@ -108,7 +111,12 @@ fn announce(info: &[u8], key: &str) -> Result<Vec<u8>, InfoError> {
     // Quoted and escaped as JSON.
     let entry = format!("{}:{{\"supported\":true}}", serde_json::Value::from(key));
     let Some(nuts) = members.get("nuts") else {
-        return Ok(with_member(text, opening(text), &format!("\"nuts\":{{{entry}}}"), members.is_empty()));
+        return Ok(with_member(
+            text,
+            opening(text),
+            &format!("\"nuts\":{{{entry}}}"),
+            members.is_empty(),
+        ));
     };
     let entries: Members<'_> = serde_json::from_str(nuts.get()).map_err(malformed)?;
     if entries.contains_key(key) {
@@ -116,7 +124,12 @@ fn announce(info: &[u8], key: &str) -> Result<Vec<u8>, InfoError> {
     }
     // A raw value borrows from the text, so the difference of the addresses is its offset.
     let start = nuts.get().as_ptr().addr() - text.as_ptr().addr();
-    Ok(with_member(text, start + opening(nuts.get()), &entry, entries.is_empty()))
+    Ok(with_member(
+        text,
+        start + opening(nuts.get()),
+        &entry,
+        entries.is_empty(),
+    ))
 }
 
 /// The members of an object, with unparsed values. If a name occurs twice, parsers use the last member.
@@ -158,23 +171,45 @@ mod tests {
     #[test]
     fn missing_or_empty_nuts_get_the_entry() {
         assert_announced("{}", r#"{"nuts":{"25":{"supported":true}}}"#);
-        assert_announced(r#" { "a":1}"#, r#" {"nuts":{"25":{"supported":true}}, "a":1}"#);
+        assert_announced(
+            r#" { "a":1}"#,
+            r#" {"nuts":{"25":{"supported":true}}, "a":1}"#,
+        );
         assert_announced(r#"{"nuts":{ }}"#, r#"{"nuts":{"25":{"supported":true} }}"#);
         // A `nuts` in another object does not count.
-        assert_announced(r#"{"x":{"nuts":{}},"nuts":{}}"#, r#"{"x":{"nuts":{}},"nuts":{"25":{"supported":true}}}"#);
-        assert_announced(r#"{"n\u0075ts":{}}"#, r#"{"n\u0075ts":{"25":{"supported":true}}}"#);
+        assert_announced(
+            r#"{"x":{"nuts":{}},"nuts":{}}"#,
+            r#"{"x":{"nuts":{}},"nuts":{"25":{"supported":true}}}"#,
+        );
+        assert_announced(
+            r#"{"n\u0075ts":{}}"#,
+            r#"{"n\u0075ts":{"25":{"supported":true}}}"#,
+        );
     }
 
     #[test]
     fn existing_entry_of_the_name_is_kept() {
-        for info in [r#"{"nuts":{"25":{"supported":false,"more":1}}}"#, r#"{"nuts":{"4":{},"25":[]}}"#] {
+        for info in [
+            r#"{"nuts":{"25":{"supported":false,"more":1}}}"#,
+            r#"{"nuts":{"4":{},"25":[]}}"#,
+        ] {
             assert_announced(info, info);
         }
     }
 
     #[test]
     fn invalid_info_is_refused() {
-        for info in ["", "[]", "null", "{", "{}x", "\"{}\"", r#"{"nuts":[]}"#, r#"{"nuts":null}"#, "{\"a\":}"] {
+        for info in [
+            "",
+            "[]",
+            "null",
+            "{",
+            "{}x",
+            "\"{}\"",
+            r#"{"nuts":[]}"#,
+            r#"{"nuts":null}"#,
+            "{\"a\":}",
+        ] {
             let error = announce(info.as_bytes(), "25").expect_err(info);
             assert!(error.to_string().starts_with("invalid mint info"));
         }
@@ -196,7 +231,10 @@ mod tests {
             "http://a b/",
         ] {
             let error = MintInfo::new(url, "filters").expect_err(url).to_string();
-            assert!(!error.contains("secret") && !error.contains("mint.example"), "{error}");
+            assert!(
+                !error.contains("secret") && !error.contains("mint.example"),
+                "{error}"
+            );
         }
     }
 }

@@ -110,7 +110,11 @@ impl core::fmt::Debug for Source {
 
 impl Refresher {
     /// Creates a refresher from `source` to the table of `monitor`. A table has one refresher.
-    pub fn new(source: impl MintSource + 'static, monitor: Arc<Monitor>, options: RefreshOptions) -> Self {
+    pub fn new(
+        source: impl MintSource + 'static,
+        monitor: Arc<Monitor>,
+        options: RefreshOptions,
+    ) -> Self {
         Self::with_clock(source, monitor, options, Clock::system())
     }
 
@@ -161,7 +165,9 @@ impl Refresher {
         let mut errors = vec![];
         for kind in NoteKind::ALL {
             match self.read(kind, whole, &mut report) {
-                Err(RefreshError::Source(SourceError::Stopped)) => return Err(SourceError::Stopped.into()),
+                Err(RefreshError::Source(SourceError::Stopped)) => {
+                    return Err(SourceError::Stopped.into());
+                }
                 Err(error) => errors.push((kind, error)),
                 Ok(()) => {}
             }
@@ -174,7 +180,10 @@ impl Refresher {
         for (kind, error) in errors {
             report.fail(kind.to_string(), error);
         }
-        let Keysets { keysets, unservable } = self.source.0.keysets()?;
+        let Keysets {
+            keysets,
+            unservable,
+        } = self.source.0.keysets()?;
         if keysets != self.listed && !unservable.is_empty() {
             tracing::warn!(ids = ?unservable, "skipping invalid keyset ids");
         }
@@ -183,9 +192,16 @@ impl Refresher {
         Ok(report)
     }
 
-    fn read(&mut self, kind: NoteKind, whole: bool, report: &mut RefreshReport) -> Result<(), RefreshError> {
+    fn read(
+        &mut self,
+        kind: NoteKind,
+        whole: bool,
+        report: &mut RefreshReport,
+    ) -> Result<(), RefreshError> {
         let sets = &mut self.sets[kind as usize];
-        let is_due = sets.read_whole.is_none_or(|last| self.clock.since(last) >= self.options.reread);
+        let is_due = sets
+            .read_whole
+            .is_none_or(|last| self.clock.since(last) >= self.options.reread);
         let mut attempts = 0;
         let (began, reading, found) = loop {
             attempts += 1;
@@ -220,7 +236,8 @@ impl Refresher {
 
     /// Encodes the filters that changed, are due for a new date, or are not where they were put.
     fn encode(&mut self, report: &mut RefreshReport) {
-        let listed: BTreeMap<&KeysetId, &KeysetInfo> = self.listed.iter().map(|info| (&info.id, info)).collect();
+        let listed: BTreeMap<&KeysetId, &KeysetInfo> =
+            self.listed.iter().map(|info| (&info.id, info)).collect();
         let found = self.sets.iter().flat_map(|sets| sets.by_keyset.keys());
         let keysets: BTreeSet<KeysetId> = found.chain(listed.keys().copied()).cloned().collect();
         let table = Arc::clone(self.table());
@@ -300,9 +317,14 @@ impl Refresher {
         let mut withdrawn = 0;
         for kind in NoteKind::ALL {
             for (keyset, set) in &mut self.sets[kind as usize].by_keyset {
-                if set.dated.is_some_and(|(read, _)| self.clock.was_set_back_since(read)) {
+                if set
+                    .dated
+                    .is_some_and(|(read, _)| self.clock.was_set_back_since(read))
+                {
                     set.dated = None;
-                    self.monitor.table().remove(&(prefix(kind) + &keyset.canonical()));
+                    self.monitor
+                        .table()
+                        .remove(&(prefix(kind) + &keyset.canonical()));
                     withdrawn += 1;
                 }
             }
@@ -342,10 +364,16 @@ impl Refresher {
     }
 
     fn tell(&self, began: Moment, took: Duration, result: &Result<RefreshReport, RefreshError>) {
-        let (sets, failure) = (&self.sets, match result {
-            Ok(report) => report.failures.first().map(|(what, error)| format!("{what}: {error}")),
-            Err(error) => Some(error.to_string()),
-        });
+        let (sets, failure) = (
+            &self.sets,
+            match result {
+                Ok(report) => report
+                    .failures
+                    .first()
+                    .map(|(what, error)| format!("{what}: {error}")),
+                Err(error) => Some(error.to_string()),
+            },
+        );
         self.monitor.update(|status| {
             let outcome = match result {
                 Ok(_) if failure.is_none() => 0,
@@ -365,7 +393,8 @@ impl Refresher {
             if let Ok(report) = result {
                 status.items_lost += report.lost;
                 for kind in 0..2 {
-                    status.read[kind][usize::from(report.whole[kind] != Some(true))] += report.items[kind];
+                    status.read[kind][usize::from(report.whole[kind] != Some(true))] +=
+                        report.items[kind];
                     status.whole_readings[kind] += u64::from(report.whole[kind] == Some(true));
                 }
             }
@@ -373,7 +402,9 @@ impl Refresher {
         match result {
             Err(error) => match self.table().objects().is_empty() {
                 true => tracing::error!(%error, "refresh failed; nothing to serve yet"),
-                false => tracing::error!(%error, "refresh failed; still serving the previous filters"),
+                false => {
+                    tracing::error!(%error, "refresh failed; still serving the previous filters")
+                }
             },
             Ok(report) => {
                 let read: u64 = report.items.iter().sum();
@@ -406,7 +437,13 @@ impl Refresher {
 const JSON: &str = "application/json";
 
 /// Encodes a set into its object.
-fn encode(set: &Set, table: &Table, path: &str, params: Params, date: u64) -> Result<(), RefreshError> {
+fn encode(
+    set: &Set,
+    table: &Table,
+    path: &str,
+    params: Params,
+    date: u64,
+) -> Result<(), RefreshError> {
     let filter = set.hashes.encode(params)?;
     let mut json = Vec::with_capacity(filter.bytes().len().div_ceil(3) * 4 + JSON_FRAME);
     FilterResponse::write(&mut json, filter.n(), params, filter.bytes(), date)
@@ -434,7 +471,9 @@ impl RefreshOptions {
         let grid = self.grid.as_secs().max(1);
         let period = self.restamp.as_secs().div_ceil(grid).max(1) * grid;
         set.changed
-            || set.dated.is_none_or(|(_, before)| before / period != date / period)
+            || set
+                .dated
+                .is_none_or(|(_, before)| before / period != date / period)
             || !table.is_intact(path)
     }
 }

@@ -50,7 +50,11 @@ impl Sets {
     /// Adds what a reading found; a whole reading replaces everything.
     pub(crate) fn take(&mut self, found: Found, is_whole: bool) -> Result<Taken, BuildError> {
         let mut taken = Taken {
-            items: found.hashes.values().map(|hashes| hashes.len() as u64).sum(),
+            items: found
+                .hashes
+                .values()
+                .map(|hashes| hashes.len() as u64)
+                .sum(),
             lost: BTreeMap::new(),
         };
         let mut before = match is_whole {
@@ -82,7 +86,14 @@ impl Sets {
             }
             let changed = old.changed || !old.hashes.is_empty();
             let dated = old.dated;
-            self.by_keyset.insert(keyset, Set { changed, dated, ..Set::default() });
+            self.by_keyset.insert(
+                keyset,
+                Set {
+                    changed,
+                    dated,
+                    ..Set::default()
+                },
+            );
         }
         for (keyset, error) in found.bad {
             let set = self.by_keyset.entry(keyset.clone()).or_default();
@@ -96,7 +107,10 @@ impl Sets {
 
     /// The number of items.
     pub(crate) fn items(&self) -> u64 {
-        self.by_keyset.values().map(|set| set.hashes.len() as u64).sum()
+        self.by_keyset
+            .values()
+            .map(|set| set.hashes.len() as u64)
+            .sum()
     }
 }
 
@@ -217,7 +231,8 @@ mod tests {
     #[test]
     fn whole_reading_replaces_the_sets_and_counts_what_is_lost() {
         let mut sets = Sets::default();
-        sets.take(found(&[(1, &[1, 2, 3]), (2, &[7])], &[]), true).unwrap();
+        sets.take(found(&[(1, &[1, 2, 3]), (2, &[7])], &[]), true)
+            .unwrap();
         let taken = sets.take(found(&[(1, &[2, 9])], &[]), true).unwrap();
         assert_eq!(taken.lost, [(keyset(1), 2), (keyset(2), 1)].into());
         assert_eq!(sets.by_keyset[&keyset(1)].hashes.as_slice(), [2, 9]);

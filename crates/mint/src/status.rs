@@ -103,7 +103,9 @@ impl Monitor {
         let mut filters = vec![];
         for object in table.objects() {
             let kind = NoteKind::ALL.into_iter();
-            let kind = kind.into_iter().find(|kind| object.path().starts_with(&prefix(*kind)));
+            let kind = kind
+                .into_iter()
+                .find(|kind| object.path().starts_with(&prefix(*kind)));
             filters.extend(kind.map(|kind| FilterStatus {
                 path: object.path().to_owned(),
                 keyset: None,
@@ -132,11 +134,19 @@ impl Monitor {
     /// The status now.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Counts a failed fetch of the mint's info.
+    pub fn count_info_failure(&self) {
+        self.update(|status| status.info_failures += 1);
     }
 
     /// Asks a running refresh to end. It changes nothing that is served.

@@ -56,11 +56,17 @@ impl RefreshThread {
         refresher.set_grid(interval.min(GRID));
         let monitor = Arc::clone(refresher.monitor());
         let (end, ended) = mpsc::channel();
-        thread::Builder::new().name("nutfilter-refresh".to_owned()).spawn(move || {
-            run(refresher, interval, &woken);
-            drop(end);
-        })?;
-        Ok(Self { monitor, wake, ended })
+        thread::Builder::new()
+            .name("nutfilter-refresh".to_owned())
+            .spawn(move || {
+                run(refresher, interval, &woken);
+                drop(end);
+            })?;
+        Ok(Self {
+            monitor,
+            wake,
+            ended,
+        })
     }
 
     /// Requests a refresh of everything now. If a refresh is running, exactly one more follows it, regardless of the number
@@ -157,7 +163,9 @@ fn refresh(refresher: &mut Refresher, whole: bool) -> bool {
         Err(panic) => {
             refresher.distrust();
             let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            let said = said
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
             tracing::error!(panic = said, "the refresh panicked; retrying");
             false
         }

@@ -77,9 +77,16 @@ impl Directory {
         let failed = |error| OpenError::Io(root.into(), error);
         make_directories(root, mode).map_err(failed)?;
         let path = root.join(LOCK);
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(failed)?;
         match lock.try_lock().map_err(io::Error::from) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(OpenError::InUse(root.into())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(OpenError::InUse(root.into()))
+            }
             // Some file systems have no locks. There the operator must start only one process.
             Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(failed(error)),
             _ => Ok(lock),
@@ -117,17 +124,25 @@ impl Directory {
     }
 
     /// Writes both forms of an object to temporary files.
-    pub(crate) fn write(&self, path: &str, plain: &[u8], gzip: &[u8]) -> io::Result<[NamedTempFile; 2]> {
+    pub(crate) fn write(
+        &self,
+        path: &str,
+        plain: &[u8],
+        gzip: &[u8],
+    ) -> io::Result<[NamedTempFile; 2]> {
         let file = self.file_of(path)?;
         let parent = file.parent().unwrap_or(&self.root);
         make_directories(parent, self.mode)?;
         let write = |bytes: &[u8]| {
-            let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(parent)?;
+            let mut file = tempfile::Builder::new()
+                .prefix(TEMPORARY)
+                .tempfile_in(parent)?;
             file.write_all(bytes)?;
             #[cfg(unix)]
             {
                 use std::os::unix::fs::PermissionsExt;
-                file.as_file().set_permissions(fs::Permissions::from_mode(self.mode))?;
+                file.as_file()
+                    .set_permissions(fs::Permissions::from_mode(self.mode))?;
             }
             io::Result::Ok(file)
         };
@@ -135,7 +150,11 @@ impl Directory {
     }
 
     /// Puts written files in their places.
-    pub(crate) fn install(&mut self, path: &str, [plain, gzip]: [NamedTempFile; 2]) -> io::Result<(Content, Content)> {
+    pub(crate) fn install(
+        &mut self,
+        path: &str,
+        [plain, gzip]: [NamedTempFile; 2],
+    ) -> io::Result<(Content, Content)> {
         let file = self.file_of(path)?;
         // The plain file last: a compressed form that was older than it would be sent in its place.
         let gzip = install(gzip, &with_gz(&file))?;
@@ -157,7 +176,8 @@ impl Directory {
 
     /// Removes files that have not been objects for an hour.
     pub(crate) fn sweep(&mut self) {
-        self.leaving.retain(|file, since| since.elapsed() < STAYS || !remove(file));
+        self.leaving
+            .retain(|file, since| since.elapsed() < STAYS || !remove(file));
     }
 
     /// Removes the files of this path now.
@@ -192,19 +212,31 @@ impl Directory {
         if is_hidden || file.extension().is_some_and(|extension| extension == GZIP) {
             return None;
         }
-        let parts: Option<Vec<&str>> = file.strip_prefix(&self.root).ok()?.iter().map(|part| part.to_str()).collect();
+        let parts: Option<Vec<&str>> = file
+            .strip_prefix(&self.root)
+            .ok()?
+            .iter()
+            .map(|part| part.to_str())
+            .collect();
         Some(parts?.join("/"))
     }
 
     /// The plain file of an object. Refuses a path that a file cannot have.
     fn file_of(&self, path: &str) -> io::Result<PathBuf> {
         let relative = Path::new(path);
-        let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_)))
+        let is_plain = relative
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)))
             && !path.is_empty()
-            && path.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".gz"));
+            && path
+                .split('/')
+                .all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".gz"));
         match is_plain {
             true => Ok(self.root.join(relative)),
-            false => Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{path}` cannot be the path of a file"))),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("`{path}` cannot be the path of a file"),
+            )),
         }
     }
 }
@@ -244,7 +276,10 @@ fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+    if let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
         make_directories(parent, mode)?;
     }
     match fs::create_dir(path) {
@@ -270,10 +305,15 @@ fn load(
     let failed = |error: io::Error| error.to_string();
     let plain = fs::read(file).map_err(failed)?;
     let zipped = with_gz(file);
-    let gzip = fs::read(&zipped).map_err(|error| format!("its compressed form cannot be read: {error}"))?;
+    let gzip = fs::read(&zipped)
+        .map_err(|error| format!("its compressed form cannot be read: {error}"))?;
     contains(&gzip, &plain)?;
     let (media_type, date) = check(&path, &plain)?;
-    let of = |path: &Path| fs::metadata(path).and_then(|metadata| content(path, &metadata)).map_err(failed);
+    let of = |path: &Path| {
+        fs::metadata(path)
+            .and_then(|metadata| content(path, &metadata))
+            .map_err(failed)
+    };
     Ok(Object {
         path: Arc::from(path),
         media_type,

@@ -114,7 +114,10 @@ impl Object {
                 let file = File::open(&content.path)?;
                 match FileId::of(&file.metadata()?) == content.id {
                     true => Ok(Opened::File(file, content.length)),
-                    false => Err(io::Error::other(format!("{}: was replaced by another program", content.path.display()))),
+                    false => Err(io::Error::other(format!(
+                        "{}: was replaced by another program",
+                        content.path.display()
+                    ))),
                 }
             }
         }
@@ -122,12 +125,13 @@ impl Object {
 
     /// Whether the bytes are still where they were put.
     pub(crate) fn is_intact(&self) -> bool {
-        [&self.plain, &self.gzip].into_iter().all(|content| match content {
-            Content::Memory(_) => true,
-            Content::File(content) => {
-                fs::metadata(&content.path).is_ok_and(|metadata| FileId::of(&metadata) == content.id)
-            }
-        })
+        [&self.plain, &self.gzip]
+            .into_iter()
+            .all(|content| match content {
+                Content::Memory(_) => true,
+                Content::File(content) => fs::metadata(&content.path)
+                    .is_ok_and(|metadata| FileId::of(&metadata) == content.id),
+            })
     }
 }
 

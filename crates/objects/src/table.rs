@@ -46,7 +46,9 @@ impl Table {
         let mut directory = Directory::open(root, mode)?;
         let loaded = directory.load(check);
         let (objects, refused) = loaded.map_err(|error| OpenError::Io(root.into(), error))?;
-        let objects = objects.into_iter().map(|object| (Arc::clone(&object.path), Arc::new(object)));
+        let objects = objects
+            .into_iter()
+            .map(|object| (Arc::clone(&object.path), Arc::new(object)));
         let table = Self {
             objects: RwLock::new(objects.collect()),
             directory: Some(Mutex::new(directory)),
@@ -59,7 +61,13 @@ impl Table {
     /// # Errors
     ///
     /// If its files cannot be written, or if no file can have this path. The old one then stays.
-    pub fn put(&self, path: &str, media_type: &'static str, date: u64, plain: Vec<u8>) -> io::Result<()> {
+    pub fn put(
+        &self,
+        path: &str,
+        media_type: &'static str,
+        date: u64,
+        plain: Vec<u8>,
+    ) -> io::Result<()> {
         let (tag, gzip) = (tag_of(&plain), compressed(&plain)?);
         let path: Arc<str> = path.into();
         let object = |plain, gzip| {
@@ -146,7 +154,8 @@ impl Table {
     ///
     /// If the system refuses that, or another process was faster.
     pub fn restore(&self) -> Result<(), OpenError> {
-        self.directory().map_or(Ok(()), |mut directory| directory.restore())
+        self.directory()
+            .map_or(Ok(()), |mut directory| directory.restore())
     }
 
     /// All objects, in no order.

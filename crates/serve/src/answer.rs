@@ -4,8 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    LAST_MODIFIED, RETRY_AFTER, VARY,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, LAST_MODIFIED, RETRY_AFTER, VARY,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -26,9 +26,19 @@ const YEAR_10000: u64 = 253_402_300_800;
 ///
 /// A tag is the only precondition, as two bodies may be of the same second. There are no ranges: a refresh replaces the
 /// body before a client is back for the rest.
-pub(crate) fn answer(request: &HeaderMap, object: &Object, opened: Opened, is_gzip: bool, max_age: u64) -> Response {
+pub(crate) fn answer(
+    request: &HeaderMap,
+    object: &Object,
+    opened: Opened,
+    is_gzip: bool,
+    max_age: u64,
+) -> Response {
     let mut headers = HeaderMap::with_capacity(8);
-    insert(&mut headers, CACHE_CONTROL, format!("public, max-age={max_age}"));
+    insert(
+        &mut headers,
+        CACHE_CONTROL,
+        format!("public, max-age={max_age}"),
+    );
     if object.date() < YEAR_10000 {
         let at = UNIX_EPOCH + Duration::from_secs(object.date());
         insert(&mut headers, LAST_MODIFIED, httpdate::fmt_http_date(at));

@@ -47,6 +47,6 @@ mod router;
 mod server;
 mod site;
 
-pub use router::{BasePathError, object_router, router, under};
+pub use router::{BasePathError, base_path, object_router, router, under};
 pub use server::{Limits, Listener, serve};
 pub use site::{Refusal, Site};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH,
-    RETRY_AFTER,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST,
+    IF_NONE_MATCH, RETRY_AFTER,
 };
 use axum::http::{HeaderMap, Method, Uri, Version};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -76,28 +76,38 @@ fn readable<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
         .layer(cors)
 }
 
-/// Mounts a router under a base path, such as the mint's own. With `/cashu`, the filters are at
-/// `/cashu/v1/filter/..`. An empty path or `/` leaves the router unchanged.
+/// Mounts a router under a base path, such as the mint's own. With `/cashu`, the object `v1/x` is at `/cashu/v1/x`. An
+/// empty path or `/` leaves the router unchanged.
+///
+/// # Errors
+///
+/// If the path is invalid, see [`base_path`].
+pub fn under(path: &str, router: Router) -> Result<Router, BasePathError> {
+    let path = base_path(path)?;
+    if path.is_empty() {
+        return Ok(router);
+    }
+    let outside = Router::new().fallback(not_found);
+    let outside = readable(outside).layer(from_fn(|request, next| counted("other", request, next)));
+    Ok(outside.nest(&path, router))
+}
+
+/// A base path with a leading and without a trailing slash; empty for none.
 ///
 /// # Errors
 ///
 /// If the path contains anything but letters, digits and `/-._~`, or an empty segment.
-pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
-    let path = base_path.trim_matches('/');
-    if path.is_empty() {
-        return Ok(router);
-    }
+pub fn base_path(text: &str) -> Result<String, BasePathError> {
+    let path = text.trim_matches('/');
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     let is_dots = |segment| matches!(segment, "" | "." | "..");
-    if !path.bytes().all(plain) || path.split('/').any(is_dots) {
-        return Err(BasePathError {
-            path: base_path.to_owned(),
-        });
+    match path {
+        "" => Ok(String::new()),
+        path if path.bytes().all(plain) && !path.split('/').any(is_dots) => Ok(format!("/{path}")),
+        _ => Err(BasePathError {
+            path: text.to_owned(),
+        }),
     }
-    let outside = Router::new().fallback(not_found);
-    let outside =
-        readable(outside).layer(from_fn(|request, next| counted("other", request, next)));
-    Ok(outside.nest(&format!("/{path}"), router))
 }
 
 /// An invalid base path.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use nutfilter_cashu::{KeysetId, NoteKind};
 use nutfilter_mint::source::{
-    self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, retry_once,
+    self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError,
 };
 
 use crate::error::CliError;
@@ -25,7 +25,7 @@ pub(super) fn open(
         .map_err(|error| CliError::at("--keyset", error))?;
     log::start_command(globals);
     let location = DatabaseLocation::parse(database)?;
-    let source = source::open_with_readers(&location, mint_type, globals.threads)?;
+    let source = source::open(&location, mint_type)?;
     Ok((source, keyset))
 }
 
@@ -37,7 +37,7 @@ pub(super) fn read(
     globals: &Globals,
     sink: &mut dyn ItemSink,
 ) -> Result<(), CliError> {
-    retry_once(|| {
+    let mut once = || {
         let progress = Progress::items(globals, format!("reading {}", source.mint()), None);
         sink.restart();
         let mut of_keyset = OfKeyset {
@@ -47,7 +47,7 @@ pub(super) fn read(
             found: vec![],
             failed: None,
         };
-        let read = source.read(kind, None, &mut of_keyset);
+        let read = source.read(kind, true, &mut of_keyset);
         match (of_keyset.failed, read) {
             // The sink's error is the reason why the read stopped.
             (Some(NotTaken::Sink(error)), _) => Ok(Err(error)),
@@ -55,7 +55,12 @@ pub(super) fn read(
             (None, Err(error)) => Err(error),
             (None, Ok(_)) => Ok(check_known(&mut source, keyset, of_keyset.found)),
         }
-    })?
+    };
+    match once() {
+        // Whatever changed the files has done so by now.
+        Err(SourceError::ChangedWhileRead(_)) => once()?,
+        read => read?,
+    }
 }
 
 /// Filters the items of one keyset.
@@ -106,8 +111,10 @@ fn check_known(
     asked: &KeysetId,
     found: Vec<KeysetId>,
 ) -> Result<(), CliError> {
-    let listed = retry_once(|| source.keysets())?;
-    listed.warn_of_unservable();
+    let listed = source.keysets()?;
+    if !listed.unservable.is_empty() {
+        tracing::warn!(ids = ?listed.unservable, "skipping invalid keyset ids");
+    }
     let listed = listed.keysets.into_iter().map(|keyset| keyset.id);
     let known: BTreeSet<KeysetId> = listed.chain(found).collect();
     if known.contains(asked) {

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Command};
 use nutfilter_mint::MintSource as _;
 
 use super::options::{Listen, Options};
-use super::start::source;
+use super::run::Waiting;
 use crate::error::CliError;
 use crate::globals::{self, Globals};
 use crate::output;
@@ -41,24 +41,16 @@ pub(super) fn print(
 }
 
 /// Tries the database, the directories and the addresses, without changing anything, and reports all errors.
-pub(super) fn run(
-    options: &Options,
-    output: Option<&Path>,
-    listen: &[Listen],
-    globals: &Globals,
-) -> Result<(), CliError> {
+pub(super) fn run(options: &Options, globals: &Globals) -> Result<(), CliError> {
     let mut checks = vec![(
-        database(options, globals),
+        database(options),
         "give --mint-database or MINT_DATABASE a database that this user can read",
     )];
-    if let Some(directory) = &options.data_dir {
-        let cure = "let this user write to it, or change --data-dir or NUTFILTER_DATA_DIR";
+    if let Some(directory) = &options.output {
+        let cure = "let this user write to it, or change --output or NUTFILTER_OUTPUT";
         checks.push((writable(directory), cure));
     }
-    if let Some(directory) = output {
-        checks.push((writable(directory), "let this user write to it"));
-    }
-    for address in listen {
+    for address in &options.listen() {
         let cure = "give --listen or NUTFILTER_LISTEN an address of this machine and a directory that exists";
         checks.push((bindable(address, globals), cure));
     }
@@ -78,8 +70,8 @@ pub(super) fn run(
 }
 
 /// Opens the database in the same way as the service, and closes it.
-fn database(options: &Options, globals: &Globals) -> Result<(), CliError> {
-    let mut source = source(options, globals);
+fn database(options: &Options) -> Result<(), CliError> {
+    let mut source = Waiting::new(options);
     let keysets = source.keysets()?;
     let mint = source.mint();
     output::print(format!("# {mint} database with {} keysets\n", keysets.keysets.len()).as_bytes())

@@ -1,16 +1,16 @@
-//! `nutfilter serve` and `nutfilter publish`: the filters of a mint's database, over HTTP and as files.
+//! `nutfilter serve`: the filters of a mint's database, over HTTP and as files.
 //!
-//! `options` declares what both have in common, `start` starts it, `check` tries it for `--check-config`.
+//! `options` declares what can be configured, `run` starts it, `site` is what HTTP answers from, `check` tries everything for
+//! `--check-config`.
 
 mod check;
-pub(crate) mod http;
 mod manager;
 mod metrics;
 mod options;
-pub(crate) mod publish;
+pub(crate) mod run;
 mod signals;
-mod start;
-mod waiting;
+mod site;
 
+pub(crate) use self::run::{ServeArgs, runtime, stopped_at_once};
 pub(crate) use self::signals::stop_signal;
-pub(crate) use self::start::{runtime, stopped_at_once};
+pub(crate) use self::site::Service;

@@ -1,4 +1,4 @@
-//! The options that `serve` and `publish` have in common, and the values of options. Each option is a flag, an environment
+//! The options of `serve`, and their values. Each option is a flag, an environment
 //! variable and perhaps a default, in this precedence.
 
 use std::fmt;
@@ -7,16 +7,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use nutfilter_mint::source::DatabaseLocation;
-use nutfilter_mint::{FilterService, MintType};
+use nutfilter_mint::{DEFAULT_INFO_KEY, MintType};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::log::{self, LogFormat};
 use crate::value_parsers;
 
-/// The effective configuration of what both commands do.
+/// The effective configuration.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
     /// Print the effective configuration, try it, and exit
@@ -35,30 +34,45 @@ pub(crate) struct Options {
     #[arg(long, env = "MINT_API", value_name = "URL", value_parser = mint_api, help_heading = MINT)]
     pub(crate) mint_api: Option<String>,
 
-    /// Retry if the database cannot be opened; `off` exits instead
-    #[arg(long, env = "NUTFILTER_WAIT_FOR_DATABASE", value_name = "on|off", default_value = "on",
-        value_parser = BoolishValueParser::new(), action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_missing_value = "on", help_heading = MINT)]
-    pub(crate) wait_for_database: bool,
+    /// Directory for the filters as files; what is there is served at once
+    #[arg(long, env = "NUTFILTER_OUTPUT", value_name = "DIR", help_heading = OUTPUT)]
+    pub(crate) output: Option<PathBuf>,
 
-    /// Directory for state, so that a restart serves at once
-    #[arg(long, env = "NUTFILTER_DATA_DIR", value_name = "DIR", help_heading = REFRESH)]
-    pub(crate) data_dir: Option<PathBuf>,
+    /// Mode of the files, in octal
+    #[arg(long, env = "NUTFILTER_OUTPUT_MODE", value_name = "MODE", default_value = "644", value_parser = mode, help_heading = OUTPUT)]
+    pub(crate) output_mode: u32,
 
-    /// Seconds between two reads; caches may keep a filter as long
+    /// Write the files once and exit, for a timer
+    #[arg(long, requires = "output", conflicts_with = "listen", help_heading = OUTPUT)]
+    pub(crate) once: bool,
+
+    /// Seconds between two refreshes; caches may keep a filter as long
     #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) refresh: Duration,
 
-    /// Seconds after which an unchanged filter gets a new timestamp
-    #[arg(long, env = "NUTFILTER_MAX_TIMESTAMP_AGE", value_name = "SECONDS", default_value = "600", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
-    pub(crate) max_timestamp_age: Duration,
+    /// Seconds after which everything is read again
+    #[arg(long, env = "NUTFILTER_REREAD", value_name = "SECONDS", default_value = "3600", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
+    pub(crate) reread: Duration,
 
-    /// Count all rows at every Nth read, to notice deleted ones
-    #[arg(long, env = "NUTFILTER_VERIFY_EVERY", value_name = "N", default_value = "60", value_parser = number::<u32>(1..=86_400), allow_negative_numbers = true, help_heading = REFRESH)]
-    pub(crate) verify_every: u32,
+    /// Seconds after which a filter is too old to be ready [default: 10 refreshes, at least 1200]
+    #[arg(long, env = "NUTFILTER_MAX_AGE", value_name = "SECONDS", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
+    pub(crate) max_age: Option<Duration>,
+
+    // Loopback by default: a proxy is meant to stand in front. The port is next to 3338, the usual one of a mint.
+    /// HOST:PORT or unix:/PATH; several are possible [default: 127.0.0.1:3339, without --output]
+    #[arg(long, env = "NUTFILTER_LISTEN", value_name = "ADDRESS", value_delimiter = ',', help_heading = HTTP)]
+    listen: Vec<Listen>,
+
+    /// Prefix of every path, such as `/Bitcoin`
+    #[arg(long, env = "NUTFILTER_BASE_PATH", value_name = "PATH", default_value = "/", value_parser = base_path, help_heading = HTTP)]
+    pub(crate) base_path: String,
+
+    /// Maximum number of open connections
+    #[arg(long, env = "NUTFILTER_MAX_CONNECTIONS", value_name = "N", default_value = "4096", value_parser = number::<usize>(1..=1_000_000), allow_negative_numbers = true, help_heading = HTTP)]
+    pub(crate) max_connections: usize,
 
     /// Key of the filters' entry in `nuts` of `/v1/info`
-    #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = "25", value_parser = info_key, help_heading = MINT)]
+    #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = DEFAULT_INFO_KEY, value_parser = info_key, help_heading = MINT)]
     pub(crate) info_key: String,
 
     /// error, warn, info, debug or trace; with --quiet it is error
@@ -70,12 +84,37 @@ pub(crate) struct Options {
     pub(crate) log_format: LogFormat,
 }
 
+/// The least of that time: an unchanged filter gets a new date every ten minutes, and a mint's migration takes minutes.
+const READY_AT_LEAST: Duration = Duration::from_secs(1_200);
+
+/// Failed refreshes after which the service is not ready.
+const READY_REFRESHES: u32 = 10;
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:3339";
+
+impl Options {
+    /// Where to listen: at the default address only if there is no output directory.
+    pub(crate) fn listen(&self) -> Vec<Listen> {
+        match (&self.listen[..], &self.output) {
+            ([], None) => vec![Listen::Tcp(DEFAULT_LISTEN.to_owned())],
+            (listen, _) => listen.to_vec(),
+        }
+    }
+
+    /// How old a filter may be while the service counts as ready.
+    pub(crate) fn ready_within(&self) -> Duration {
+        let default = (self.refresh * READY_REFRESHES).max(READY_AT_LEAST);
+        self.max_age.unwrap_or(default)
+    }
+}
+
 const MINT: &str = "Mint";
+const OUTPUT: &str = "Files";
 const REFRESH: &str = "Refreshing";
-pub(super) const HTTP: &str = "HTTP";
+const HTTP: &str = "HTTP";
 const PROCESS: &str = "Process";
 
-/// What the help of both commands says about variables.
+/// What the help says about variables.
 pub(super) const VARIABLES: &str = "\
 A flag takes precedence over its variable. An empty variable is an error, and so is an unknown one that begins with
 NUTFILTER_. All errors are reported together.";
@@ -128,7 +167,7 @@ impl FromStr for Listen {
 }
 
 /// A parser of whole numbers in a range.
-pub(super) fn number<T: TryFrom<u64>>(
+fn number<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
@@ -156,14 +195,18 @@ fn seconds(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Stri
 }
 
 /// A base path with a leading and without a trailing slash; empty for `/`.
-pub(super) fn base_path(text: &str) -> Result<String, String> {
-    let router = nutfilter_serve::router(FilterService::default());
-    match (text.trim_matches('/'), nutfilter_serve::under(text, router)) {
-        ("", _) if text.is_empty() => Err("must be / for no prefix".to_owned()),
-        ("", _) => Ok(String::new()),
-        (path, Ok(_)) => Ok(format!("/{path}")),
-        _ => Err("must be segments of letters, digits and -._~, separated by /".to_owned()),
+fn base_path(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("must be / for no prefix".to_owned()),
+        text => nutfilter_serve::base_path(text).map_err(|error| error.to_string()),
     }
+}
+
+/// The mode of a file, such as 644.
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    mode.filter(|mode| mode & !0o777 == 0 && mode & 0o600 == 0o600)
+        .ok_or_else(|| "must be octal, such as 644, and let the owner read and write".to_owned())
 }
 
 fn mint_api(text: &str) -> Result<String, String> {

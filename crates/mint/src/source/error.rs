@@ -114,7 +114,6 @@ impl SourceError {
     pub(super) fn postgres_url(reason: &str) -> Self {
         SourceError::Location(format!("invalid Postgres URL: {reason}"))
     }
-
 }
 
 /// The text of a Postgres error. Of server errors, only the message and the code: the detail may quote rows.

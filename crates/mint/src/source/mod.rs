@@ -82,7 +82,12 @@ pub trait MintSource: Send {
     ///
     /// If the store cannot be reached or has an unexpected schema. [`SourceError::Stopped`] once `sink` breaks. After an
     /// error, the items passed to `sink` must be discarded, and the next call reads everything.
-    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError>;
+    fn read(
+        &mut self,
+        kind: NoteKind,
+        whole: bool,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError>;
 }
 
 /// A boxed source, for a choice at run time.
@@ -95,7 +100,12 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
         (**self).keysets()
     }
 
-    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+    fn read(
+        &mut self,
+        kind: NoteKind,
+        whole: bool,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
         (**self).read(kind, whole, sink)
     }
 }
@@ -194,13 +204,6 @@ impl Keysets {
                 input_fee_ppk,
             };
             self.keysets.insert(at, info);
-        }
-    }
-
-    /// Logs the invalid ids, if there are any.
-    pub fn warn_of_unservable(&self) {
-        if !self.unservable.is_empty() {
-            tracing::warn!(ids = ?self.unservable, "skipping invalid keyset ids");
         }
     }
 }

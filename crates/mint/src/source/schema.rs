@@ -109,7 +109,11 @@ const CDK: Schema = Schema {
         keyset: "keyset_id",
         item: "y",
         hex: false,
-        counts: Counts::State("state", "SPENT", &["UNSPENT", "PENDING", "RESERVED", "UNKNOWN"]),
+        counts: Counts::State(
+            "state",
+            "SPENT",
+            &["UNSPENT", "PENDING", "RESERVED", "UNKNOWN"],
+        ),
     },
     issued: Notes {
         table: Table::new("blind_signature", &["keyset_id", "blinded_message", "c"]),

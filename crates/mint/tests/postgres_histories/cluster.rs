@@ -141,7 +141,9 @@ impl Cluster {
     /// Puts the saved volume back.
     pub fn restore(&self) {
         std::fs::remove_dir_all(self.data()).unwrap();
-        run(Command::new("cp").arg("-a").args([self.directory.join("saved"), self.data()]));
+        run(Command::new("cp")
+            .arg("-a")
+            .args([self.directory.join("saved"), self.data()]));
     }
 
     pub fn data(&self) -> PathBuf {

@@ -30,16 +30,39 @@ const COUNTING: [&str; 2] = ["state = 'SPENT'", "c IS NOT NULL"];
 
 #[derive(Clone, Debug)]
 enum Op {
-    Add { session: usize, kind: usize, keyset: usize, counts: bool },
-    Flip { session: usize, kind: usize },
-    Drop { session: usize, kind: usize },
-    Begin { session: usize },
-    Savepoint { session: usize },
-    RollbackTo { session: usize },
-    Commit { session: usize },
-    Rollback { session: usize },
+    Add {
+        session: usize,
+        kind: usize,
+        keyset: usize,
+        counts: bool,
+    },
+    Flip {
+        session: usize,
+        kind: usize,
+    },
+    Drop {
+        session: usize,
+        kind: usize,
+    },
+    Begin {
+        session: usize,
+    },
+    Savepoint {
+        session: usize,
+    },
+    RollbackTo {
+        session: usize,
+    },
+    Commit {
+        session: usize,
+    },
+    Rollback {
+        session: usize,
+    },
     /// Two-phase commit.
-    Prepare { session: usize },
+    Prepare {
+        session: usize,
+    },
     CommitPrepared,
     /// Maintenance or an edit by hand, while no transaction is open.
     Quiet(Quiet, usize),
@@ -91,7 +114,11 @@ impl World {
         let database = Cluster::fresh_name();
         let mut world = Self {
             cluster,
-            refresher: Refresher::new(Nothing, Monitor::new(Arc::new(Table::in_memory())), RefreshOptions::default()),
+            refresher: Refresher::new(
+                Nothing,
+                Monitor::new(Arc::new(Table::in_memory())),
+                RefreshOptions::default(),
+            ),
             runtime,
             database: "postgres".to_owned(),
             sessions: [None, None, None],
@@ -110,7 +137,11 @@ impl World {
     fn new_refresher(&self) -> Refresher {
         let location = DatabaseLocation::parse(&self.cluster.url(&self.database)).unwrap();
         let source = PostgresSource::open(&location, Some(MintType::Cdk)).unwrap();
-        Refresher::new(source, Monitor::new(Arc::new(Table::in_memory())), RefreshOptions::default())
+        Refresher::new(
+            source,
+            Monitor::new(Arc::new(Table::in_memory())),
+            RefreshOptions::default(),
+        )
     }
 
     fn session(&mut self, number: usize) -> &mut Session {
@@ -121,7 +152,11 @@ impl World {
                 tokio::spawn(connection);
                 client
             });
-            self.sessions[number] = Some(Session { client, begun: false, savepoint: false });
+            self.sessions[number] = Some(Session {
+                client,
+                begun: false,
+                savepoint: false,
+            });
         }
         self.sessions[number].as_mut().unwrap()
     }
@@ -131,12 +166,23 @@ impl World {
         self.session(number);
         let client = &self.sessions[number].as_ref().unwrap().client;
         let sql = format!("SET lock_timeout = '50ms'; {sql}");
-        let sql = if sql.contains("VACUUM") || sql.contains("DATABASE") { sql.split_once(';').unwrap().1.to_owned() } else { sql };
-        let messages = self.runtime.block_on(client.simple_query(&sql)).unwrap_or_default();
+        let sql = if sql.contains("VACUUM") || sql.contains("DATABASE") {
+            sql.split_once(';').unwrap().1.to_owned()
+        } else {
+            sql
+        };
+        let messages = self
+            .runtime
+            .block_on(client.simple_query(&sql))
+            .unwrap_or_default();
         messages
             .iter()
             .filter_map(|message| match message {
-                SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()),
+                SimpleQueryMessage::Row(row) => Some(
+                    (0..row.len())
+                        .map(|at| row.get(at).map(str::to_owned))
+                        .collect(),
+                ),
                 _ => None,
             })
             .collect()
@@ -156,7 +202,10 @@ impl World {
 
     fn end_all(&mut self) {
         for number in 0..3 {
-            if self.sessions[number].as_ref().is_some_and(|session| session.begun) {
+            if self.sessions[number]
+                .as_ref()
+                .is_some_and(|session| session.begun)
+            {
                 self.happen(&Op::Commit { session: number });
             }
         }
@@ -167,7 +216,12 @@ impl World {
 
     fn happen(&mut self, op: &Op) {
         match *op {
-            Op::Add { session, kind, keyset, counts } => {
+            Op::Add {
+                session,
+                kind,
+                keyset,
+                counts,
+            } => {
                 self.next += 1;
                 let item = format!("'\\x02{:064x}'", self.next);
                 let keyset = KEYSETS[keyset];
@@ -188,10 +242,16 @@ impl World {
             }
             Op::Flip { session, kind } => {
                 let set = ["state = 'SPENT'", "c = '\\x02'"][kind];
-                self.change(session, &self.of_pending(kind, &format!("UPDATE {} SET {set}", TABLES[kind].0)));
+                self.change(
+                    session,
+                    &self.of_pending(kind, &format!("UPDATE {} SET {set}", TABLES[kind].0)),
+                );
             }
             Op::Drop { session, kind } => {
-                self.change(session, &self.of_pending(kind, &format!("DELETE FROM {}", TABLES[kind].0)));
+                self.change(
+                    session,
+                    &self.of_pending(kind, &format!("DELETE FROM {}", TABLES[kind].0)),
+                );
             }
             Op::Begin { session } => {
                 if !self.session(session).begun {
@@ -222,7 +282,11 @@ impl World {
             }
             Op::CommitPrepared => {
                 if let Some(name) = self.prepared.pop() {
-                    let free = (0..3).find(|&number| !self.sessions[number].as_ref().is_some_and(|session| session.begun));
+                    let free = (0..3).find(|&number| {
+                        !self.sessions[number]
+                            .as_ref()
+                            .is_some_and(|session| session.begun)
+                    });
                     match free {
                         Some(number) => _ = self.run(number, &format!("COMMIT PREPARED '{name}'")),
                         None => self.prepared.push(name),
@@ -239,15 +303,30 @@ impl World {
             Op::KillBackend => {
                 // The commit may be known to nobody but readers: it is not flushed.
                 self.run(0, "SET synchronous_commit = off");
-                self.happen(&Op::Add { session: 0, kind: 0, keyset: 0, counts: true });
+                self.happen(&Op::Add {
+                    session: 0,
+                    kind: 0,
+                    keyset: 0,
+                    counts: true,
+                });
                 self.refresh(false);
-                let pid = self.run(1, "SELECT pg_backend_pid()")[0][0].clone().unwrap();
-                std::process::Command::new("kill").args(["-9", &pid]).status().unwrap();
+                let pid = self.run(1, "SELECT pg_backend_pid()")[0][0]
+                    .clone()
+                    .unwrap();
+                std::process::Command::new("kill")
+                    .args(["-9", &pid])
+                    .status()
+                    .unwrap();
                 self.after_crash();
             }
             Op::StopImmediately => {
                 self.run(0, "SET synchronous_commit = off");
-                self.happen(&Op::Add { session: 0, kind: 0, keyset: 1, counts: true });
+                self.happen(&Op::Add {
+                    session: 0,
+                    kind: 0,
+                    keyset: 1,
+                    counts: true,
+                });
                 self.refresh(false);
                 self.cluster.stop("immediate");
                 self.cluster.start_again();
@@ -300,7 +379,9 @@ impl World {
     fn of_pending(&self, kind: usize, statement: &str) -> String {
         let (table, item) = TABLES[kind];
         let pending = ["state = 'PENDING'", "c IS NULL"][kind];
-        format!("{statement} WHERE {item} = (SELECT {item} FROM {table} WHERE {pending} ORDER BY {item} LIMIT 1)")
+        format!(
+            "{statement} WHERE {item} = (SELECT {item} FROM {table} WHERE {pending} ORDER BY {item} LIMIT 1)"
+        )
     }
 
     fn end(&mut self, session: usize, how: &str) {
@@ -335,8 +416,14 @@ impl World {
         if let Quiet::Child = quiet {
             let items = format!("'\\x02{:064x}'", 1_000_000 + next);
             let rest = match kind {
-                0 => format!("INSERT INTO child_{next} (y, amount, keyset_id, secret, c, state) VALUES ({items}, 1, '{}', '', '', 'SPENT')", KEYSETS[0]),
-                _ => format!("INSERT INTO child_{next} ({item}, amount, keyset_id, c) VALUES ({items}, 1, '{}', '\\x02')", KEYSETS[0]),
+                0 => format!(
+                    "INSERT INTO child_{next} (y, amount, keyset_id, secret, c, state) VALUES ({items}, 1, '{}', '', '', 'SPENT')",
+                    KEYSETS[0]
+                ),
+                _ => format!(
+                    "INSERT INTO child_{next} ({item}, amount, keyset_id, c) VALUES ({items}, 1, '{}', '\\x02')",
+                    KEYSETS[0]
+                ),
             };
             self.run(0, &rest);
         }
@@ -355,7 +442,10 @@ impl World {
         for (kind, (table, item)) in TABLES.into_iter().enumerate() {
             // Its own session: others may be in a transaction.
             let url = self.cluster.url(&self.database);
-            let sql = format!("SELECT keyset_id, encode({item}, 'hex') FROM {table} WHERE {}", COUNTING[kind]);
+            let sql = format!(
+                "SELECT keyset_id, encode({item}, 'hex') FROM {table} WHERE {}",
+                COUNTING[kind]
+            );
             let messages = self.runtime.block_on(async {
                 let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
                 tokio::spawn(connection);
@@ -365,8 +455,12 @@ impl World {
             for message in &messages {
                 if let SimpleQueryMessage::Row(row) = message {
                     let hex = row.get(1).unwrap();
-                    let bytes = (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap());
-                    items.entry(row.get(0).unwrap().to_owned()).or_default().push(bytes.collect());
+                    let bytes = (0..hex.len() / 2)
+                        .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap());
+                    items
+                        .entry(row.get(0).unwrap().to_owned())
+                        .or_default()
+                        .push(bytes.collect());
                 }
             }
             for (keyset, items) in items {
@@ -375,9 +469,20 @@ impl World {
                 let Some((_, Opened::Memory(json))) = opened else {
                     panic!("{path} is missing; {report:?}");
                 };
-                let filter = FilterResponse::from_json(&json[..]).unwrap().into_filter().unwrap();
-                let missing = filter.matches(&items).iter().filter(|is_there| !**is_there).count();
-                assert!(missing == 0, "{path}: {missing} of {} missed; {report:?}", items.len());
+                let filter = FilterResponse::from_json(&json[..])
+                    .unwrap()
+                    .into_filter()
+                    .unwrap();
+                let missing = filter
+                    .matches(&items)
+                    .iter()
+                    .filter(|is_there| !**is_there)
+                    .count();
+                assert!(
+                    missing == 0,
+                    "{path}: {missing} of {} missed; {report:?}",
+                    items.len()
+                );
             }
         }
     }
@@ -391,7 +496,9 @@ impl nutfilter_mint::MintSource for Nothing {
         "none"
     }
 
-    fn keysets(&mut self) -> Result<nutfilter_mint::source::Keysets, nutfilter_mint_next::source::SourceError> {
+    fn keysets(
+        &mut self,
+    ) -> Result<nutfilter_mint::source::Keysets, nutfilter_mint_next::source::SourceError> {
         Ok(Default::default())
     }
 
@@ -427,15 +534,28 @@ fn of_sessions() -> BoxedStrategy<Op> {
 }
 
 fn of_maintenance() -> BoxedStrategy<Op> {
-    let quiet = prop_oneof![Just(Quiet::Vacuum), Just(Quiet::Freeze), Just(Quiet::Full), Just(Quiet::Rewrite)];
-    (quiet, 0..2_usize).prop_map(|(quiet, kind)| Op::Quiet(quiet, kind)).boxed()
+    let quiet = prop_oneof![
+        Just(Quiet::Vacuum),
+        Just(Quiet::Freeze),
+        Just(Quiet::Full),
+        Just(Quiet::Rewrite)
+    ];
+    (quiet, 0..2_usize)
+        .prop_map(|(quiet, kind)| Op::Quiet(quiet, kind))
+        .boxed()
 }
 
 fn of_edits() -> BoxedStrategy<Op> {
     let quiet = prop_oneof![
-        Just(Quiet::FastDefault), Just(Quiet::SwapTable), Just(Quiet::Child), Just(Quiet::EditKeyset), Just(Quiet::Truncate)
+        Just(Quiet::FastDefault),
+        Just(Quiet::SwapTable),
+        Just(Quiet::Child),
+        Just(Quiet::EditKeyset),
+        Just(Quiet::Truncate)
     ];
-    (quiet, 0..2_usize).prop_map(|(quiet, kind)| Op::Quiet(quiet, kind)).boxed()
+    (quiet, 0..2_usize)
+        .prop_map(|(quiet, kind)| Op::Quiet(quiet, kind))
+        .boxed()
 }
 
 fn of_crashes() -> BoxedStrategy<Op> {
@@ -460,7 +580,8 @@ fn try_class(default: u32, more: Option<BoxedStrategy<Op>>, of_its_own: bool) {
     let Some(cluster) = cluster else {
         return;
     };
-    let cases = std::env::var("NUTFILTER_HISTORIES").map_or(default, |cases| cases.parse().expect("a number"));
+    let cases = std::env::var("NUTFILTER_HISTORIES")
+        .map_or(default, |cases| cases.parse().expect("a number"));
     let op = match more {
         None => of_sessions(),
         Some(more) => prop_oneof![4 => of_sessions(), 1 => more].boxed(),

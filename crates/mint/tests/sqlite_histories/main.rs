@@ -93,23 +93,44 @@ impl Notes {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Add { kind: usize, keyset: usize, what: What },
+    Add {
+        kind: usize,
+        keyset: usize,
+        what: What,
+    },
     /// A row that did not count does now.
-    Flip { kind: usize, which: usize },
+    Flip {
+        kind: usize,
+        which: usize,
+    },
     /// A row that did not count is deleted.
-    Drop { kind: usize, which: usize },
+    Drop {
+        kind: usize,
+        which: usize,
+    },
     /// An unreadable item becomes readable.
-    Repair { kind: usize },
+    Repair {
+        kind: usize,
+    },
     Checkpoint,
     Vacuum,
     /// The mint ends, in order or not, and starts again, perhaps with a migration.
-    Restart { killed: bool, migration: Migration },
-    Stop { killed: bool },
+    Restart {
+        killed: bool,
+        migration: Migration,
+    },
+    Stop {
+        killed: bool,
+    },
     Start,
-    Save { running: bool },
+    Save {
+        running: bool,
+    },
     Restore(Way),
     /// The machine loses some of the last commits; mint and service start again.
-    PowerLoss { kept: usize },
+    PowerLoss {
+        kept: usize,
+    },
     Refresh,
     Whole,
     RestartService,
@@ -163,7 +184,11 @@ struct World {
 
 impl World {
     fn new(mint_type: MintType) -> Self {
-        let notes = if mint_type == MintType::Cdk { &CDK } else { &NUTSHELL };
+        let notes = if mint_type == MintType::Cdk {
+            &CDK
+        } else {
+            &NUTSHELL
+        };
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mint.db");
         let mut mint = Process::start(&path);
@@ -171,8 +196,14 @@ impl World {
             mint.run(notes.create);
         }
         for table in match mint_type {
-            MintType::Cdk => ["keyset (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)", "migrations (name TEXT)"],
-            _ => ["keysets (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)", "dbversions (db TEXT, version INT)"],
+            MintType::Cdk => [
+                "keyset (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
+                "migrations (name TEXT)",
+            ],
+            _ => [
+                "keysets (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
+                "dbversions (db TEXT, version INT)",
+            ],
         } {
             mint.run(&format!("CREATE TABLE {table}"));
         }
@@ -193,7 +224,13 @@ impl World {
     /// Notes of all keysets, the last of them in the keyset that migrations leave alone; some are pending. They are read.
     fn begin(&mut self) {
         for kind in 0..2 {
-            for (keyset, what) in [(0, What::Pending), (0, What::Counts), (1, What::Counts), (1, What::Pending), (2, What::Counts)] {
+            for (keyset, what) in [
+                (0, What::Pending),
+                (0, What::Counts),
+                (1, What::Counts),
+                (1, What::Pending),
+                (2, What::Counts),
+            ] {
                 self.add(kind, keyset, what);
             }
         }
@@ -203,7 +240,8 @@ impl World {
     fn sql(&mut self, sql: &str) {
         if let Some(mint) = &mut self.mint {
             mint.run(sql);
-            self.lengths.extend(fs::metadata(beside(&self.path, "-wal")).map(|metadata| metadata.len()));
+            self.lengths
+                .extend(fs::metadata(beside(&self.path, "-wal")).map(|metadata| metadata.len()));
         }
     }
 
@@ -225,13 +263,20 @@ impl World {
     fn new_item(&mut self, hex: bool) -> String {
         self.next += 1;
         let item = format!("02{:064x}", self.next);
-        if hex { format!("'{item}'") } else { format!("x'{item}'") }
+        if hex {
+            format!("'{item}'")
+        } else {
+            format!("x'{item}'")
+        }
     }
 
     fn add(&mut self, kind: usize, keyset: usize, what: What) {
         let notes = &self.notes[kind];
         let item = match what {
-            What::BadItem => format!("'odd{}'", { self.next += 1; self.next }),
+            What::BadItem => format!("'odd{}'", {
+                self.next += 1;
+                self.next
+            }),
             _ => self.new_item(notes.hex),
         };
         let keyset = match what {
@@ -240,14 +285,20 @@ impl World {
         };
         let (name, column) = (notes.name, notes.item);
         let sql = match notes.state {
-            None => format!("INSERT INTO {name} ({column}, {}) VALUES ({item}, {keyset})", notes.keyset),
+            None => format!(
+                "INSERT INTO {name} ({column}, {}) VALUES ({item}, {keyset})",
+                notes.keyset
+            ),
             Some((state, [counts, pending, unknown])) => {
                 let value = match what {
                     What::Pending => pending,
                     What::UnknownState => unknown,
                     _ => counts,
                 };
-                format!("INSERT INTO {name} ({column}, {}, {state}) VALUES ({item}, {keyset}, {value})", notes.keyset)
+                format!(
+                    "INSERT INTO {name} ({column}, {}, {state}) VALUES ({item}, {keyset}, {value})",
+                    notes.keyset
+                )
             }
         };
         self.sql(&sql);
@@ -261,10 +312,13 @@ impl World {
             value => format!("{state} = {value}"),
         };
         let name = notes.name;
-        Some(format!(
-            "rowid = (SELECT rowid FROM {name} WHERE {is_pending} ORDER BY rowid LIMIT 1
+        Some(
+            format!(
+                "rowid = (SELECT rowid FROM {name} WHERE {is_pending} ORDER BY rowid LIMIT 1
              OFFSET {which} % max(1, (SELECT count(*) FROM {name} WHERE {is_pending})))"
-        ).replace('\n', " "))
+            )
+            .replace('\n', " "),
+        )
     }
 
     fn happen(&mut self, op: &Op) {
@@ -272,8 +326,13 @@ impl World {
         match *op {
             Op::Add { kind, keyset, what } => self.add(kind, keyset, what),
             Op::Flip { kind, which } => {
-                if let (Some(row), Some((state, [counts, ..]))) = (Self::pending(&notes[kind], which), notes[kind].state) {
-                    self.sql(&format!("UPDATE {} SET {state} = {counts} WHERE {row}", notes[kind].name));
+                if let (Some(row), Some((state, [counts, ..]))) =
+                    (Self::pending(&notes[kind], which), notes[kind].state)
+                {
+                    self.sql(&format!(
+                        "UPDATE {} SET {state} = {counts} WHERE {row}",
+                        notes[kind].name
+                    ));
                 }
             }
             Op::Drop { kind, which } => {
@@ -297,7 +356,9 @@ impl World {
                     self.start();
                     self.stop(false);
                     let shell = Connection::open(&self.path).unwrap();
-                    notes.iter().for_each(|notes| shell.execute_batch(&notes.other_keysets()).unwrap());
+                    notes
+                        .iter()
+                        .for_each(|notes| shell.execute_batch(&notes.other_keysets()).unwrap());
                 }
                 self.start();
                 if let Migration::Update = migration {
@@ -340,9 +401,14 @@ impl World {
             Op::Restore(way) => self.restore(way),
             Op::PowerLoss { kept } => {
                 self.stop(true);
-                if let Some(length) = kept.checked_rem(self.lengths.len()).map(|at| self.lengths[at]) {
+                if let Some(length) = kept
+                    .checked_rem(self.lengths.len())
+                    .map(|at| self.lengths[at])
+                {
                     // A checkpoint in between may have begun the log again, and a mint that stopped has none.
-                    if let Ok(log) = fs::OpenOptions::new().write(true).open(beside(&self.path, "-wal"))
+                    if let Ok(log) = fs::OpenOptions::new()
+                        .write(true)
+                        .open(beside(&self.path, "-wal"))
                         && log.metadata().unwrap().len() > length
                     {
                         log.set_len(length).unwrap();
@@ -380,12 +446,22 @@ impl World {
             _ => {
                 fs::remove_file(&self.path).unwrap();
                 let new = Connection::open(&self.path).unwrap();
-                new.execute_batch(&format!("PRAGMA journal_mode = WAL; ATTACH '{}' AS old", copy.display())).unwrap();
+                new.execute_batch(&format!(
+                    "PRAGMA journal_mode = WAL; ATTACH '{}' AS old",
+                    copy.display()
+                ))
+                .unwrap();
                 for table in ["keyset", "keysets", "dbversions", "migrations"] {
-                    let _ = new.execute_batch(&format!("CREATE TABLE {table} AS SELECT * FROM old.{table}"));
+                    let _ = new.execute_batch(&format!(
+                        "CREATE TABLE {table} AS SELECT * FROM old.{table}"
+                    ));
                 }
                 for notes in self.notes {
-                    new.execute_batch(&format!("{}; INSERT INTO {} SELECT * FROM old.{1}", notes.create, notes.name)).unwrap();
+                    new.execute_batch(&format!(
+                        "{}; INSERT INTO {} SELECT * FROM old.{1}",
+                        notes.create, notes.name
+                    ))
+                    .unwrap();
                 }
             }
         }
@@ -399,22 +475,52 @@ impl World {
         let held: BTreeMap<(&str, usize), bool> = status
             .filters
             .iter()
-            .map(|filter| ((filter.keyset.as_ref().unwrap().as_str(), filter.kind as usize), filter.held))
+            .map(|filter| {
+                (
+                    (
+                        filter.keyset.as_ref().unwrap().as_str(),
+                        filter.kind as usize,
+                    ),
+                    filter.held,
+                )
+            })
             .collect();
         for (kind, notes) in self.notes.iter().enumerate() {
             for ((keyset, is_bad), items) in self.rows(notes) {
                 let is_held = held.get(&(&*keyset, kind)).copied().unwrap_or(false);
                 if is_bad {
-                    assert!(is_held, "{keyset}, {}: an unreadable row does not hold it", notes.name);
+                    assert!(
+                        is_held,
+                        "{keyset}, {}: an unreadable row does not hold it",
+                        notes.name
+                    );
                 } else if !is_held {
                     let path = format!("v1/filter/{}/{keyset}", NoteKind::ALL[kind]);
-                    let (_, bytes) = self.refresher.monitor().table().open(&path, false).unwrap().expect(&path);
+                    let (_, bytes) = self
+                        .refresher
+                        .monitor()
+                        .table()
+                        .open(&path, false)
+                        .unwrap()
+                        .expect(&path);
                     let nutfilter_objects::Opened::Memory(json) = bytes else {
                         panic!("not in memory");
                     };
-                    let filter = FilterResponse::from_json(&json[..]).unwrap().into_filter().unwrap();
-                    let missing = filter.matches(&items).iter().filter(|is_there| !**is_there).count();
-                    assert!(missing == 0, "{keyset}, {}: {missing} of {} missed; {report:?}", notes.name, items.len());
+                    let filter = FilterResponse::from_json(&json[..])
+                        .unwrap()
+                        .into_filter()
+                        .unwrap();
+                    let missing = filter
+                        .matches(&items)
+                        .iter()
+                        .filter(|is_there| !**is_there)
+                        .count();
+                    assert!(
+                        missing == 0,
+                        "{keyset}, {}: {missing} of {} missed; {report:?}",
+                        notes.name,
+                        items.len()
+                    );
                 }
             }
         }
@@ -422,11 +528,20 @@ impl World {
 
     /// The items that count by keyset; apart, those that cannot be read.
     fn rows(&self, notes: &Notes) -> BTreeMap<(String, bool), Vec<Vec<u8>>> {
-        let how = if beside(&self.path, "-wal").exists() { "mode=ro" } else { "immutable=1" };
+        let how = if beside(&self.path, "-wal").exists() {
+            "mode=ro"
+        } else {
+            "immutable=1"
+        };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-        let database = Connection::open_with_flags(format!("file:{}?{how}", self.path.display()), flags).unwrap();
+        let database =
+            Connection::open_with_flags(format!("file:{}?{how}", self.path.display()), flags)
+                .unwrap();
         let state = notes.state.map_or("1", |(state, _)| state);
-        let sql = format!("SELECT {}, {}, {state} FROM {}", notes.keyset, notes.item, notes.name);
+        let sql = format!(
+            "SELECT {}, {}, {state} FROM {}",
+            notes.keyset, notes.item, notes.name
+        );
         let mut statement = database.prepare(&sql).unwrap();
         let mut rows = statement.query([]).unwrap();
         let mut found: BTreeMap<(String, bool), Vec<Vec<u8>>> = BTreeMap::new();
@@ -458,7 +573,11 @@ impl World {
 
 fn refresher(path: &std::path::Path, mint: MintType) -> Refresher {
     let source = SqliteSource::open(&DatabaseLocation::from(path), Some(mint)).unwrap();
-    Refresher::new(source, Monitor::new(Arc::new(Table::in_memory())), RefreshOptions::default())
+    Refresher::new(
+        source,
+        Monitor::new(Arc::new(Table::in_memory())),
+        RefreshOptions::default(),
+    )
 }
 
 // --- classes of histories
@@ -481,19 +600,32 @@ fn of_mint() -> BoxedStrategy<Op> {
 }
 
 fn of_maintenance() -> BoxedStrategy<Op> {
-    let migration = prop_oneof![Just(Migration::Update), Just(Migration::Rebuild), Just(Migration::Edit)];
+    let migration = prop_oneof![
+        Just(Migration::Update),
+        Just(Migration::Rebuild),
+        Just(Migration::Edit)
+    ];
     prop_oneof![
         Just(Op::Vacuum),
-        (any::<bool>(), migration).prop_map(|(killed, migration)| Op::Restart { killed, migration }),
+        (any::<bool>(), migration)
+            .prop_map(|(killed, migration)| Op::Restart { killed, migration }),
     ]
     .boxed()
 }
 
 fn of_backups() -> BoxedStrategy<Op> {
     let way = prop_oneof![
-        Just(Way::Copy), Just(Way::RemoveAndCopy), Just(Way::Move), Just(Way::Api), Just(Way::Dump)
+        Just(Way::Copy),
+        Just(Way::RemoveAndCopy),
+        Just(Way::Move),
+        Just(Way::Api),
+        Just(Way::Dump)
     ];
-    prop_oneof![any::<bool>().prop_map(|running| Op::Save { running }), way.prop_map(Op::Restore)].boxed()
+    prop_oneof![
+        any::<bool>().prop_map(|running| Op::Save { running }),
+        way.prop_map(Op::Restore)
+    ]
+    .boxed()
 }
 
 fn of_power() -> BoxedStrategy<Op> {
@@ -501,7 +633,11 @@ fn of_power() -> BoxedStrategy<Op> {
 }
 
 fn of_faults() -> BoxedStrategy<Op> {
-    let what = prop_oneof![Just(What::BadItem), Just(What::UnknownState), Just(What::BadKeyset)];
+    let what = prop_oneof![
+        Just(What::BadItem),
+        Just(What::UnknownState),
+        Just(What::BadKeyset)
+    ];
     prop_oneof![
         2 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add { kind, keyset, what }),
         1 => (0..2_usize).prop_map(|kind| Op::Repair { kind }),
@@ -511,7 +647,8 @@ fn of_faults() -> BoxedStrategy<Op> {
 
 /// Runs random histories of what a mint does, and these operations.
 fn try_class(more: Option<BoxedStrategy<Op>>) {
-    let cases = std::env::var("NUTFILTER_HISTORIES").map_or(40, |cases| cases.parse().expect("a number"));
+    let cases =
+        std::env::var("NUTFILTER_HISTORIES").map_or(40, |cases| cases.parse().expect("a number"));
     let op = match more {
         None => of_mint(),
         Some(more) => prop_oneof![3 => of_mint(), 1 => more].boxed(),
@@ -523,7 +660,11 @@ fn try_class(more: Option<BoxedStrategy<Op>>) {
         ..Config::default()
     };
     let result = TestRunner::new(config).run(&history, |(is_cdk, ops)| {
-        let mut world = World::new(if is_cdk { MintType::Cdk } else { MintType::Nutshell });
+        let mut world = World::new(if is_cdk {
+            MintType::Cdk
+        } else {
+            MintType::Nutshell
+        });
         world.begin();
         for op in &ops {
             world.happen(op);
@@ -561,5 +702,7 @@ fn unreadable_rows_miss_nothing() {
 
 #[test]
 fn all_at_once_misses_nothing() {
-    try_class(Some(prop_oneof![of_maintenance(), of_backups(), of_power(), of_faults()].boxed()));
+    try_class(Some(
+        prop_oneof![of_maintenance(), of_backups(), of_power(), of_faults()].boxed(),
+    ));
 }

@@ -19,13 +19,21 @@ pub fn serve() {
         return;
     };
     let mut connection = Connection::open(path).unwrap();
-    connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA busy_timeout = 5000;").unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA busy_timeout = 5000;",
+        )
+        .unwrap();
     println!("\nready");
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
         let done = match line.split_once(' ') {
-            Some((".backup", to)) => Connection::open(to).and_then(|mut to| copy(&connection, &mut to)),
-            Some((".restore", from)) => Connection::open(from).and_then(|from| copy(&from, &mut connection)),
+            Some((".backup", to)) => {
+                Connection::open(to).and_then(|mut to| copy(&connection, &mut to))
+            }
+            Some((".restore", from)) => {
+                Connection::open(from).and_then(|from| copy(&from, &mut connection))
+            }
             _ => connection.execute_batch(&line),
         };
         match done {
@@ -58,7 +66,11 @@ impl Process {
             .unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Self { child, input, output };
+        let mut process = Self {
+            child,
+            input,
+            output,
+        };
         while process.line() != "ready" {}
         process
     }
@@ -72,7 +84,10 @@ impl Process {
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        assert!(self.output.read_line(&mut line).unwrap() > 0, "the mint ended");
+        assert!(
+            self.output.read_line(&mut line).unwrap() > 0,
+            "the mint ended"
+        );
         line.trim_end().to_owned()
     }
 

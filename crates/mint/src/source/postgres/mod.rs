@@ -18,7 +18,9 @@ use self::schema::Found;
 use self::session::{Session, TextRow};
 use super::by_keyset::ByKeyset;
 use super::schema::{Notes, Schema};
-use super::{DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, RowFault, SourceError};
+use super::{
+    DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, RowFault, SourceError,
+};
 use crate::NoteKind;
 
 /// The most transactions between two readings for which ids can be compared. They have 32 bits and wrap.
@@ -69,9 +71,9 @@ impl PostgresSource {
     /// If the location is not a Postgres URL, or the server cannot be reached, refuses the login, or is a standby. Also if
     /// the schema is not one that this version supports; the error names the first missing table, column or privilege.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
-        let url = location
-            .postgres()
-            .ok_or_else(|| SourceError::postgres_url("must begin with postgres:// or postgresql://"))?;
+        let url = location.postgres().ok_or_else(|| {
+            SourceError::postgres_url("must begin with postgres:// or postgresql://")
+        })?;
         let look = || {
             let mut session = Session::begin(url)?;
             let found = Found::look(&mut session, url.to_string())?;
@@ -83,7 +85,8 @@ impl PostgresSource {
         // A separate thread, because a runtime cannot be entered from within another one.
         let mint = std::thread::scope(|scope| {
             let looked = scope.spawn(look).join();
-            looked.unwrap_or_else(|_| Err(SourceError::Other("schema check thread panicked".into())))
+            looked
+                .unwrap_or_else(|_| Err(SourceError::Other("schema check thread panicked".into())))
         })?;
         Ok(Self {
             url: url.clone(),
@@ -128,12 +131,22 @@ impl MintSource for PostgresSource {
             let mut next = || row.next().flatten();
             let (id, unit) = (next().unwrap_or_default(), next());
             let active = next().is_some_and(|value| ["t", "true", "1"].contains(&&*value));
-            listed.add(&id, unit, active, next().and_then(|fee| fee.parse().ok()).unwrap_or(0));
+            listed.add(
+                &id,
+                unit,
+                active,
+                next().and_then(|fee| fee.parse().ok()).unwrap_or(0),
+            );
         }
         Ok(listed)
     }
 
-    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+    fn read(
+        &mut self,
+        kind: NoteKind,
+        whole: bool,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
         // A reading that fails leaves no mark.
         let mark = self.marks[kind as usize].take();
         let (mut session, found, schema) = self.begin()?;
@@ -143,11 +156,16 @@ impl MintSource for PostgresSource {
         let lock = format!("SELECT {} FROM {} LIMIT 0", notes.item, notes.table.name);
         session.rows("locking the table", &lock)?;
         found.refuse_subscriber(&mut session, notes)?;
-        let state = session.rows("reading the state of the server", &state_of(notes))?.pop().unwrap_or_default();
+        let state = session
+            .rows("reading the state of the server", &state_of(notes))?
+            .pop()
+            .unwrap_or_default();
         let (oldest, newest) = snapshot(&mut session)?;
         let mark = mark.filter(|mark| {
             let distance = newest.checked_sub(mark.oldest);
-            !whole && mark.state == state && distance.is_some_and(|distance| distance < MAX_DISTANCE)
+            !whole
+                && mark.state == state
+                && distance.is_some_and(|distance| distance < MAX_DISTANCE)
         });
         let mut rows = ByKeyset::new(sink, notes, kind);
         copy(&mut session, notes, mark.as_ref(), &mut rows)?;
@@ -189,7 +207,10 @@ fn state_of(notes: &Notes) -> String {
 /// The oldest transaction that runs, and the first id that is not given out yet.
 fn snapshot(session: &mut Session<'_>) -> Result<(u64, u64), SourceError> {
     let sql = "SELECT pg_catalog.pg_snapshot_xmin(s), pg_catalog.pg_snapshot_xmax(s) FROM pg_catalog.pg_current_snapshot() s";
-    let row = session.rows("reading the snapshot", sql)?.pop().unwrap_or_default();
+    let row = session
+        .rows("reading the snapshot", sql)?
+        .pop()
+        .unwrap_or_default();
     let mut ids = row.iter().flatten().filter_map(|id| id.parse().ok());
     match (ids.next(), ids.next()) {
         (Some(oldest), Some(newest)) => Ok((oldest, newest)),
@@ -224,13 +245,15 @@ fn copy(
     let mut number = 0;
     session.copy("reading notes", &sql, |keyset, item, counts| {
         number += 1;
-        rows.row(keyset.unwrap_or_default(), number, |batch| match (counts, item) {
-            (None, _) => Err(RowFault::UnknownState),
-            (_, Some(stored)) => notes.push(batch, stored),
-            (_, None) => Err(RowFault::WrongType {
-                found: "null",
-                expected: if notes.hex { "hex text" } else { "bytes" },
-            }),
+        rows.row(keyset.unwrap_or_default(), number, |batch| {
+            match (counts, item) {
+                (None, _) => Err(RowFault::UnknownState),
+                (_, Some(stored)) => notes.push(batch, stored),
+                (_, None) => Err(RowFault::WrongType {
+                    found: "null",
+                    expected: if notes.hex { "hex text" } else { "bytes" },
+                }),
+            }
         })
     })
 }

@@ -85,7 +85,11 @@ impl Found {
     }
 
     /// Refuses a table that a logical replication fills: it lags behind the mint's without being a standby's.
-    pub(super) fn refuse_subscriber(&self, session: &mut Session<'_>, notes: &Notes) -> Result<(), SourceError> {
+    pub(super) fn refuse_subscriber(
+        &self,
+        session: &mut Session<'_>,
+        notes: &Notes,
+    ) -> Result<(), SourceError> {
         let table = notes.table.name;
         let sql = format!(
             "SELECT 1 FROM pg_catalog.pg_subscription_rel WHERE srrelid = pg_catalog.to_regclass('{table}')"
@@ -157,11 +161,18 @@ fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<(), 
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname !~ '^(pg_|information_schema$)'
          GROUP BY t.name HAVING count(*) > 1"
     );
-    match session.rows("looking for tables of the same name", &sql)?.into_iter().next() {
+    match session
+        .rows("looking for tables of the same name", &sql)?
+        .into_iter()
+        .next()
+    {
         None => Ok(()),
         Some(row) => {
             let mut row = row.into_iter().map(Option::unwrap_or_default);
-            let (table, schemas) = (row.next().unwrap_or_default(), row.next().unwrap_or_default());
+            let (table, schemas) = (
+                row.next().unwrap_or_default(),
+                row.next().unwrap_or_default(),
+            );
             Err(SourceError::Schema(format!(
                 "{}: table `{table}` exists in several schemas: {schemas}; add schema=NAME to the URL, with the mint's schema",
                 session.url()

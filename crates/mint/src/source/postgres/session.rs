@@ -83,7 +83,10 @@ impl<'u> Session<'u> {
             client,
         };
         let schema = url.schema.as_deref().map_or_else(String::new, |schema| {
-            format!("SET LOCAL search_path = \"{}\";", schema.replace('"', "\"\""))
+            format!(
+                "SET LOCAL search_path = \"{}\";",
+                schema.replace('"', "\"\"")
+            )
         });
         let begin = format!(
             "{BEGIN} {schema} SET LOCAL statement_timeout = {};
@@ -92,14 +95,24 @@ impl<'u> Session<'u> {
         );
         let row = session.rows("beginning", &begin)?.pop().unwrap_or_default();
         let mut values = row.into_iter().map(Option::unwrap_or_default);
-        let (version, standby) = (values.next().unwrap_or_default(), values.next().unwrap_or_default());
+        let (version, standby) = (
+            values.next().unwrap_or_default(),
+            values.next().unwrap_or_default(),
+        );
         let refused = |reason: String| Err(SourceError::Schema(format!("{url}: {reason}")));
-        if !version.parse::<u32>().is_ok_and(|number| number >= OLDEST_VERSION) {
-            return refused(format!("unsupported Postgres version {version}; 13 or later is required"));
+        if !version
+            .parse::<u32>()
+            .is_ok_and(|number| number >= OLDEST_VERSION)
+        {
+            return refused(format!(
+                "unsupported Postgres version {version}; 13 or later is required"
+            ));
         }
         if standby != "f" {
             let cure = "give the address of the primary, or several hosts with target_session_attrs=read-write";
-            return refused(format!("the server is a standby, whose notes may be older than the mint's; {cure}"));
+            return refused(format!(
+                "the server is a standby, whose notes may be older than the mint's; {cure}"
+            ));
         }
         Ok(session)
     }
@@ -109,7 +122,11 @@ impl<'u> Session<'u> {
     }
 
     /// The rows of some statements.
-    pub(super) fn rows(&mut self, doing: &'static str, sql: &str) -> Result<Vec<TextRow>, SourceError> {
+    pub(super) fn rows(
+        &mut self,
+        doing: &'static str,
+        sql: &str,
+    ) -> Result<Vec<TextRow>, SourceError> {
         let messages = self.wait(doing, self.client.simple_query(sql))?;
         let rows = messages.iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(
@@ -137,7 +154,11 @@ impl<'u> Session<'u> {
             for row in rows {
                 let failed = |source| self.failed(doing, source);
                 let item = row.try_get(1).map_err(failed)?;
-                take(row.try_get(0).map_err(failed)?, item, row.try_get(2).map_err(failed)?)?;
+                take(
+                    row.try_get(0).map_err(failed)?,
+                    item,
+                    row.try_get(2).map_err(failed)?,
+                )?;
             }
         }
         Ok(())
@@ -184,8 +205,13 @@ fn login(url: &PostgresUrl, runtime: &Runtime) -> Result<Client, SourceError> {
     let doing = "connecting";
     let config = &url.config;
     // In libpq, zero means no limit. Here every wait has a limit.
-    let one = config.get_connect_timeout().filter(|limit| !limit.is_zero());
-    let limit = LOGIN_FACTOR * *one.unwrap_or(&CONNECT_TIMEOUT).min(&(CONNECT_TIMEOUT * LOGIN_FACTOR));
+    let one = config
+        .get_connect_timeout()
+        .filter(|limit| !limit.is_zero());
+    let limit = LOGIN_FACTOR
+        * *one
+            .unwrap_or(&CONNECT_TIMEOUT)
+            .min(&(CONNECT_TIMEOUT * LOGIN_FACTOR));
     let answer = if config.get_ssl_mode() == SslMode::Disable {
         run(Some(runtime), limit, async {
             let (client, connection) = config.connect(NoTls).await?;

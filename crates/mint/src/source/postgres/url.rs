@@ -370,10 +370,16 @@ mod tests {
     #[test]
     fn several_hosts_need_one_that_writes_and_schema_is_taken() {
         let url = parse("a,b/mint?schema=my%20mint");
-        assert_eq!(url.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert_eq!(
+            url.config.get_target_session_attrs(),
+            TargetSessionAttrs::ReadWrite
+        );
         assert_eq!(url.schema.as_deref(), Some("my mint"));
         let url = parse("a/mint");
-        assert_eq!(url.config.get_target_session_attrs(), TargetSessionAttrs::Any);
+        assert_eq!(
+            url.config.get_target_session_attrs(),
+            TargetSessionAttrs::Any
+        );
         assert_eq!(url.schema, None);
     }
 

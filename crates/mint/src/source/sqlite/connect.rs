@@ -71,7 +71,10 @@ impl Opened {
             .query_row("PRAGMA schema_version", [], |row| row.get(0))
             .map_err(|source| sqlite_error(&self.path, "reading the schema version", source))?;
         // Without the table, its absence is what is compared.
-        let migrations = self.connection.query_row(migrations, [], |row| row.get(0)).ok();
+        let migrations = self
+            .connection
+            .query_row(migrations, [], |row| row.get(0))
+            .ok();
         let log = self.before.log.as_ref().and_then(|log| log.id);
         Ok(self.before.file.id.zip(log).map(|(file, log)| Identity {
             file,
@@ -189,7 +192,10 @@ fn cannot_open(path: &Path, source: rusqlite::Error) -> SourceError {
 }
 
 fn not_a_database(path: &Path) -> SourceError {
-    SourceError::Schema(format!("{}: not a SQLite database, or encrypted", path.display()))
+    SourceError::Schema(format!(
+        "{}: not a SQLite database, or encrypted",
+        path.display()
+    ))
 }
 
 /// Whether a database without a `-wal` file is in WAL mode.
@@ -241,6 +247,9 @@ mod tests {
     fn path_characters_are_not_parameters() {
         use std::os::unix::ffi::OsStrExt;
         let path = std::ffi::OsStr::from_bytes(b"/a b/?mode=rwc#%00\xff.db");
-        assert_eq!(super::uri(path.as_ref()), "file:/a%20b/%3Fmode%3Drwc%23%2500%FF.db");
+        assert_eq!(
+            super::uri(path.as_ref()),
+            "file:/a%20b/%3Fmode%3Drwc%23%2500%FF.db"
+        );
     }
 }

@@ -17,7 +17,8 @@ use self::connect::{Identity, Opened};
 use super::by_keyset::ByKeyset;
 use super::schema::{self, Notes, Schema};
 use super::{
-    DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault, SourceError,
+    DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault,
+    SourceError,
 };
 use crate::NoteKind;
 
@@ -82,7 +83,10 @@ impl SqliteSource {
     /// Opens the database for a reading, and verifies its tables.
     fn connect(&self) -> Result<Opened, SourceError> {
         let opened = Opened::open(&self.path)?;
-        opened.connection.execute_batch("BEGIN").map_err(self.failed("beginning"))?;
+        opened
+            .connection
+            .execute_batch("BEGIN")
+            .map_err(self.failed("beginning"))?;
         verify(&opened.connection, &self.path, Schema::of(self.mint))?;
         Ok(opened)
     }
@@ -122,38 +126,52 @@ impl SqliteSource {
         let failed = self.failed("reading notes");
         match &mark {
             // In row order, which is the fastest and needs no sort, whatever indexes exist.
-            None => read("NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid", &[i64::MIN]).map_err(&failed)??,
-            Some(Mark { newest, pending, .. }) => {
+            None => read("NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid", &[i64::MIN])
+                .map_err(&failed)??,
+            Some(Mark {
+                newest, pending, ..
+            }) => {
                 let (first, below) = (newest.0, pending.partition_point(|&id| id < newest.0));
-                read("NOT INDEXED WHERE rowid > ?1 ORDER BY rowid", &[first]).map_err(&failed)??;
+                read("NOT INDEXED WHERE rowid > ?1 ORDER BY rowid", &[first])
+                    .map_err(&failed)??;
                 read("WHERE rowid = ?1", &pending[..below]).map_err(&failed)??;
             }
         }
         pending.sort_unstable();
         let newest = newest.max(mark.map(|mark| mark.newest.0));
         // Above the highest possible id, SQLite chooses ids at random.
-        let Some(newest) = newest.filter(|&id| id < i64::MAX && pending.len() <= MAX_PENDING) else {
+        let Some(newest) = newest.filter(|&id| id < i64::MAX && pending.len() <= MAX_PENDING)
+        else {
             return Ok(None);
         };
         let newest = self.look_up(notes, newest, &opened.connection)?;
-        Ok(newest.zip(self.identity(opened)?).map(|(newest, identity)| Mark {
-            identity,
-            newest,
-            pending,
-        }))
+        Ok(newest
+            .zip(self.identity(opened)?)
+            .map(|(newest, identity)| Mark {
+                identity,
+                newest,
+                pending,
+            }))
     }
 
     /// What a mark remembers of a row; `None` if it is gone or does not count.
-    fn look_up(&self, notes: &Notes, id: i64, connection: &Connection) -> Result<Option<Newest>, SourceError> {
-        let looked = connection.prepare(&(select(notes) + "WHERE rowid = ?1")).and_then(|mut statement| {
-            let mut rows = statement.query([id])?;
-            Ok(match rows.next()? {
-                Some(row) if row.get_ref(3)? == ValueRef::Integer(1) => {
-                    Some((row.get(0)?, row.get(1)?, row.get(2)?))
-                }
-                _ => None,
-            })
-        });
+    fn look_up(
+        &self,
+        notes: &Notes,
+        id: i64,
+        connection: &Connection,
+    ) -> Result<Option<Newest>, SourceError> {
+        let looked = connection
+            .prepare(&(select(notes) + "WHERE rowid = ?1"))
+            .and_then(|mut statement| {
+                let mut rows = statement.query([id])?;
+                Ok(match rows.next()? {
+                    Some(row) if row.get_ref(3)? == ValueRef::Integer(1) => {
+                        Some((row.get(0)?, row.get(1)?, row.get(2)?))
+                    }
+                    _ => None,
+                })
+            });
         looked.map_err(self.failed("looking up the newest note"))
     }
 }
@@ -162,8 +180,17 @@ impl SqliteSource {
 type Newest = (i64, Value, Value);
 
 fn select(notes: &Notes) -> String {
-    let Notes { table, keyset, item, .. } = notes;
-    format!("SELECT rowid, {keyset}, {item}, {} FROM {} ", notes.counts(), table.name)
+    let Notes {
+        table,
+        keyset,
+        item,
+        ..
+    } = notes;
+    format!(
+        "SELECT rowid, {keyset}, {item}, {} FROM {} ",
+        notes.counts(),
+        table.name
+    )
 }
 
 impl MintSource for SqliteSource {
@@ -196,7 +223,12 @@ impl MintSource for SqliteSource {
         })
     }
 
-    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+    fn read(
+        &mut self,
+        kind: NoteKind,
+        whole: bool,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
         // A reading that fails leaves no mark.
         let mark = self.marks[kind as usize].take();
         let notes = Schema::of(self.mint).notes(kind);
@@ -224,7 +256,12 @@ impl MintSource for SqliteSource {
 }
 
 /// Passes on a row. Returns whether it counts; a row with an unknown state is reported, and may count later.
-fn take(row: &Row<'_>, id: i64, notes: &Notes, rows: &mut ByKeyset<'_>) -> Result<bool, SourceError> {
+fn take(
+    row: &Row<'_>,
+    id: i64,
+    notes: &Notes,
+    rows: &mut ByKeyset<'_>,
+) -> Result<bool, SourceError> {
     let value = |column| row.get_ref(column).unwrap_or(ValueRef::Null);
     let counts = match value(3) {
         ValueRef::Integer(0) => return Ok(false),
@@ -276,7 +313,10 @@ fn verify(connection: &Connection, path: &Path, schema: &Schema) -> Result<(), S
         let has = |column: &str| there.iter().any(|name| name.eq_ignore_ascii_case(column));
         schema.verify_columns(table, path, (!there.is_empty()).then_some(has))?;
         // Such a column hides the row id.
-        if let Some(name) = ["rowid", "oid", "_rowid_"].into_iter().find(|name| has(name)) {
+        if let Some(name) = ["rowid", "oid", "_rowid_"]
+            .into_iter()
+            .find(|name| has(name))
+        {
             let (path, table) = (path.display(), table.name);
             return Err(SourceError::Schema(format!(
                 "{path}: unsupported schema: column `{name}` of table `{table}` hides SQLite's row ids"
@@ -332,5 +372,9 @@ fn is_true(value: ValueRef<'_>) -> bool {
 }
 
 fn fee(value: ValueRef<'_>) -> u64 {
-    value.as_i64().ok().and_then(|fee| u64::try_from(fee).ok()).unwrap_or(0)
+    value
+        .as_i64()
+        .ok()
+        .and_then(|fee| u64::try_from(fee).ok())
+        .unwrap_or(0)
 }

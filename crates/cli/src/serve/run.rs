@@ -1,0 +1,290 @@
+//! Runs the service until a signal stops it, or refreshes once.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{ArgMatches, Args};
+use nutfilter_mint::source::{self, ItemSink, Keysets, MintSource, Reading, SourceError};
+use nutfilter_mint::{MintInfo, Monitor, NoteKind, RefreshOptions, RefreshThread, Refresher};
+use nutfilter_objects::Table;
+use nutfilter_serve::{Limits, Listener};
+use tokio::runtime::Runtime;
+
+use super::check;
+use super::manager;
+use super::metrics;
+use super::options::{Listen, Options, VARIABLES};
+use super::signals::{Hangup, stop_signal};
+use super::site::{Service, check_published};
+use crate::error::CliError;
+use crate::globals::Globals;
+use crate::log;
+
+/// How often to look whether the service is ready.
+const READY_POLL: Duration = Duration::from_millis(100);
+
+/// How long the exit waits for a running query. Ending it early is safe, as it only reads.
+const REFRESHER_PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+#[command(after_help = format!("{EXAMPLES}\n{VARIABLES}"))]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    options: Options,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite --mint-api http://127.0.0.1:3338
+  nutfilter serve --mint-database postgres://filters@db/mint --output /srv/filters --once
+  MINT_DATABASE=postgres://filters@db/mint nutfilter serve --check-config
+";
+
+pub(crate) fn run(
+    args: &ServeArgs,
+    matches: &ArgMatches,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let options = &args.options;
+    if options.check_config {
+        let command = ServeArgs::augment_args(clap::Command::new("serve"));
+        check::print(&command, matches, options)?;
+        return check::run(options, globals);
+    }
+    log::start_service(options.log_level, options.log_format, globals);
+    log::catch_panics();
+    log::logged(serve(options, globals), options.log_format)
+}
+
+fn serve(options: &Options, globals: &Globals) -> Result<(), CliError> {
+    metrics::start();
+    let monitor = Monitor::new(Arc::new(table(options)?));
+    let refresher = Refresher::new(
+        Waiting::new(options),
+        Arc::clone(&monitor),
+        refresh_options(options),
+    );
+    if options.once {
+        return once(refresher);
+    }
+    let runtime = runtime(globals)?;
+    let result = runtime.block_on(until_stopped(options, refresher));
+    // Tasks that still run end with the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// The objects: in memory, or in the output directory, where those of an earlier life are served at once.
+fn table(options: &Options) -> Result<Table, CliError> {
+    let Some(directory) = &options.output else {
+        return Ok(Table::in_memory());
+    };
+    let (table, refused) = Table::in_directory(directory, options.output_mode, check_published)
+        .map_err(CliError::failed)?;
+    for file in refused {
+        let (path, reason) = (file.path.display(), file.reason);
+        tracing::warn!(%path, reason, "not serving a published file; it is made again");
+    }
+    let objects = table.objects().len();
+    if objects > 0 {
+        tracing::info!(target: log::SERVICE, objects, "serving what was published before");
+    }
+    Ok(table)
+}
+
+fn refresh_options(options: &Options) -> RefreshOptions {
+    let mut refresh = RefreshOptions::default();
+    refresh.reread = options.reread;
+    // That of a `RefreshThread`, also for a single refresh.
+    refresh.grid = options.refresh.min(Duration::from_secs(60));
+    refresh.restamp = refresh.restamp.min(options.ready_within() / 2);
+    // The mint itself answers for its keysets.
+    refresh.lists_keysets = options.mint_api.is_none();
+    refresh
+}
+
+/// Reads the database once and publishes what could be read.
+fn once(mut refresher: Refresher) -> Result<(), CliError> {
+    let report = refresher.refresh(true).map_err(CliError::failed)?;
+    match report.failures.len() {
+        0 => Ok(()),
+        failures => Err(CliError::failed(format_args!(
+            "{failures} filters could not be updated; the others are published"
+        ))),
+    }
+}
+
+/// Serves until a signal stops it.
+async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), CliError> {
+    // Catch signals before any slow step.
+    let (stop, at_once, hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
+    let stop = async {
+        stop.await;
+        manager::tell("STOPPING=1");
+    };
+    let listeners = listen(&options.listen()).await?;
+    for listener in &listeners {
+        let (path, version) = (&options.base_path, env!("CARGO_PKG_VERSION"));
+        tracing::info!(target: log::SERVICE, version, "listening on {listener}{path}");
+    }
+    let monitor = Arc::clone(refresher.monitor());
+    let thread = RefreshThread::start(refresher, options.refresh)?;
+    let service = || -> Result<Service, CliError> { service(options, Arc::clone(&monitor)) };
+    let router = nutfilter_serve::router(service()?);
+    let router = nutfilter_serve::under(&options.base_path, router).map_err(CliError::failed)?;
+    let mut limits = Limits::default();
+    limits.max_connections = options.max_connections;
+    let watched = service()?;
+    let orderly = async {
+        tokio::select! {
+            () = nutfilter_serve::serve(listeners, router, limits, stop) => {}
+            never = refresh_at_hangups(&thread, hangup) => match never {},
+            never = manager::keep_alive() => match never {},
+            never = tell_when_ready(&watched) => match never {},
+        };
+        let ending = tokio::task::spawn_blocking(|| thread.stop(REFRESHER_PATIENCE));
+        if !ending.await.map_err(CliError::failed)? {
+            tracing::warn!("a database query is still running; it ends with the process");
+        }
+        tracing::info!(target: log::SERVICE, "stopped");
+        Ok(())
+    };
+    tokio::select! {
+        result = orderly => result,
+        () = at_once => Err(stopped_at_once()),
+    }
+}
+
+fn service(options: &Options, monitor: Arc<Monitor>) -> Result<Service, CliError> {
+    let info = options.mint_api.as_ref();
+    let info = info
+        .map(|mint| MintInfo::new(mint, &options.info_key))
+        .transpose();
+    Ok(Service {
+        monitor,
+        info: info.map_err(|error| CliError::at("--mint-api", error))?,
+        ready_within: options.ready_within(),
+        max_age: options.refresh,
+    })
+}
+
+/// Reports readiness to the log and the service manager, and until then why there is none.
+async fn tell_when_ready(service: &Service) -> Infallible {
+    let mut told = String::new();
+    while let Err(reason) = service.ready() {
+        let reason = reason.to_string();
+        if reason != told {
+            manager::tell(&format!("STATUS=not ready: {reason}"));
+            told = reason;
+        }
+        tokio::time::sleep(READY_POLL).await;
+    }
+    let status = service.monitor.status();
+    let items = |kind| {
+        let filters = status
+            .filters
+            .iter()
+            .filter(move |filter| filter.kind == kind);
+        filters.map(|filter| filter.items).sum::<u64>()
+    };
+    tracing::info!(
+        target: log::SERVICE,
+        filters = status.filters.len(),
+        spent = items(NoteKind::Spent),
+        issued = items(NoteKind::Issued),
+        "ready"
+    );
+    manager::tell("READY=1\nSTATUS=serving");
+    std::future::pending().await
+}
+
+/// Reads everything at each SIGHUP.
+async fn refresh_at_hangups(thread: &RefreshThread, mut hangup: Hangup) -> Infallible {
+    loop {
+        hangup.next().await;
+        tracing::info!(target: log::SERVICE, "SIGHUP: rereading everything now");
+        thread.refresh_now();
+    }
+}
+
+/// Binds every address.
+async fn listen(addresses: &[Listen]) -> Result<Vec<Listener>, CliError> {
+    let mut listeners = vec![];
+    for address in addresses {
+        let bound = match address {
+            Listen::Tcp(address) => Listener::tcp(address).await,
+            #[cfg(unix)]
+            Listen::Unix(path) => Listener::unix(path).await,
+            #[cfg(not(unix))]
+            Listen::Unix(_) => Err(std::io::ErrorKind::Unsupported.into()),
+        };
+        listeners.push(bound.map_err(|error| CliError::at(address, error))?);
+    }
+    Ok(listeners)
+}
+
+/// A runtime that answers requests on the configured number of threads. Filters are built on other threads.
+pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = globals.threads {
+        builder.worker_threads(threads);
+    }
+    Ok(builder.enable_all().build()?)
+}
+
+/// The error after a second stop signal.
+pub(crate) fn stopped_at_once() -> CliError {
+    CliError::failed("stopped at the second signal, without waiting for open requests")
+}
+
+/// A database that may not be available yet: it is opened at its first use. If that fails, the refresh fails with the reason,
+/// and the next refresh tries again.
+pub(super) struct Waiting {
+    location: source::DatabaseLocation,
+    mint_type: Option<source::MintType>,
+    opened: Option<Box<dyn MintSource>>,
+}
+
+impl Waiting {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            location: options.mint_database.clone(),
+            mint_type: options.mint_type,
+            opened: None,
+        }
+    }
+
+    fn opened(&mut self) -> Result<&mut dyn MintSource, SourceError> {
+        let source = match self.opened.take() {
+            Some(source) => source,
+            None => {
+                let source = source::open(&self.location, self.mint_type)?;
+                tracing::info!(target: log::SERVICE, mint = source.mint(), "opened the mint's database");
+                source
+            }
+        };
+        Ok(self.opened.insert(source).as_mut())
+    }
+}
+
+impl MintSource for Waiting {
+    fn mint(&self) -> &str {
+        self.opened
+            .as_ref()
+            .map_or("unknown", |source| source.mint())
+    }
+
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+        self.opened()?.keysets()
+    }
+
+    fn read(
+        &mut self,
+        kind: NoteKind,
+        whole: bool,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
+        self.opened()?.read(kind, whole, sink)
+    }
+}
