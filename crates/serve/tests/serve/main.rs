@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-mod files;
 mod forms;
 mod http_metrics;
 mod refused;
