@@ -1,21 +1,21 @@
 //! The endpoints as an axum router.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST,
-    IF_NONE_MATCH, RETRY_AFTER,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_LENGTH,
+    CONTENT_TYPE, HOST,
 };
 use axum::http::{HeaderMap, Method, Uri, Version};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures_util::FutureExt as _;
 use percent_encoding::percent_decode_str;
-use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::{Any, CorsLayer};
 
 use crate::answer::{accepts_gzip, answer, refused};
 use crate::metrics::METRICS;
@@ -48,32 +48,40 @@ pub fn object_router(site: impl Site, below: &str) -> Router {
 
 fn finish(router: Router<Shared>, site: Shared) -> Router {
     router
-        .layer(CatchPanicLayer::custom(|_| {
-            refused(&Refusal::new(500, "internal error"))
-        }))
+        .layer(from_fn(catch_panic))
         .layer(from_fn_with_state(Arc::clone(&site), count))
         .with_state(site)
 }
 
 /// Lets every page read the answers: they are the same for all.
 fn readable<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
-    let cors = CorsLayer::new()
-        .allow_origin(Any)
-        .allow_methods([Method::GET, Method::HEAD, Method::OPTIONS])
-        .allow_headers([
-            ACCEPT,
-            ACCEPT_ENCODING,
-            CACHE_CONTROL,
-            CONTENT_TYPE,
-            IF_NONE_MATCH,
-        ])
-        .expose_headers([ETAG, CONTENT_LENGTH, RETRY_AFTER])
-        // One day, the maximum of all browsers.
-        .max_age(Duration::from_secs(86_400))
-        .vary([]);
     router
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(cors)
+        .layer(from_fn(cors))
+}
+
+async fn cors(request: Request, next: Next) -> Response {
+    let anyone = (ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+    if request.method() == Method::OPTIONS {
+        let allowed = "accept,accept-encoding,cache-control,content-type,if-none-match";
+        let headers = [
+            anyone,
+            (ACCESS_CONTROL_ALLOW_METHODS, "GET,HEAD,OPTIONS"),
+            (ACCESS_CONTROL_ALLOW_HEADERS, allowed),
+            // One day, the maximum of all browsers.
+            (ACCESS_CONTROL_MAX_AGE, "86400"),
+        ];
+        return headers.into_response();
+    }
+    let exposed = "etag,content-length,retry-after";
+    let headers = [anyone, (ACCESS_CONTROL_EXPOSE_HEADERS, exposed)];
+    (headers, next.run(request).await).into_response()
+}
+
+/// A panic is a fault of this program, and ends neither the connection nor the service.
+async fn catch_panic(request: Request, next: Next) -> Response {
+    let response = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    response.unwrap_or_else(|_| refused(&Refusal::new(500, "internal error")))
 }
 
 /// Mounts a router under a base path, such as the mint's own. With `/cashu`, the object `v1/x` is at `/cashu/v1/x`. An
