@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flate2::read::GzDecoder;
 use tempfile::NamedTempFile;
+use zlib_rs::{InflateConfig, ReturnCode, decompress_slice};
 
 use crate::object::{Content, FileContent, FileId, Object, tag_of};
 
@@ -326,17 +326,23 @@ fn load(
 
 /// Checks every bit of a compressed form.
 fn contains(gzip: &[u8], plain: &[u8]) -> Result<(), String> {
-    let mut decoder = GzDecoder::new(gzip);
-    let (mut rest, mut piece) = (plain, vec![0; 64 << 10]);
-    loop {
-        match decoder.read(&mut piece) {
-            Err(error) => return Err(format!("its compressed form is damaged: {error}")),
-            Ok(0) if rest.is_empty() && decoder.get_ref().is_empty() => return Ok(()),
-            Ok(0) => return Err("it is not what its compressed form contains".to_owned()),
-            Ok(count) => match rest.strip_prefix(&piece[..count]) {
-                Some(more) => rest = more,
-                None => return Err("it is not what its compressed form contains".to_owned()),
-            },
-        }
+    // A decoder does not look behind the end.
+    let trailer = [
+        crc32fast::hash(plain).to_le_bytes(),
+        (plain.len() as u32).to_le_bytes(),
+    ]
+    .concat();
+    if !gzip.ends_with(&trailer) {
+        return Err("its compressed form does not end with its checksum".to_owned());
+    }
+    // One byte more: what is longer does not fit.
+    let mut room = vec![0; plain.len() + 1];
+    let config = InflateConfig {
+        window_bits: 15 + 16,
+    };
+    match decompress_slice(&mut room, gzip, config) {
+        (bytes, ReturnCode::Ok) if bytes == plain => Ok(()),
+        (_, ReturnCode::Ok) => Err("it is not what its compressed form contains".to_owned()),
+        (_, code) => Err(format!("its compressed form is damaged ({code:?})")),
     }
 }
