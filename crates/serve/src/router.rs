@@ -126,7 +126,7 @@ pub struct BasePathError {
 }
 
 async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Response {
-    let Ok(path) = percent_decode_str(uri.path().trim_start_matches('/')).decode_utf8() else {
+    let Ok(path) = percent_decode_str(relative(&uri)).decode_utf8() else {
         return refused(&site.missing(""));
     };
     if site.is_live(&path) {
@@ -153,6 +153,12 @@ async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Res
             refused(&Refusal::new(503, "not available"))
         }
     }
+}
+
+/// The path without its leading slash.
+fn relative(uri: &Uri) -> &str {
+    let path = uri.path();
+    path.strip_prefix('/').unwrap_or(path)
 }
 
 /// Answers with the site's status. The HTTP status is always 200, because a process that answers is alive.
@@ -188,7 +194,7 @@ async fn method_not_allowed() -> Response {
 }
 
 async fn count(State(site): State<Shared>, request: Request, next: Next) -> Response {
-    let label = match request.uri().path().trim_start_matches('/') {
+    let label = match relative(request.uri()) {
         "health" => "health",
         "ready" => "ready",
         "metrics" => "metrics",

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use nutfilter_serve::Limits;
 use prometheus::TextEncoder;
 
-use crate::V1;
-use crate::server::{Server, service_of};
+use crate::server::Server;
+use crate::site::{PAGE, TestSite};
 
 /// All metrics of this process. Other tests count too.
 fn text() -> String {
@@ -41,11 +41,11 @@ fn requests_bytes_connections_and_cuts_are_counted() {
     let mut options = Limits::default();
     options.head = Duration::from_millis(300);
     options.max_connections = 2;
-    let server = Server::limited(nutfilter_serve::router(service_of(1_000)), options);
+    let server = Server::limited(nutfilter_serve::router(TestSite::in_memory()), options);
     let bytes = "nutfilter_http_response_bytes_total";
     let before = value(bytes).unwrap_or(0);
-    let length = server.spent(&[]).body.len() as u64;
-    let requests = "nutfilter_http_requests_total{route=\"filter_spent\",status=\"200\"}";
+    let length = server.page(&[]).body.len() as u64;
+    let requests = "nutfilter_http_requests_total{route=\"page\",status=\"200\"}";
     until(requests, 1);
     until(bytes, before + length);
     let cut = "nutfilter_http_connections_cut_total{reason=\"idle\"}";
@@ -66,10 +66,10 @@ fn requests_bytes_connections_and_cuts_are_counted() {
 
 #[test]
 fn labels_contain_no_request_data() {
-    let server = Server::start(service_of(3));
+    let server = Server::start(TestSite::in_memory());
     for path in [
-        format!("/v1/filter/spent/{V1}"),
-        "/v1/filter/issued/00ffffffffffffff".to_owned(),
+        PAGE.to_owned(),
+        "/v1/page/two".to_owned(),
         "/some/path/of/mine".to_owned(),
         format!("/{}", "long".repeat(1_000)),
     ] {
@@ -85,7 +85,7 @@ fn labels_contain_no_request_data() {
         .filter_map(|line| line.strip_prefix("nutfilter_http_requests_total{route=\""));
     for labels in requests {
         let (route, status) = labels.split_once("\",status=\"").unwrap();
-        let known = "filter_spent filter_issued keysets info health ready metrics other";
+        let known = "page health ready metrics other";
         assert!(known.split(' ').any(|known| known == route), "{labels}");
         assert_eq!(status.find('"'), Some(3), "{labels}");
     }

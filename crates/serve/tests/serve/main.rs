@@ -2,15 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+mod files;
 mod forms;
 mod http_metrics;
 mod refused;
 mod server;
+mod site;
 mod transport;
 #[cfg(unix)]
 mod unix;
-
-#[path = "../../../mint/tests/mint/support/items.rs"]
-mod items;
-
-pub(crate) use self::items::{V1, items, keyset};

@@ -1,47 +1,90 @@
 //! Refused requests, and endpoints that must be enabled.
 
 use std::io::Write;
-use std::sync::Arc;
-use std::time::Duration;
-
-use nutfilter_mint::{FilterService, NoteKind};
-
-use crate::V1;
-use nutfilter_serve::{RouterOptions, router_with};
 
 use crate::forms::{server, with};
-use crate::server::{Reply, Server, assert_refused, service_of};
+use crate::server::{Reply, Server, assert_refused};
+use crate::site::{PAGE, TestSite};
 
 #[test]
-fn ready_names_what_is_missing() {
-    let service = service_of(3);
-    let mut options = RouterOptions::default();
-    options.ready_within = Duration::from_millis(50);
-    let server = Server::serve(router_with(service.clone(), options));
+fn ready_gives_the_reason_of_the_site() {
+    let site = TestSite::in_memory();
+    let server = Server::start(site.clone());
+    let ready = serde_json::json!({ "ready": true });
+    assert_eq!(server.get("/ready").json(), ready);
+    *site.ready.lock().unwrap() = Err("no page yet".to_owned());
     let reply = server.get("/ready");
     assert_refused(&reply, 503, 0);
-    assert!(reply.header("retry-after").is_some());
-    assert_eq!(reply.json()["detail"], "no refresh has succeeded yet");
-    service.set_failing(true);
-    assert_eq!(server.get("/ready").status, 503);
-    assert_eq!(server.get("/health").json()["status"], "degraded");
+    assert_eq!(reply.json()["detail"], "no page yet");
+    assert_eq!(reply.header("retry-after"), Some("10"));
+    assert_eq!(with(&reply, "cache-control"), "no-store");
+    // Whatever is there is still served, and the process is alive.
+    assert_eq!(server.page(&[]).status, 200);
+    assert_eq!(server.get("/health").json()["status"], "ok");
+}
 
-    service.set_failing(false);
-    assert!(service.ready(Duration::from_secs(600)).is_ok());
-    std::thread::sleep(Duration::from_millis(60));
-    let reply = server.get("/ready");
+#[test]
+fn live_answers_are_made_for_each_request() {
+    let server = server();
+    let reply = server.get("/live/one");
+    assert_eq!(reply.json(), serde_json::json!({ "live": 1 }));
+    assert_eq!(with(&reply, "content-type"), "application/json");
+    assert_eq!(with(&reply, "cache-control"), "no-store");
+    assert_eq!(with(&reply, "access-control-allow-origin"), "*");
+    let reply = server.get("/live/down");
     assert_refused(&reply, 503, 0);
-    assert!(with(&reply, "cache-control").contains("no-store"));
-    // Filters are still served, whatever their age.
-    assert_eq!(server.filter(NoteKind::Spent, V1).status, 200);
+    assert_eq!(reply.header("retry-after"), Some("10"));
+    assert_refused(&server.get("/live/none"), 404, 0);
+    assert_refused(&server.get("/live/panic"), 500, 0);
+}
 
-    let steady = Server::start(service);
-    assert_eq!(
-        steady.get("/ready").json(),
-        serde_json::json!({ "ready": true })
-    );
-    let empty = Server::start(FilterService::default());
-    assert_eq!(empty.get("/ready").json()["detail"], "no filter built yet");
+#[test]
+fn other_spellings_of_a_path_name_the_same_object() {
+    let server = server();
+    let page = server.page(&[]);
+    for path in [
+        "/v1/page/ONE",
+        "/v1/page/%6fne",
+        "/v1/page/one?a=b",
+        "http://elsewhere/v1/page/one",
+    ] {
+        let reply = server.raw("GET", path);
+        assert_eq!((reply.status, &reply.body), (200, &page.body), "{path}");
+    }
+}
+
+#[test]
+fn base_path_is_before_every_path() {
+    let router = nutfilter_serve::router(TestSite::in_memory());
+    let server = Server::serve(nutfilter_serve::under("/Bitcoin/a", router).unwrap());
+    for path in ["/health", "/ready", PAGE] {
+        assert_eq!(
+            server.get(&format!("/Bitcoin/a{path}")).status,
+            200,
+            "{path}"
+        );
+        assert_refused(&server.get(path), 404, 0);
+    }
+    assert_refused(&server.get("/Bitcoin/a/v1/page/two"), 400, 12_001);
+    for path in ["/a b", "/a//b", "/../a", "/{a}", "/a?"] {
+        let router = nutfilter_serve::router(TestSite::in_memory());
+        let error = nutfilter_serve::under(path, router)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(path), "{error}");
+    }
+}
+
+#[test]
+fn objects_alone_leave_other_paths_to_the_application() {
+    let own = axum::Router::new().route("/health", axum::routing::get(|| async { "mine" }));
+    let objects = nutfilter_serve::object_router(TestSite::in_memory(), "/v1/page");
+    let server = Server::serve(own.merge(objects));
+    assert_eq!(server.page(&[]).status, 200);
+    assert_refused(&server.get("/v1/page/two"), 400, 12_001);
+    assert_eq!(server.get("/health").body, b"mine");
+    let other = server.get("/other");
+    assert_eq!((other.status, other.body.len()), (404, 0));
 }
 
 #[test]
@@ -57,7 +100,7 @@ fn request_body_is_ignored() {
             "content-length: 1000000000\r\n\r\nx",
             405,
         ),
-        ("POST", "/nothing", chunked, 404),
+        ("POST", "/nothing", chunked, 405),
     ] {
         let mut stream = server.connect();
         write!(
@@ -73,17 +116,29 @@ fn request_body_is_ignored() {
 #[test]
 fn odd_paths_are_not_found() {
     let server = server();
-    let (long, path) = ("a".repeat(3_000), format!("/v1/filter/spent/{V1}"));
+    let long = "a".repeat(3_000);
     assert_refused(&server.raw("GET", &format!("/{long}")), 404, 0);
-    assert_refused(&server.raw("GET", &format!("{path}{long}")), 400, 12_001);
-    assert_eq!(server.raw("GET", &format!("{path}?a=b")).status, 200);
-    for odd in ["*", "//", "http://elsewhere/health/x", "/%00", "/health/"] {
+    assert_refused(&server.raw("GET", &format!("{PAGE}{long}")), 400, 12_001);
+    assert_eq!(server.raw("GET", &format!("{PAGE}?a=b")).status, 200);
+    for odd in [
+        "*",
+        "//",
+        "//v1/page/one",
+        "/v1//page/one",
+        "/v1/./page/one",
+        "/../v1/page/one",
+        "http://elsewhere/health/x",
+        "/%00",
+        "/%ff",
+        "/health/",
+    ] {
         assert_refused(&server.raw("GET", odd), 404, 0);
     }
-    let others = "/ /v1 /v1/filter /v1/filter/spent /v1/filter/spent/ /v1/filter/both/00";
+    let others = "/ /v1 /v1/page /v1/pages/one";
     for path in others.split(' ') {
         assert_refused(&server.raw("GET", path), 404, 0);
-        assert_refused(&server.raw("DELETE", path), 404, 0);
+        let status = if path == "/" { 404 } else { 405 };
+        assert_refused(&server.raw("DELETE", path), status, 0);
     }
 }
 
@@ -93,7 +148,7 @@ fn preflight_names_the_allowed_headers() {
         ("origin", "https://wallet.example"),
         ("access-control-request-method", "GET"),
     ];
-    let reply = server().ask("OPTIONS", &format!("/v1/filter/spent/{V1}"), &headers);
+    let reply = server().ask("OPTIONS", PAGE, &headers);
     let allowed = with(&reply, "access-control-allow-headers").to_ascii_lowercase();
     for name in ["if-none-match", "cache-control", "accept"] {
         assert!(allowed.split(',').any(|known| known == name), "{allowed}");
@@ -101,27 +156,24 @@ fn preflight_names_the_allowed_headers() {
     assert!(with(&reply, "access-control-allow-methods").contains("GET"));
     assert_eq!(with(&reply, "access-control-allow-origin"), "*");
     assert_eq!(with(&reply, "access-control-max-age"), "86400");
-    let reply = server().spent(&[]);
+    let reply = server().page(&[]);
     assert!(with(&reply, "access-control-expose-headers").contains("etag"));
 }
 
 #[test]
-fn metrics_exist_only_if_enabled() {
-    let plain = server();
-    assert_refused(&plain.get("/metrics"), 404, 0);
-    assert_refused(&plain.get("/v1/info"), 404, 0);
-
-    let mut options = RouterOptions::default();
-    options.metrics = Some(Arc::new(|| "nutfilter_x 1\n".to_owned()));
-    options.max_age = Duration::from_secs(7);
-    let server = Server::serve(router_with(service_of(3), options));
+fn metrics_exist_only_if_the_site_has_them() {
+    assert_refused(&server().get("/metrics"), 404, 0);
+    let mut site = TestSite::in_memory();
+    site.metrics = Some("nutfilter_x 1\n");
+    site.max_age = 7;
+    let server = Server::start(site);
     let metrics = server.get("/metrics");
     assert_eq!(metrics.body, b"nutfilter_x 1\n");
     assert_eq!(metrics.header("access-control-allow-origin"), None);
     assert_eq!(server.raw("OPTIONS", "/metrics").status, 405);
     assert!(with(&metrics, "content-type").starts_with("text/plain"));
     assert_eq!(
-        with(&server.spent(&[]), "cache-control"),
+        with(&server.page(&[]), "cache-control"),
         "public, max-age=7"
     );
 }

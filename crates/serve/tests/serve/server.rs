@@ -4,17 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use std::sync::Arc;
-
-use nutfilter::{Params, SortedHashes};
-use nutfilter_mint::source::KeysetInfo;
-use nutfilter_mint::{BodyPlace, FilterService, FinishedFilter, KeysetEntry, NoteKind, Snapshot};
 use nutfilter_serve::{Limits, Listener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{V1, items, keyset};
+use crate::site::{PAGE, TestSite};
 
 /// A server in the background, stopped when dropped.
 pub(crate) struct Server {
@@ -68,8 +63,8 @@ impl Reply {
 }
 
 impl Server {
-    pub(crate) fn start(service: FilterService) -> Self {
-        Self::serve(nutfilter_serve::router(service))
+    pub(crate) fn start(site: TestSite) -> Self {
+        Self::serve(nutfilter_serve::router(site))
     }
 
     pub(crate) fn serve(router: axum::Router) -> Self {
@@ -146,11 +141,6 @@ impl Server {
         }
     }
 
-    /// The filter of a keyset whose id needs no escaping.
-    pub(crate) fn filter(&self, kind: NoteKind, keyset: &str) -> Reply {
-        self.get(&format!("/v1/filter/{kind}/{keyset}"))
-    }
-
     /// Sends the request line unchanged; an ordinary client would normalize the path.
     pub(crate) fn raw(&self, method: &str, path: &str) -> Reply {
         self.ask(method, path, &[])
@@ -171,9 +161,9 @@ impl Server {
         Reply::read(stream)
     }
 
-    /// GET of the spent filter of the first keyset.
-    pub(crate) fn spent(&self, headers: &[(&str, &str)]) -> Reply {
-        self.ask("GET", &format!("/v1/filter/spent/{V1}"), headers)
+    /// GET of the page.
+    pub(crate) fn page(&self, headers: &[(&str, &str)]) -> Reply {
+        self.ask("GET", PAGE, headers)
     }
 }
 
@@ -198,25 +188,4 @@ pub(crate) fn assert_refused(reply: &Reply, status: u16, code: u32) {
             .is_some_and(|detail| !detail.is_empty() && detail.len() < 100)
     );
     assert_eq!(json.as_object().unwrap().len(), 2);
-}
-
-/// A service with `n` spent notes in one keyset, and none issued.
-pub(crate) fn service_of(n: usize) -> FilterService {
-    let filter = |n| {
-        let filter = SortedHashes::from_items(items(1, n, 33));
-        let filter = filter.encode(Params::CASHU).unwrap();
-        let (n, params) = (filter.n(), filter.params());
-        let raw = filter.into_bytes().into();
-        let place = BodyPlace::Memory;
-        let filter = FinishedFilter::new(raw, n, params, 1_767_225_600, &place);
-        Some(Arc::new(filter.unwrap()))
-    };
-    let entry = KeysetEntry {
-        info: KeysetInfo::new(keyset(V1)),
-        spent: filter(n),
-        issued: filter(0),
-    };
-    let service = FilterService::default();
-    service.replace(Snapshot::new(vec![entry], 1_767_225_600));
-    service
 }

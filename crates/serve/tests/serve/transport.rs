@@ -8,17 +8,14 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::get;
-use bytes::Bytes;
-use nutfilter_serve::{Limits, RouterOptions, router_with};
+use nutfilter_serve::Limits;
 use tokio::sync::Notify;
 
-use crate::server::{Reply, Server, service_of};
+use crate::server::{Reply, Server};
+use crate::site::{LARGE, TestSite};
 
 /// Longer than any limit here. It is only reached if something fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// More than the buffers of a connection hold.
-pub(crate) const LARGE: usize = 16 << 20;
 
 /// Limits short enough for tests.
 pub(crate) fn short() -> Limits {
@@ -29,11 +26,16 @@ pub(crate) fn short() -> Limits {
     options
 }
 
-/// The service, and an answer of [`LARGE`] bytes at `/large`.
-pub(crate) fn router() -> Router {
-    let large = Bytes::from(vec![b'x'; LARGE]);
-    let large = Router::new().route("/large", get(move || async { large }));
-    large.fallback_service(nutfilter_serve::router(service_of(1_000)))
+fn router() -> Router {
+    nutfilter_serve::router(TestSite::in_memory())
+}
+
+/// A server with [`LARGE`] bytes at `/large`, in memory and as a file.
+fn large_servers(limits: Limits) -> [Server; 2] {
+    TestSite::in_both_places().map(|site| {
+        let router = nutfilter_serve::router(site.with_large());
+        Server::limited(router, limits)
+    })
 }
 
 /// Waits until the server has ended the connection, and returns what it sent before.
@@ -133,7 +135,12 @@ fn reader(server: &Server, buffer: Option<usize>) -> TcpStream {
 
 #[test]
 fn slow_peers_do_not_block_others() {
-    let server = Server::limited(router(), short());
+    for server in large_servers(short()) {
+        assert_slow_peers_do_not_block(&server);
+    }
+}
+
+fn assert_slow_peers_do_not_block(server: &Server) {
     let heads: Vec<TcpStream> = (0..200)
         .map(|_| {
             let mut stream = server.connect();
@@ -143,7 +150,7 @@ fn slow_peers_do_not_block_others() {
         .collect();
     let readers: Vec<TcpStream> = (0..60)
         .map(|index| {
-            let mut stream = reader(&server, (index % 2 == 0).then_some(4 << 10));
+            let mut stream = reader(server, (index % 2 == 0).then_some(4 << 10));
             request(&mut stream, "/large");
             stream
         })
@@ -168,9 +175,15 @@ fn slow_reader_is_not_cut() {
     // take 5 s to drain.
     let mut options = short();
     options.stalled = Duration::from_millis(1_500);
-    let server = Server::limited(router(), options);
-    let readers = [Some(64 << 10), None].map(|buffer| {
-        let mut stream = reader(&server, buffer);
+    let servers = large_servers(options);
+    let readers = [
+        (0, Some(64 << 10)),
+        (0, None),
+        (1, Some(64 << 10)),
+        (1, None),
+    ];
+    let readers = readers.map(|(place, buffer)| {
+        let mut stream = reader(&servers[place], buffer);
         thread::spawn(move || {
             request(&mut stream, "/large");
             let (start, mut came) = (Instant::now(), 0);
@@ -260,17 +273,15 @@ fn connection_over_the_limit_is_closed_until_one_ends() {
 }
 
 #[test]
-fn panicking_handler_is_500_and_server_continues() {
-    let mut options = RouterOptions::default();
-    options.metrics = Some(Arc::new(|| panic!("as it was told to")));
-    let server = Server::serve(router_with(service_of(3), options));
+fn panicking_site_is_500_and_server_continues() {
+    let server = Server::serve(router());
     let mut stream = server.connect();
-    request(&mut stream, "/metrics");
+    request(&mut stream, "/panic");
     assert_eq!(answer(&mut stream).0, 500);
     // The same connection, and another one.
     request(&mut stream, "/health");
     assert_eq!(answer(&mut stream).0, 200);
-    assert_eq!(server.raw("GET", "/metrics").status, 500);
+    assert_eq!(server.raw("GET", "/panic").status, 500);
     assert_eq!(server.get("/health").status, 200);
 }
 
@@ -333,19 +344,20 @@ fn requests_over_the_grace_period_are_cut() {
 
 #[test]
 fn answer_in_progress_at_shutdown_is_completed() {
-    let server = Server::limited(router(), Limits::default());
-    let mut stream = server.connect();
-    write!(stream, "GET /large HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
-    let mut first = [0; 1024];
-    stream.read_exact(&mut first).unwrap();
-    let address = server.address;
-    let stopping = thread::spawn(move || server.stop());
-    wait_until_closed(address);
-    let rest = ended(stream);
-    assert!(
-        first.len() + rest.len() > LARGE,
-        "{} bytes came",
-        rest.len()
-    );
-    stopping.join().unwrap();
+    for server in large_servers(Limits::default()) {
+        let mut stream = server.connect();
+        write!(stream, "GET /large HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
+        let mut first = [0; 1024];
+        stream.read_exact(&mut first).unwrap();
+        let address = server.address;
+        let stopping = thread::spawn(move || server.stop());
+        wait_until_closed(address);
+        let rest = ended(stream);
+        assert!(
+            first.len() + rest.len() > LARGE,
+            "{} bytes came",
+            rest.len()
+        );
+        stopping.join().unwrap();
+    }
 }

@@ -1,0 +1,81 @@
+//! Objects that are files: replaced while they are sent, and disturbed by other programs.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use crate::server::{Reply, Server, assert_refused};
+use crate::site::{LARGE, PAGE, TestSite, page};
+
+fn file_of(site: &TestSite, name: &str) -> PathBuf {
+    site.directory.as_ref().unwrap().path().join(name)
+}
+
+#[test]
+fn object_replaced_during_a_download_comes_whole() {
+    for site in TestSite::in_both_places() {
+        let site = site.with_large();
+        let server = Server::start(site.clone());
+        let mut stream = server.connect();
+        let head = "GET /large HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut first = vec![0; 100_000];
+        stream.read_exact(&mut first).unwrap();
+        site.put("/large", vec![b'y'; LARGE + 1]);
+        let reply = Reply::read(first.chain(stream));
+        assert_eq!(reply.status, 200);
+        assert!(reply.body == vec![b'x'; LARGE], "{}", reply.body.len());
+        let reply = server.raw("GET", "/large");
+        assert!(reply.body == vec![b'y'; LARGE + 1], "{}", reply.body.len());
+    }
+}
+
+#[test]
+fn file_replaced_by_another_program_is_503() {
+    let site = TestSite::in_directory();
+    let server = Server::start(site.clone());
+    let (file, zipped) = (
+        file_of(&site, &PAGE[1..]),
+        file_of(&site, &format!("{}.gz", &PAGE[1..])),
+    );
+    let other = file.with_extension("new");
+    fs::write(&other, page(5_000)).unwrap();
+    fs::rename(&other, &file).unwrap();
+    let gzip = [("accept-encoding", "gzip")];
+    assert_refused(&server.page(&[]), 503, 0);
+    // The other form is still the one that was put there.
+    assert_eq!(server.page(&gzip).status, 200);
+    fs::remove_file(&zipped).unwrap();
+    let reply = server.page(&gzip);
+    assert_refused(&reply, 503, 0);
+    assert!(reply.header("retry-after").is_some());
+    // No path of this machine is told to clients.
+    assert_eq!(reply.json()["detail"], "not available");
+    site.put(PAGE, page(3));
+    assert_eq!(server.page(&[]).body, page(3));
+    assert_eq!(server.page(&gzip).status, 200);
+}
+
+#[test]
+fn file_written_to_by_another_program_is_503() {
+    let site = TestSite::in_directory();
+    let server = Server::start(site.clone());
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(file_of(&site, &PAGE[1..]))
+        .unwrap();
+    file.write_all(b"x").unwrap();
+    assert_refused(&server.page(&[]), 503, 0);
+}
+
+#[test]
+fn other_files_of_the_directory_are_not_served() {
+    let site = TestSite::in_directory();
+    let server = Server::start(site.clone());
+    fs::write(file_of(&site, "secret"), "x").unwrap();
+    for path in ["/secret", "/.nutfilter-lock", "/v1/page", "/..%2fsecret"] {
+        assert_refused(&server.raw("GET", path), 404, 0);
+    }
+    let zipped = server.raw("GET", &format!("{PAGE}.gz"));
+    assert_refused(&zipped, 400, 12_001);
+}
