@@ -1,11 +1,11 @@
 //! Objects as files of a directory.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 use zlib_rs::{InflateConfig, ReturnCode, decompress_slice};
@@ -49,8 +49,8 @@ pub(crate) struct Directory {
     root: PathBuf,
     mode: u32,
     _lock: File,
-    /// Files that are not objects of the table, and since when.
-    leaving: HashMap<PathBuf, Instant>,
+    /// Files that are not objects of the table any more.
+    leaving: HashSet<PathBuf>,
 }
 
 impl Directory {
@@ -61,7 +61,7 @@ impl Directory {
             root: root.into(),
             mode,
             _lock: Self::lock(root, mode)?,
-            leaving: HashMap::new(),
+            leaving: HashSet::new(),
         };
         // What a killed process did not finish.
         for path in directory.files().map_err(failed)? {
@@ -104,7 +104,7 @@ impl Directory {
     /// The objects that are there. `check` tells from path and plain bytes the media type and the date of one, or what is
     /// wrong.
     pub(crate) fn load(
-        &mut self,
+        &self,
         check: impl Fn(&str, &[u8]) -> Result<(&'static str, u64), String>,
     ) -> io::Result<(Vec<Object>, Vec<Refused>)> {
         let (mut objects, mut refused) = (vec![], vec![]);
@@ -114,10 +114,8 @@ impl Directory {
             };
             match load(&file, path, &check) {
                 Ok(object) => objects.push(object),
-                Err(reason) => {
-                    self.leave(&file);
-                    refused.push(Refused { path: file, reason });
-                }
+                // It may be a file of somebody else, so it is never removed.
+                Err(reason) => refused.push(Refused { path: file, reason }),
             }
         }
         Ok((objects, refused))
@@ -171,13 +169,17 @@ impl Directory {
     }
 
     fn leave(&mut self, file: &Path) {
-        self.leaving.entry(file.into()).or_insert_with(Instant::now);
+        self.leaving.insert(file.into());
     }
 
-    /// Removes files that have not been objects for an hour.
+    /// Removes files of former objects that were written more than an hour ago. The time of the file counts, because a process
+    /// that refreshes once does not last for an hour.
     pub(crate) fn sweep(&mut self) {
-        self.leaving
-            .retain(|file, since| since.elapsed() < STAYS || !remove(file));
+        let is_new = |file: &PathBuf| {
+            let written = fs::metadata(file).and_then(|metadata| metadata.modified());
+            written.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < STAYS))
+        };
+        self.leaving.retain(|file| is_new(file) || !remove(file));
     }
 
     /// Removes the files of this path now.
@@ -303,10 +305,11 @@ fn load(
     check: &impl Fn(&str, &[u8]) -> Result<(&'static str, u64), String>,
 ) -> Result<Object, String> {
     let failed = |error: io::Error| error.to_string();
-    let plain = fs::read(file).map_err(failed)?;
     let zipped = with_gz(file);
+    // First, as the files of others have none.
     let gzip = fs::read(&zipped)
         .map_err(|error| format!("its compressed form cannot be read: {error}"))?;
+    let plain = fs::read(file).map_err(failed)?;
     contains(&gzip, &plain)?;
     let (media_type, date) = check(&path, &plain)?;
     let of = |path: &Path| {

@@ -28,8 +28,8 @@ impl Table {
 
     /// A table whose objects are files of a directory, which is created if it does not exist. Files get this mode, such as
     /// `0o644`. The table begins with the objects that are there. `check` tells from the path and the plain bytes of one its
-    /// media type and date, or what is wrong with it; a file that is refused is not served, and is removed after an hour unless
-    /// it is made again.
+    /// media type and date, or what is wrong with it; a file that is refused is not served. It stays, because it may belong to
+    /// somebody else, until an object is put in its place.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl Table {
         mode: u32,
         check: impl Fn(&str, &[u8]) -> Result<(&'static str, u64), String>,
     ) -> Result<(Self, Vec<Refused>), OpenError> {
-        let mut directory = Directory::open(root, mode)?;
+        let directory = Directory::open(root, mode)?;
         let loaded = directory.load(check);
         let (objects, refused) = loaded.map_err(|error| OpenError::Io(root.into(), error))?;
         let objects = objects

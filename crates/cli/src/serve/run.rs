@@ -84,7 +84,7 @@ fn table(options: &Options) -> Result<Table, CliError> {
         .map_err(CliError::failed)?;
     for file in refused {
         let (path, reason) = (file.path.display(), file.reason);
-        tracing::warn!(%path, reason, "not serving a published file; it is made again");
+        tracing::warn!(%path, reason, "not serving a file of the output directory");
     }
     let objects = table.objects().len();
     if objects > 0 {
