@@ -13,7 +13,6 @@ import binascii
 import collections
 import email.utils
 import http.client
-import itertools
 import json
 import multiprocessing
 import random
@@ -220,36 +219,6 @@ def slowly(client):
     client.fleet.count("slowly")
 
 
-def ranges(client):
-    """A body in pieces, each with If-Range. An answer of 200 is the whole of a newer version."""
-    fleet, form, path = client.fleet, client.form(), client.path()
-    floor = fleet.seen.begin(path)
-    status, headers, body = client.request(path, {**FORMS[form], "Range": "bytes=0-0"})
-    if status == 416:
-        demand(headers.get("content-range") == "bytes */0", f"416 with {headers.get('content-range')}")
-        return  # an empty body has no first byte
-    fleet.expect_status(path, status, body, 206)
-    tag, size = headers["etag"], int(headers["content-range"].split("/")[1])
-    demand(len(body) == 1, f"one byte was requested, {len(body)} came")
-    cuts = sorted({0, size, *(client.dice.randrange(size + 1) for _ in range(3))})
-    pieces = []
-    for start, end in itertools.pairwise(cuts):
-        wanted = client.dice.choice([f"bytes={start}-{end - 1}"] + [f"bytes={start}-"] * (end == size))
-        status, headers, body = client.request(path, {**FORMS[form], "Range": wanted, "If-Range": tag})
-        if status == 200:
-            demand(headers["etag"] != tag, "200 for a part of the version that If-Range names")
-            fleet.whole(path, form, headers, body, floor)
-            return fleet.count("a range of an old version")
-        fleet.expect_status(path, status, body, 206)
-        demand(headers["etag"] == tag, f"a range: {status}, {headers.get('etag')} and not {tag}")
-        demand(headers["content-range"] == f"bytes {start}-{end - 1}/{size}", f"{wanted}: {headers['content-range']}")
-        demand(len(body) == end - start, f"{end - start} bytes were requested, {len(body)} came")
-        pieces.append(body)
-    headers["content-length"] = str(size)
-    fleet.whole(path, form, headers, b"".join(pieces), floor)
-    fleet.count("ranges")
-
-
 def revalidate(client):
     """HEAD, then If-None-Match with the same tag."""
     fleet, path, form = client.fleet, client.path(), client.dice.choice(list(FORMS))
@@ -348,9 +317,9 @@ class Fleet:
     def jobs(self):
         """(what, pause); a few clients, or as many as keep a small machine busy."""
         if not self.many:
-            return [(any_form, 0.1), (ranges, 0.2), (revalidate, 0.1), (other_endpoints, 0.5)]
+            return [(any_form, 0.1), (revalidate, 0.1), (other_endpoints, 0.5)]
         jobs = [(whole(form), 0.12) for form in FORMS]
-        return jobs + [(ranges, 0.06), (revalidate, 0.01), (revalidate, 0.01), (other_endpoints, 1.0), (slowly, 0.5)]
+        return jobs + [(revalidate, 0.01), (revalidate, 0.01), (other_endpoints, 1.0), (slowly, 0.5)]
 
     def run(self, end, seed):
         threads = [threading.Thread(target=self.work, args=(job, pause, f"{seed} {i}"), daemon=True)

@@ -247,6 +247,13 @@ class Postgres:
             if self.when_there(f"SELECT count(*) FROM e2e_done WHERE mark = {self.marks}") == "1":
                 return True
 
+    def kill_backend(self, dice):
+        """kill -9 of one process that serves this database, as by the OOM killer: the server recovers from a crash."""
+        backends = self.sql(f"SELECT pid FROM pg_stat_activity WHERE datname = '{self.name}' AND pid <> pg_backend_pid()")
+        if backends:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(dice.choice(backends.split())), signal.SIGKILL)
+
     def forget_session(self):
         if self.session:
             self.session.close()

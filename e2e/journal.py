@@ -7,6 +7,7 @@ denies nothing that was in the database at T.
 """
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import math
@@ -19,6 +20,7 @@ from e2e import reference_filter
 
 RECORD = reference_filter.POINT_BYTES
 KINDS = ("spent", "issued")
+hash_of = functools.cache(reference_filter.hash64)
 
 
 class Clock:
@@ -59,6 +61,7 @@ class State:
 
     epoch: int
     length: int
+    n: int  # distinct hashes: what the filter counts
     before: float  # the state cannot have existed before this time
     after: float  # the state existed from this time on; infinite while that is unknown
 
@@ -70,7 +73,8 @@ class History:
 
     def __init__(self, now):
         self.epochs = [bytearray()]
-        self.states = [State(0, 0, now, now)]
+        self.states = [State(0, 0, 0, now, now)]
+        self.hashes = set()  # those of the last state
 
     @property
     def last(self):
@@ -80,15 +84,24 @@ class History:
         notes = self.epochs[state.epoch]
         return None if notes is None else bytes(memoryview(notes)[:state.length * RECORD])
 
+    def distinct(self, state):
+        """The records of a state, but of those with equal hashes only the first."""
+        records = self.records(state)
+        if records is None or state.n == state.length:
+            return records
+        return b"".join({hash_of(note): note for note in reversed(each(records))}.values())
+
     def add(self, notes, before):
         self.epochs[self.last.epoch] += b"".join(notes)
-        self.states.append(State(self.last.epoch, self.last.length + len(notes), before, math.inf))
+        self.hashes.update(map(hash_of, notes))
+        self.states.append(State(self.last.epoch, self.last.length + len(notes), len(self.hashes), before, math.inf))
 
     def replace(self, records, before):
         self.epochs.append(bytearray(records))
+        self.hashes = set(map(hash_of, each(records)))
         if len(self.epochs) > self.EPOCHS_KEPT:
             self.epochs[len(self.epochs) - 1 - self.EPOCHS_KEPT] = None
-        self.states.append(State(len(self.epochs) - 1, len(records) // RECORD, before, math.inf))
+        self.states.append(State(len(self.epochs) - 1, len(records) // RECORD, len(self.hashes), before, math.inf))
 
     def settle(self, after):
         for state in reversed(self.states):
@@ -103,22 +116,23 @@ class History:
             self.epochs.pop()
         else:
             del self.epochs[gone.epoch][self.last.length * RECORD:]
+        self.hashes = set(map(hash_of, each(self.records(self.last))))
 
     def candidates(self, n, reading_times):
-        """States of `n` notes that existed in one of these intervals."""
+        """States of `n` distinct notes that existed in one of these intervals."""
         found, ends = [], math.inf
         earliest = min((low for low, _ in reading_times), default=math.inf)
         for state in reversed(self.states):
             if ends <= earliest:
                 break
-            if state.length == n and any(state.before <= high and low < ends for low, high in reading_times):
+            if state.n == n and any(state.before <= high and low < ends for low, high in reading_times):
                 found.append(state)
             ends = state.after
         return found
 
     def why_none(self, n, timestamp, seen):
         """Why there is no candidate, for the report."""
-        same = [i for i, state in enumerate(self.states) if state.length == n]
+        same = [i for i, state in enumerate(self.states) if state.n == n]
         if not same:
             return f"no state of the database had {n} notes"
         i = same[-1]
@@ -127,6 +141,11 @@ class History:
         ended = self.states[i + 1].after if i + 1 < len(self.states) else math.inf
         return (f"a filter of {n} notes is dated {timestamp}, but the database was in that state from "
                 f"{self.states[i].before:.3f} to {ended:.3f}")
+
+
+def each(records):
+    """The notes of a string of records."""
+    return [records[i:i + RECORD] for i in range(0, len(records), RECORD)]
 
 
 class Journal:
@@ -191,7 +210,7 @@ class Journal:
             if history is None:
                 return [], "no such set was ever in the database"
             states = history.candidates(n, list(clock.reading_times(timestamp, seen)))
-            found = [history.records(state) for state in states]
+            found = [history.distinct(state) for state in states]
             return found, "" if found else history.why_none(n, timestamp, seen)
 
     def counts(self):

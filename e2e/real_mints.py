@@ -143,6 +143,11 @@ class RealMint:
 
     # --- the process
 
+    @property
+    def always_read_whole(self):
+        """nutshell's connections delete the log of its SQLite file between requests."""
+        return {"nutshell", "sqlite"} <= self.features
+
     def begin(self):
         """The first start, in which the mint makes its tables."""
         expect(not self.path.exists(), f"{self.work} holds a mint already")

@@ -20,10 +20,10 @@ from e2e.service_under_test import Failure, Service, expect, series, wait_until
 
 SLACK = 1.0  # seconds by which a failure may be reported later than its explanation
 CATCH_UP = 60  # seconds within which everything is served exactly after an event; usually two
-READY_SECONDS = 20  # from the first answer of a life to the end of its first reading; usually one
 OLD_SECONDS = 45  # how old a filter may be while the mint goes on and nothing is wrong
 AHEAD_SECONDS = 1.5  # how far ahead of the service's clock a filter may be dated
-REREADS, DISCARDED = "nutfilter_full_rereads_total", "nutfilter_data_discarded_total"
+WHOLE, LOST = "nutfilter_whole_readings_total", "nutfilter_items_lost_total"
+HOURLY = 3600  # seconds after which the service reads everything without any cause
 
 
 class Skipped(Exception):
@@ -55,11 +55,11 @@ class Windows:
 class Scenario:
     """A context: leaves nothing running. `findings` has everything that is wrong."""
 
-    def __init__(self, binary, mint, work, *, seed=1, data=True, refresh=1, timestamp_age=20, small_disk=0,
+    def __init__(self, binary, mint, work, *, seed=1, output=True, refresh=1, max_age=20, small_disk=0,
                  clock=False, many_clients=False, sample=1.0, extra=(), log_level="info"):
         self.mint, self.work, self.journal = mint, pathlib.Path(work), mint.journal
         self.dice, self.seed, self.many_clients, self.sample = random.Random(f"events {seed}"), seed, many_clients, sample
-        self.features = set(mint.features) | ({"clock"} if clock else set()) | ({"data"} if data else set())
+        self.features = set(mint.features) | ({"clock"} if clock else set()) | ({"output"} if output else set())
         self.findings, self.happened, self.lives, self.errors, self.explained = [], [], [], [], {}
         self.away, self.trouble, self.clock_steps = Windows(), Windows(), Windows()
         self.doing, self.client_summary, self.was_old = "the start", {}, False
@@ -67,12 +67,12 @@ class Scenario:
         self.stack = contextlib.ExitStack()
         if small_disk:
             self.features.add("small_disk")
-            self.stack.enter_context(tmpfs(self.work / "data", small_disk))
+            self.stack.enter_context(tmpfs(self.work / "output", small_disk))
         self.clock = Clock()
         self.build = builder(binary)
         self.verifier = Verifier(self.journal, self.clock, self.build, self.find)
-        self.service = Service(binary, mint.location, work, data=data, refresh=refresh, clock=clock,
-                               extra=["--max-timestamp-age", timestamp_age, "--verify-every", 1, *extra], log_level=log_level)
+        self.service = Service(binary, mint.location, work, output=output, refresh=refresh, clock=clock,
+                               extra=["--max-age", max_age, *extra], log_level=log_level)
 
     def __enter__(self):
         return self
@@ -101,7 +101,7 @@ class Scenario:
     def begin_life(self):
         self.service.told_ready()  # what an earlier life said
         self.service.start()
-        self.lives.append({"begun": time.time(), "samples": [], "counters": {}})
+        self.lives.append({"begun": time.time(), "samples": [], "counters": {}, "read_whole": time.time()})
 
     def restart(self):
         """A new life; returns the seconds until the first answer."""
@@ -160,7 +160,7 @@ class Scenario:
         n, content = answer["n"], base64.b64decode(answer["content"])
         with self.journal.lock:
             history = self.journal.sets[key]
-            found = [history.records(state) for state in history.candidates(n, [(since, float("inf"))])]
+            found = [history.distinct(state) for state in history.candidates(n, [(since, float("inf"))])]
         return any(self.build(records) == content for records in found)
 
     def last_good(self, seconds=1.0):
@@ -245,16 +245,20 @@ class Scenario:
         before = life["samples"][-1]["at"] if life["samples"] else life["begun"]
         # A refresh notices the last of it seconds later.
         explained = self.trouble.explains(min(before, at - 5), at)
-        for name, what in ((REREADS, "everything was read again"), (DISCARDED, "something in the data directory was discarded")):
-            if sum_of(counted, name) > sum_of(life["counters"], name) and not explained:
-                self.find(f"{what}, and nothing explains it")
+        if sum_of(counted, LOST) > sum_of(life["counters"], LOST) and not explained:
+            self.find("items were lost, and nothing explains it")
+        if sum_of(counted, WHOLE) > sum_of(life["counters"], WHOLE):
+            explained = explained or self.away.explains(before, at) or before <= life["begun"] + 5
+            if not explained and at - life["read_whole"] < HOURLY - 60 and not self.mint.always_read_whole:
+                self.find("everything was read again, and nothing explains it")
+            life["read_whole"] = at
         life["counters"] = counted
 
     def look(self, life):
         at = time.time()
         if self.service.told_ready() and not self.service.filter(self.key) and not self.away.explains(at, time.time()):
             self.find("READY=1, and a filter is not served")
-        row = drift.sample(self.service.pid, self.service.data)
+        row = drift.sample(self.service.pid, self.service.output)
         text = self.service.get("/metrics", timeout=20).body.decode()
         if life is not self.lives[-1]:
             return
@@ -314,14 +318,11 @@ class Scenario:
             if "503" in kind:
                 # A filter that is dated after the clock is withdrawn until it is built again.
                 why = why or self.clock_steps.explains(begun, ended)
-            if kind.endswith("503 for /ready"):
-                # What was stored is served at once; ready it is when it has read the database.
-                why = why or self.trouble.explains(begun - READY_SECONDS, ended)
             if kind.startswith("timestamp went back"):
                 why = self.clock_steps.explains(begun, ended)
-                if not why and self.away.explains(begun, ended) == "data_directory_restored":
-                    # What was stored then is served for a moment.
-                    why = "data_directory_restored"
+                if not why and self.away.explains(begun, ended) == "output_restored":
+                    # What was published then is served, with its own date, until the first refresh.
+                    why = "output_restored"
             name = f"{kind.split(':')[0]} ({why})" if why else kind
             self.explained[name] = self.explained.get(name, 0) + 1
             if not why:

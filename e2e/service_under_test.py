@@ -91,19 +91,19 @@ def faketime_library():
 
 
 class Service:
-    """The service under test, over all its lives: one address, one data directory, one log."""
+    """The service under test, over all its lives: one address, one output directory, one log."""
 
-    def __init__(self, binary, location, work, *, data=True, refresh=1, extra=(), clock=None,
+    def __init__(self, binary, location, work, *, output=True, refresh=1, extra=(), clock=None,
                  log_level="info", environment=None):
         self.work, self.log = pathlib.Path(work), pathlib.Path(work) / "service.log"
-        self.data = self.work / "data" if data is True else data
+        self.output = self.work / "output" if output is True else output
         self.address = Address(free_port())
         self.process, self.lives, self.started = None, 0, 0.0
         self.options = {"refresh": refresh}
         self.command = [binary, "serve", "--mint-database", location, "--listen", f"127.0.0.1:{self.address.port}",
                         "--log-level", log_level, "--log-format", "json", *extra]
-        if self.data:
-            self.command += ["--data-dir", self.data]
+        if self.output:
+            self.command += ["--output", self.output]
         # As systemd listens: an abstract socket, whose name may be short.
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         name = f"nutfilter-e2e-{self.address.port}"
@@ -142,7 +142,7 @@ class Service:
         os.kill(self.pid, number)
 
     def hangup(self):
-        """Asks for a refresh."""
+        """Asks for a reading of everything."""
         self.signal(signal.SIGHUP)
 
     def kill(self):

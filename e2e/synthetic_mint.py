@@ -157,6 +157,9 @@ class SyntheticMint:
         database.create(tables(mint_type, database.kind))
         self.new_keyset(KEYSET)
 
+    # Its connection stays open, and so does the log of its SQLite file.
+    always_read_whole = False
+
     @property
     def location(self):
         return self.database.location

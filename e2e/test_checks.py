@@ -289,8 +289,8 @@ def test_a_steady_process_is_fine():
 
 @pytest.mark.parametrize("more, found", [
     ({"files": 49}, "49 files for 2 sets"), ({"threads": 41}, "41 threads"),
-    ({"anonymous": 90 << 20}, "90 MiB of anonymous memory"), ({"data_bytes": 9 << 20}, "9 MiB in the data directory"),
-    ({"data_files": 9999}, "9999 files in the data directory")])
+    ({"anonymous": 90 << 20}, "90 MiB of anonymous memory"), ({"output_bytes": 9 << 20}, "9 MiB in the output directory"),
+    ({"output_files": 9999}, "9999 files in the output directory")])
 def test_more_than_a_ceiling_is_found(more, found):
     assert found in drift.judge([row(), row(**more)])[0][0]
 
@@ -309,7 +309,7 @@ def test_a_sample_counts_what_this_process_has(tmp_path):
     ended.set()
     thread.join()
     assert [after[name] - before[name] for name in ("files", "sockets", "threads")] == [1, 1, 1]
-    assert after["data_files"] == 1 and after["anonymous"] > 0
+    assert after["output_files"] == 1 and after["anonymous"] > 0
     for each in held:
         each.close()
 
@@ -319,13 +319,13 @@ def test_a_sample_of_a_directory_that_vanishes_is_no_failure(tmp_path):
 
     def vanish():
         while not ended.is_set():
-            (tmp_path / "data/sets/one").mkdir(parents=True)
-            shutil.rmtree(tmp_path / "data")
+            (tmp_path / "output/v1/filter").mkdir(parents=True)
+            shutil.rmtree(tmp_path / "output")
     thread = threading.Thread(target=vanish)
     thread.start()
     try:
         for _ in range(200):
-            drift.sample(os.getpid(), tmp_path / "data")
+            drift.sample(os.getpid(), tmp_path / "output")
     finally:
         ended.set()
         thread.join()
@@ -350,7 +350,7 @@ def scenario(journal, tmp_path):
     scenario.errors, scenario.explained, scenario.found = [], {}, []
     scenario.away, scenario.trouble, scenario.clock_steps = Windows(), Windows(), Windows()
     scenario.find = scenario.found.append
-    scenario.journal, scenario.mint, scenario.clock = journal, types.SimpleNamespace(keysets=[KEYSET]), Clock()
+    scenario.journal, scenario.mint, scenario.clock = journal, types.SimpleNamespace(keysets=[KEYSET], always_read_whole=False), Clock()
     scenario.log = []
     scenario.service = types.SimpleNamespace(records=lambda: scenario.log)
     scenario.verifier = types.SimpleNamespace(put=lambda version: None)
@@ -373,11 +373,11 @@ def test_a_timestamp_may_go_back_after_a_step_of_the_clock_only(scenario):
 
 
 @pytest.mark.parametrize("name, ended, found", [
-    ("nutfilter_data_discarded_total", 103, 0), ("nutfilter_full_rereads_total", 103, 0),
-    ("nutfilter_data_discarded_total", 97, 1), ("nutfilter_full_rereads_total", 97, 1)])
+    ("nutfilter_items_lost_total", 103, 0), ("nutfilter_whole_readings_total", 103, 0),
+    ("nutfilter_items_lost_total", 97, 1), ("nutfilter_whole_readings_total", 97, 1)])
 def test_a_counter_is_explained_by_anything_since_the_sample_before(scenario, name, ended, found):
-    scenario.trouble.spans.append([95, ended, "data_directory_removed"])
-    life = {"begun": 90, "samples": [{"at": 100}], "counters": {name: 1.0}}
+    scenario.trouble.spans.append([95, ended, "output_removed"])
+    life = {"begun": 90, "read_whole": 90, "samples": [{"at": 100}], "counters": {name: 1.0}}
     scenario.judge_counters(life, {name: 1.0}, 105)
     assert not scenario.found
     scenario.judge_counters(life, {name: 2.0}, 106)

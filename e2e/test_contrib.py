@@ -168,11 +168,10 @@ def test_nginx_in_front(way, binary, make_mint, work):
                     assert ours.headers.get(name) == direct.headers.get(name), f"{name} for {form}"
             tag = get(path).headers["etag"]
             assert get(path, If_None_Match=tag).status == 304
-            assert get(path, Range="bytes=0-9").status == 206
             # An old keyset id with an encoded slash is one id, not a path.
             unknown = get("/v1/filter/spent/I2yN%2FiRYfkzT")
             assert unknown.status == 400 and unknown.json()["code"] == 12001
-            assert "25" in get("/v1/info").json()["nuts"], "the filters are not announced"
+            assert "filters" in get("/v1/info").json()["nuts"], "the filters are not announced"
             for private in ("/metrics", "/ready", "/health"):
                 assert get(private).status == 404, f"{private} is public"
             assert get("/v1/keys").body == b"the mint itself"

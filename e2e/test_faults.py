@@ -23,16 +23,20 @@ ROWS = [
     ("kill", BOTH, 12, {}),
     ("kill_before_ready", SQLITE[:1], 2, {}),
     ("terminate", BOTH, 3, {}),
-    ("data_directory_removed", BOTH, 1, {}),
-    ("data_directory_removed_while_stopped", SQLITE[:1], 1, {}),
-    ("disk_full", SQLITE[:1], 1, {"small_disk": 6}),
-    ("disk_full_at_the_start", SQLITE[:1], 1, {"small_disk": 6}),
-    ("fsync_fails", SQLITE[:1], 1, {}),
+    ("kill_often", BOTH, 1, {}),
+    ("output_removed", BOTH, 1, {}),
+    ("output_removed_while_stopped", SQLITE[:1], 1, {}),
+    ("output_restored", SQLITE[:1], 1, {}),
+    ("output_damaged", SQLITE[:1], 4, {}),
+    ("disk_full", SQLITE[:1], 1, {"small_disk": 1}),
+    ("disk_full_at_the_start", SQLITE[:1], 1, {"small_disk": 1}),
     ("writes_fail", SQLITE[:1], 1, {}),
     ("read_only_directory", SQLITE[:1], 1, {}),
     ("postgres_stopped", POSTGRES[:1], 2, {}),
     ("postgres_away_at_the_start", POSTGRES[:1], 1, {}),
-    ("postgres_away_at_the_start", POSTGRES[:1], 1, {"data": False}),
+    ("postgres_away_at_the_start", POSTGRES[:1], 1, {"output": None}),
+    ("kill", SQLITE[:1], 4, {"output": None}),
+    ("backend_killed", POSTGRES, 2, {}),
     ("postgres_hangs", POSTGRES[:1], 1, {}),
     ("database_locked", SQLITE[:1], 1, {}),
     ("writers_not_delayed", SQLITE[:1], 1, {}),
@@ -83,7 +87,7 @@ def test_requests_during_rebuilds_are_whole_versions(binary, make_mint, work):
     """requests during a rebuild | no errors; every body is exactly one version"""
     mint = make_mint("cdk", "sqlite")
     mint.fill(NOTES, NOTES // 4)
-    with Scenario(binary, mint, work, refresh=3600, many_clients=True) as scenario:
+    with Scenario(binary, mint, work, refresh=3600, max_age=86_400, many_clients=True) as scenario:
         scenario.start()
         mint.start_writing()
         before = scenario.service.metric("nutfilter_refreshes_total")

@@ -92,7 +92,7 @@ def test_nobody_cuts_a_slow_reader(binary, make_mint, work):
     with contextlib.closing(sqlite3.connect(mint.location)) as database, database:
         database.executemany("INSERT INTO proofs_used (y, amount, id, secret, c, created) VALUES (?, 1, ?, ?, '', 0)", rows)
     path = f"/v1/filter/spent/{mint.keysets[0]}"
-    service = Service(binary, mint.location, work, data=False, refresh=3600)
+    service = Service(binary, mint.location, work, output=None, refresh=3600)
     ports = {"direct": service.address.port, "nginx": free_port(), "caddy": free_port()}
     upstream = f"127.0.0.1:{service.address.port}"
     site = (CONTRIB / "nginx.conf").read_text().replace("127.0.0.1:3339", upstream)
