@@ -48,6 +48,16 @@ impl Clock {
         now.wall + then.steady + SLACK < then.wall + now.steady
     }
 
+    /// A past moment, by the earlier of two times of day: that of the wall clock then, and its present one less the monotonic
+    /// time since. If the clock was set in between, one of them is wrong, and the earlier one claims less.
+    pub(crate) fn corrected(&self, then: Moment) -> Moment {
+        let wall = self.now().wall.saturating_sub(self.since(then));
+        Moment {
+            wall: then.wall.min(wall),
+            ..then
+        }
+    }
+
     /// The time since a moment, by the monotonic clock.
     pub(crate) fn since(&self, then: Moment) -> Duration {
         (self.steady)().saturating_sub(then.steady)
@@ -58,11 +68,6 @@ impl Moment {
     /// The Unix second.
     pub(crate) fn date(self) -> u64 {
         self.wall.as_secs()
-    }
-
-    /// The Unix second some time before.
-    pub(crate) fn before(self, time: Duration) -> u64 {
-        self.wall.saturating_sub(time).as_secs()
     }
 
     /// The time since 1970.

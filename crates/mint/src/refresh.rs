@@ -256,7 +256,8 @@ impl Refresher {
                     continue;
                 }
                 if let Some(read) = sets.read {
-                    let date = self.options.date(&self.clock, read);
+                    let read = self.clock.corrected(read);
+                    let date = self.options.date(read);
                     let result = match set.held {
                         true => Err(RefreshError::Held),
                         false if self.options.is_due(set, date, &table, &path) => {
@@ -283,7 +284,18 @@ impl Refresher {
         }
         self.list_keysets(&table, report);
         let served: BTreeSet<&str> = filters.iter().map(|filter| &*filter.path).collect();
-        table.retain(|path| !path.starts_with("v1/filter/") || served.contains(path));
+        // What was published before says nothing of a kind that was never read.
+        let unread = NoteKind::ALL.map(|kind| match self.sets[kind as usize].read {
+            None => Some(prefix(kind)),
+            Some(_) => None,
+        });
+        table.retain(|path| {
+            let is_unread = unread
+                .iter()
+                .flatten()
+                .any(|prefix| path.starts_with(prefix));
+            !path.starts_with("v1/filter/") || served.contains(path) || is_unread
+        });
         self.monitor.update(|status| status.filters = filters);
     }
 
@@ -327,6 +339,14 @@ impl Refresher {
                         .remove(&(prefix(kind) + &keyset.canonical()));
                     withdrawn += 1;
                 }
+            }
+        }
+        // Those of an earlier process, too.
+        let now = self.clock.now().date();
+        for object in self.table().objects() {
+            if object.date() > now && object.path().starts_with("v1/filter/") {
+                self.table().remove(object.path());
+                withdrawn += 1;
             }
         }
         if withdrawn > 0 {
@@ -458,10 +478,9 @@ fn encode(
 const JSON_FRAME: usize = 128;
 
 impl RefreshOptions {
-    /// The date of what was read at a moment: the earlier of the wall clock's time then, and of its time now less the time
-    /// since. If the clock was set in between one of them is wrong, and the earlier one claims less.
-    fn date(&self, clock: &Clock, read: Moment) -> u64 {
-        let date = read.date().min(clock.now().before(clock.since(read)));
+    /// The date of what was read at a moment.
+    fn date(&self, read: Moment) -> u64 {
+        let date = read.date();
         date - date % self.grid.as_secs().max(1)
     }
 

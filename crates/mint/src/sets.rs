@@ -64,7 +64,9 @@ impl Sets {
             }
             false => BTreeMap::new(),
         };
-        for (keyset, hashes) in found.hashes {
+        for (keyset, mut hashes) in found.hashes {
+            // They stay for an hour, and may have grown to twice their length.
+            hashes.shrink_to_fit();
             let mut new = SortedHashes::from_hashes(hashes);
             new.dedup();
             let set = self.by_keyset.entry(keyset.clone()).or_default();

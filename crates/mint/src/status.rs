@@ -38,6 +38,14 @@ pub struct Status {
     pub info_failures: u64,
 }
 
+impl Status {
+    /// Whether a refresh has succeeded, at least for some filters. Then the keysets are known.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.refreshes[0] + self.refreshes[1] > 0
+    }
+}
+
 /// A filter that ought to be served.
 #[derive(Clone, Debug)]
 pub struct FilterStatus {

@@ -96,7 +96,7 @@ impl Site for Service {
                 code,
                 detail: "invalid keyset id".to_owned(),
             },
-            Ok(_) if status.refreshed == 0 || path.is_some_and(is_due) => {
+            Ok(_) if !status.is_read() || path.is_some_and(is_due) => {
                 Refusal::new(503, "not built yet")
             }
             Ok(_) => Refusal {
