@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Estimate filter size and false-positive rate.
     Plan(PlanArgs),
-    /// Serve the filters of a mint's database over HTTP.
+    /// Serve the filters of a mint's database, over HTTP or as files.
     Serve(ServeArgs),
     /// Run a complete demo on a sample mint: build, serve, restore, and print the figures.
     Demo(DemoArgs),

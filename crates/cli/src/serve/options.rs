@@ -42,8 +42,9 @@ pub(crate) struct Options {
     #[arg(long, env = "NUTFILTER_OUTPUT_MODE", value_name = "MODE", default_value = "644", value_parser = mode, help_heading = OUTPUT)]
     pub(crate) output_mode: u32,
 
-    /// Write the files once and exit, for a timer
-    #[arg(long, requires = "output", conflicts_with = "listen", help_heading = OUTPUT)]
+    // Variables may be those of a service, so an address to listen at is not an error.
+    /// Write the files once and exit, without listening; for a timer
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
     pub(crate) once: bool,
 
     /// Seconds between two refreshes; caches may keep a filter as long

@@ -512,7 +512,7 @@ fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
         "
         . --keyset ../x => --keyset:
         . --keyset -2yN-iRYfk_T => no keyset -2yN-iRYfk_T
-        none.sqlite --keyset 00ffffffffffffff => database not found below .
+        none.sqlite --keyset 00ffffffffffffff => database not found: none.sqlite
         . => --keyset",
     );
 }

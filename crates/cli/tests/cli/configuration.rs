@@ -12,22 +12,26 @@ fn run(command: &mut Command) -> Ran {
 #[test]
 fn flag_precedes_variable_precedes_default() {
     let (place, _) = mint();
-    let mut command = place.command("serve --mint-database . --metrics=on");
+    let mut command = place.command("serve --mint-database . --check-config --refresh 5");
     command
         .env("NUTFILTER_LISTEN", "127.0.0.1:0")
-        .env("NUTFILTER_BASE_PATH", "/variable")
-        .env("NUTFILTER_THREADS", "2")
-        .env("NUTFILTER_METRICS", "off");
-    let server = Server::start(&mut command);
-    assert!(server.base.ends_with("/variable"), "{}", server.base);
-    assert_eq!(server.get("/metrics").0, "HTTP/1.1 200 OK");
+        .env("NUTFILTER_REFRESH", "7")
+        .env("NUTFILTER_REREAD", "9");
+    let shown = run(&mut command).text();
+    for line in [
+        "NUTFILTER_REFRESH=5\n",
+        "NUTFILTER_REREAD=9\n",
+        "NUTFILTER_MAX_CONNECTIONS=4096\n",
+    ] {
+        assert_contains(&shown, line);
+    }
 }
 
 #[test]
 fn check_config_prints_variables_and_changes_nothing() {
     let (place, _) = mint();
-    std::fs::create_dir(place.path("data")).unwrap();
-    let mut command = place.command("serve --check-config --data-dir data --log-level WARNING");
+    std::fs::create_dir(place.path("public")).unwrap();
+    let mut command = place.command("serve --check-config --output public --log-level WARNING");
     command
         .env("MINT_DATABASE", ".")
         .env("MINT_API", "https://mint.example")
@@ -40,7 +44,7 @@ fn check_config_prints_variables_and_changes_nothing() {
         "MINT_API=https://mint.example\n",
         "# MINT_TYPE is not set\n",
         "LOG_LEVEL=WARNING\n",
-        "NUTFILTER_DATA_DIR=data\n",
+        "NUTFILTER_OUTPUT=public\n",
         "NUTFILTER_LISTEN=127.0.0.1:0,localhost:0\n",
         "NUTFILTER_REFRESH=60\n",
         "# cdk database with 1 keysets\n",
@@ -48,8 +52,8 @@ fn check_config_prints_variables_and_changes_nothing() {
     ] {
         assert_contains(&shown, line);
     }
-    assert_eq!(place.names(), ["cdk-mintd.sqlite", "data"]);
-    assert!(place.names_in("data").is_empty());
+    assert_eq!(place.names(), ["cdk-mintd.sqlite", "public"]);
+    assert!(place.names_in("public").is_empty());
 
     // What it prints is an environment that has the same effect.
     let mut again = place.command("serve --check-config");
@@ -59,17 +63,18 @@ fn check_config_prints_variables_and_changes_nothing() {
 }
 
 #[test]
-fn check_config_of_publish_tries_the_directory() {
+fn check_config_tries_the_output_directory() {
     let (place, _) = mint();
-    let publish = |directory: &str| {
-        let publish = format!("publish --check-config --mint-database . {directory}");
-        place.run(publish)
+    let check = |directory: &str| {
+        let check = format!("serve --check-config --mint-database . --output {directory}");
+        place.run(check)
     };
-    publish("public").ok();
+    check("public").ok();
     assert_eq!(place.names(), ["cdk-mintd.sqlite"]);
-    let said = publish("cdk-mintd.sqlite");
+    let said = check("cdk-mintd.sqlite");
     assert_eq!(said.code, Some(2));
     assert_contains(&said.stderr, "cdk-mintd.sqlite: Not a directory");
+    assert_contains(&said.stderr, "change --output or NUTFILTER_OUTPUT");
 }
 
 #[test]
@@ -97,8 +102,6 @@ fn no_output_shows_the_password_of_a_wrong_location() {
         format!("postgres://{unreachable}?passwd=hunter2"),
         "host=127.0.0.1 user=mint password=hunter2".to_owned(),
         "user='mint' password = 'hunter2'".to_owned(),
-        "mint:hunter2".to_owned(),
-        "/nowhere/hunter2".to_owned(),
     ];
     for location in &locations {
         let assert_hidden = |command: &mut Command| {
@@ -112,8 +115,8 @@ fn no_output_shows_the_password_of_a_wrong_location() {
             &|command| command.env("MINT_DATABASE", location),
         ];
         for give in given {
-            for mode in ["--check-config", "--wait-for-database=off"] {
-                let serve = format!("serve --listen 127.0.0.1:0 {mode}");
+            for mode in ["--check-config", "--once --output public"] {
+                let serve = format!("serve {mode}");
                 assert_hidden(give(&mut place.command(serve)));
             }
         }
@@ -123,7 +126,7 @@ fn no_output_shows_the_password_of_a_wrong_location() {
 }
 
 /// Values that are invalid, each with what is said of it.
-const INVALID: [(&str, &str, &str); 11] = [
+const INVALID: [(&str, &str, &str); 12] = [
     (
         "MINT_DATABASE",
         "mysql://a:hunter2@b",
@@ -141,9 +144,9 @@ const INVALID: [(&str, &str, &str); 11] = [
         "must be a whole number from 1 to 86400 seconds",
     ),
     (
-        "NUTFILTER_VERIFY_EVERY",
+        "NUTFILTER_REREAD",
         "much",
-        "must be a whole number from 1 to 86400",
+        "must be a whole number from 1 to 86400 seconds",
     ),
     (
         "NUTFILTER_MAX_CONNECTIONS",
@@ -160,8 +163,9 @@ const INVALID: [(&str, &str, &str); 11] = [
         "/{id}",
         "must be segments of letters",
     ),
-    ("NUTFILTER_METRICS", "perhaps", "not a boolean"),
-    ("NUTFILTER_DATA_DIR", "", "a value is required"),
+    ("NUTFILTER_MAX_AGE", "0", "from 1 to 86400 seconds"),
+    ("NUTFILTER_OUTPUT_MODE", "888", "must be octal"),
+    ("NUTFILTER_OUTPUT", "", "a value is required"),
     (
         "LOG_LEVEL",
         "loud",
@@ -212,8 +216,8 @@ fn missing_database_is_reported_with_the_other_errors() {
 
 #[test]
 fn option_without_its_value_is_one_error() {
-    let said = Place::new().run("serve --refresh 0 --verify-every").error();
-    assert_contains(&said, "--verify-every <N>");
+    let said = Place::new().run("serve --refresh 0 --reread").error();
+    assert_contains(&said, "--reread <SECONDS>");
     assert!(said.lines().count() <= 3, "{said}");
 }
 
@@ -225,7 +229,7 @@ fn unknown_variable_is_an_error_of_the_service_only() {
             "serve --check-config --listen 127.0.0.1:0 --mint-database .",
             2,
         ),
-        ("publish public --once --mint-database .", 2),
+        ("serve --output public --once --mint-database .", 2),
         ("plan --items 1", 0),
     ] {
         let mut command = place.command(command);
@@ -234,9 +238,6 @@ fn unknown_variable_is_an_error_of_the_service_only() {
         let said = ran.stderr.contains("unknown variable NUTFILTER_LISTENS");
         assert_eq!(said, code == 2, "{}", ran.stderr);
     }
-    // A variable of the other command is none.
-    let mut publish = place.command("publish public --once --mint-database .");
-    run(publish.env("NUTFILTER_LISTEN", "127.0.0.1:0")).ok();
 }
 
 #[cfg(unix)]
@@ -253,11 +254,11 @@ fn non_utf8_variable_is_an_error() {
 fn check_config_tries_everything_and_reports_all_errors() {
     let listen = "unix:/nowhere/a.sock,192.0.2.1:80,127.0.0.1:0";
     let ran = Place::new().run(format!(
-        "serve --check-config --mint-database /nowhere/mint.sqlite3 --data-dir /nowhere/data --listen {listen}"
+        "serve --check-config --mint-database /nowhere/mint.sqlite3 --output /nowhere/data --listen {listen}"
     ));
     assert_eq!(ran.code, Some(2));
     for problem in [
-        "hold a password; give --mint-database or MINT_DATABASE",
+        "/nowhere/mint.sqlite3; give --mint-database or MINT_DATABASE",
         "/nowhere/data: No such file or directory (os error 2); let this user write to it",
         "unix:/nowhere/a.sock: No such file",
         "192.0.2.1:80: Cannot assign requested address",
@@ -295,4 +296,25 @@ fn help_names_variables_and_hides_their_secrets() {
         assert_contains(&help, part);
     }
     assert!(!help.contains("hunter2"), "{help}");
+}
+
+#[test]
+fn serve_has_sixteen_options() {
+    let help = Place::new().run("serve --help").text();
+    let options = help.lines().filter_map(|line| {
+        let option = line
+            .trim_start()
+            .trim_start_matches("-q, ")
+            .trim_start_matches("-h, ");
+        option.trim_start_matches("-V, ").strip_prefix("--")
+    });
+    let global = ["quiet", "threads", "help", "version"];
+    let own = options.filter(|option| !global.iter().any(|name| option.starts_with(name)));
+    assert_eq!(own.count(), 16, "{help}");
+}
+
+#[test]
+fn once_needs_an_output_directory() {
+    let said = Place::new().run("serve --mint-database . --once").error();
+    assert_contains(&said, "--output <DIR> [env: NUTFILTER_OUTPUT]");
 }

@@ -71,7 +71,7 @@ fn invalid_plans_are_errors() {
     );
 }
 
-const COMMANDS: &str = "build check inspect plan serve publish demo completions";
+const COMMANDS: &str = "build check restore inspect plan serve demo completions man";
 
 #[test]
 fn completion_script_of_each_shell_has_all_subcommands() {
@@ -117,6 +117,13 @@ fn help_and_version_succeed_and_unknown_options_fail() {
         assert_contains(&help, "Usage: nutfilter");
         assert_contains(&help, "--quiet");
     }
+    let help = place.run("--help").text();
+    let (_, commands) = help.split_once("Commands:\n").expect("commands");
+    let commands = commands
+        .lines()
+        .map_while(|line| line.split_whitespace().next());
+    let commands: Vec<_> = commands.filter(|&name| name != "help").collect();
+    assert_eq!(commands.join(" "), COMMANDS);
     place.run("").error();
     place.run("biuld").error();
     place.run("plan --items 1 --threads 0").error();

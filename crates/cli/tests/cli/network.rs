@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::time::Instant;
 
 use super::support::{PATIENCE, Server, kill, mint, sample, serve_from};
-use crate::nutfilter::Place;
+use crate::nutfilter::{Place, assert_contains};
 
 #[cfg(unix)]
 #[test]
@@ -63,13 +63,11 @@ fn additional_resources_are_as_configured() {
         "nutfilter_status{status=\"ok\"} 1",
         "nutfilter_items{kind=\"spent\"} 300",
         "nutfilter_keysets 1",
-        "# TYPE nutfilter_refresh_seconds histogram",
+        "# TYPE nutfilter_refresh_seconds_sum counter",
         "nutfilter_http_requests_total{",
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
-    let server = serve("--metrics=off");
-    assert_eq!(status(&server, "/metrics"), "404");
     // While the mint does not answer, its info is unavailable, and its keysets are left to it.
     let server = serve("--mint-api http://127.0.0.1:1");
     assert_eq!(status(&server, "/v1/info"), "503");
@@ -77,21 +75,44 @@ fn additional_resources_are_as_configured() {
 }
 
 #[test]
-fn state_is_served_after_a_restart_without_the_database() {
+fn output_is_served_after_a_restart_without_the_database() {
     let place = Place::new();
-    let (mint, data) = (place.path("mint"), place.path("data"));
+    let (mint, public) = (place.path("mint"), place.path("public"));
     fs::create_dir(&mint).unwrap();
     let sample = sample(&mint);
     let path = format!("/v1/filter/spent/{}", sample.keyset);
-    let mut command = serve_from(&mint, &format!("--data-dir {}", data.display()));
+    let mut command = serve_from(&mint, &format!("--output {}", public.display()));
     let server = Server::start(&mut command);
     let before = server.get(&path);
     assert_eq!(before.0, "HTTP/1.1 200 OK");
     drop(server);
     fs::remove_dir_all(&mint).unwrap();
     let mut server = Server::start(&mut command);
-    server.wait_for("database not found");
+    assert_eq!(server.get("/ready").0, "HTTP/1.1 200 OK");
+    // With its date.
     assert_eq!(server.get(&path), before);
-    let (status, why) = server.get("/ready");
-    assert_eq!(status, "HTTP/1.1 503 Service Unavailable", "{why}");
+    server.has_said("database not found");
+    assert_eq!(server.get("/ready").0, "HTTP/1.1 200 OK");
+    assert_contains(&server.get("/health").1, "\"status\":\"degraded\"");
+    // A filter of a keyset that is not there may be one that could not be read.
+    let status = server.get("/v1/filter/spent/00ffffffffffffff").0;
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+}
+
+#[test]
+fn old_filters_are_served_but_not_ready() {
+    let place = Place::new();
+    let (mint, public) = (place.path("mint"), place.path("public"));
+    fs::create_dir(&mint).unwrap();
+    let sample = sample(&mint);
+    let options = format!("--refresh 1 --max-age 2 --output {}", public.display());
+    let server = Server::start(serve_from(&mint, &options));
+    fs::remove_dir_all(&mint).unwrap();
+    let start = Instant::now();
+    while server.get("/ready").0 != "HTTP/1.1 503 Service Unavailable" {
+        assert!(start.elapsed() < PATIENCE, "ready");
+    }
+    assert_contains(&server.get("/ready").1, "s old, maximum is 2 s");
+    let path = format!("/v1/filter/spent/{}", sample.keyset);
+    assert_eq!(server.get(&path).0, "HTTP/1.1 200 OK");
 }

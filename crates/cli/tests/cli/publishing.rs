@@ -1,11 +1,24 @@
-//! `nutfilter publish`, read back by `nutfilter check` through a server of static files.
+//! `serve --output`: filters as files, and what becomes of them when something goes wrong.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 
 use super::file_server::serve_files;
-use super::support::{Server, mint, replace};
+use super::support::{PATIENCE, Server, mint, replace, serve_from};
 use crate::nutfilter::{Place, Ran, assert_contains, hex};
+
+/// `serve` of the mint in this directory into its folder `public`.
+const SERVE: &str = "serve --mint-database . --output public";
+
+fn once(place: &Place) -> Ran {
+    place.run(format!("{SERVE} --once"))
+}
 
 /// The number of notes in the filter that `check` fetches from `url`; checks that a note of the sample is in it.
 fn checked(url: &str, sample: &Sample, kind: NoteKind) -> u64 {
@@ -16,74 +29,334 @@ fn checked(url: &str, sample: &Sample, kind: NoteKind) -> u64 {
     json["n"].as_u64().unwrap()
 }
 
-/// `publish` of the mint in this directory into its folder `public`.
-const PUBLISH: &str = "publish public --mint-database .";
-
-fn publish(place: &Place, options: &str) -> Ran {
-    place.run(format!("{PUBLISH} {options}"))
+fn name_of(sample: &Sample) -> String {
+    format!("public/v1/filter/spent/{}", sample.keyset)
 }
 
+/// The count and the date of a valid filter.
+fn count_and_date(json: &[u8]) -> (u32, u64) {
+    let response = FilterResponse::from_json(json).unwrap();
+    let date = response.timestamp;
+    (response.into_filter().unwrap().n(), date)
+}
+
+#[cfg(unix)]
 #[test]
-fn check_reads_what_publish_wrote() {
+fn once_writes_json_and_its_compressed_form() {
+    use std::os::unix::fs::PermissionsExt;
     let (place, sample) = mint();
-    let ran = publish(&place, "--once");
-    assert_contains(&ran.stderr, "published");
-    assert_contains(&ran.stderr, "objects=3");
+    let ran = once(&place);
+    assert_contains(&ran.stderr, "refreshed");
     ran.ok();
     let url = serve_files(place.path("public"));
     assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
     assert_eq!(checked(&url, &sample, NoteKind::Issued), 200);
     let keysets = String::from_utf8(place.read("public/v1/keysets")).unwrap();
     assert_contains(&keysets, sample.keyset.as_str());
+    let name = name_of(&sample);
+    let compressed = place.path(&format!("{name}.gz"));
+    let unpacked = Command::new("gzip").arg("-dc").arg(&compressed).output();
+    assert!(unpacked.unwrap().stdout == place.read(&name));
+    for file in [place.path(&name), compressed] {
+        let mode = fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+    }
+    place.run(format!("{SERVE} --once --output-mode 640")).ok();
+    let mode = |name: &str| fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&name), 0o640);
+    // Variables of a service on the same machine do not matter.
+    let mut command = place.command(format!("{SERVE} --once"));
+    Ran::from(
+        command
+            .env("NUTFILTER_LISTEN", "127.0.0.1:1")
+            .output()
+            .unwrap(),
+    )
+    .ok();
+}
+
+#[test]
+fn once_fails_if_anything_could_not_be_updated() {
+    let (place, sample) = mint();
+    once(&place).ok();
+    let before = place.read(&name_of(&sample));
+    let database = place.path("cdk-mintd.sqlite");
+    fs::rename(&database, place.path("away")).unwrap();
+    once(&place).error_with("0 databases with a known name");
+    assert!(place.read(&name_of(&sample)) == before);
+
+    fs::rename(place.path("away"), &database).unwrap();
+    replace(&place);
+    // Nothing can be put in the place of a directory.
+    fs::remove_file(place.path(&name_of(&sample))).unwrap();
+    fs::create_dir_all(place.path(&format!("{}/x", name_of(&sample)))).unwrap();
+    let said = once(&place).error_with("1 filters could not be updated; the others are published");
+    assert_contains(&said, "could not write v1/filter/spent/");
+    let issued = place.read(&name_of(&sample).replace("spent", "issued"));
+    assert_eq!(count_and_date(&issued).0, 201);
 }
 
 #[cfg(unix)]
 #[test]
-fn publisher_follows_the_database_until_stopped() {
+fn files_follow_the_database_without_listening() {
     use super::support::kill;
     let (place, sample) = mint();
-    let mut publisher = Server::watch(place.command(format!("{PUBLISH} --refresh 3600")));
-    publisher.wait_for("published");
+    let mut server = Server::watch(place.command(format!("{SERVE} --refresh 3600")));
+    server.wait_for("refreshed");
     let url = serve_files(place.path("public"));
     assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
+    // One process an output.
+    once(&place).error_with("another process publishes to this directory");
 
     let larger = replace(&place);
-    kill(&publisher.child, "-HUP");
-    publisher.wait_for("published");
+    kill(&server.child, "-HUP");
+    server.wait_for("refreshed");
     assert_eq!(checked(&url, &larger, NoteKind::Spent), 301);
-    kill(&publisher.child, "-TERM");
-    publisher.wait_for("stopped");
-    assert!(publisher.child.wait().unwrap().success());
+    // Whoever takes the directory away gets it again.
+    fs::remove_dir_all(place.path("public")).unwrap();
+    kill(&server.child, "-HUP");
+    server.wait_for("refreshed");
+    assert_eq!(checked(&url, &larger, NoteKind::Issued), 201);
+    kill(&server.child, "-TERM");
+    server.wait_for("stopped");
+    assert!(!server.all.contains("listening"), "{}", server.all);
+    assert!(server.child.wait().unwrap().success());
 }
 
 #[test]
-fn publish_refuses_what_it_cannot_reach() {
-    mint().0.fail_each(
-        "publish --once",
-        "
-        cdk-mintd.sqlite --mint-database . => cdk-mintd.sqlite: Not a directory
-        x => --mint-database",
+fn output_that_is_a_file_is_refused() {
+    let (place, _) = mint();
+    place.fail_each(
+        "serve --once --mint-database .",
+        "--output cdk-mintd.sqlite => cdk-mintd.sqlite: ",
     );
+}
+
+/// A service without a database, for what was published.
+fn without_database(place: &Place) -> Server {
+    let options = format!("--output {}", place.path("public").display());
+    Server::start_unready(serve_from(&place.path("none"), &options))
+}
+
+#[test]
+fn damaged_file_is_not_served_and_is_made_again() {
+    let (place, sample) = mint();
+    once(&place).ok();
+    let (name, path) = (
+        name_of(&sample),
+        format!("/v1/filter/spent/{}", sample.keyset),
+    );
+    let good = place.read(&name);
+    for at in [3, good.len() / 2, good.len() - 2] {
+        let mut damaged = good.clone();
+        damaged[at] ^= 1;
+        place.write(&name, damaged);
+        let server = without_database(&place);
+        assert_contains(
+            &server.seen,
+            "not serving a published file; it is made again",
+        );
+        assert_contains(&server.seen, &name);
+        assert_eq!(server.get(&path).0, "HTTP/1.1 503 Service Unavailable");
+        assert_eq!(server.get("/v1/keysets").0, "HTTP/1.1 200 OK");
+    }
+    once(&place).ok();
+    assert_eq!(count_and_date(&place.read(&name)).0, 300);
+    assert_eq!(without_database(&place).get(&path).0, "HTTP/1.1 200 OK");
+}
+
+#[cfg(unix)]
+#[test]
+fn file_dated_in_the_future_is_not_served() {
+    let (place, sample) = mint();
+    once(&place).ok();
+    let name = name_of(&sample);
+    let json = String::from_utf8(place.read(&name)).unwrap();
+    let (_, date) = count_and_date(json.as_bytes());
+    place.write(
+        &name,
+        json.replace(&date.to_string(), &(date + 5_000).to_string()),
+    );
+    let gzip = Command::new("gzip")
+        .args(["-kfn"])
+        .arg(place.path(&name))
+        .status();
+    assert!(gzip.unwrap().success());
+    let server = without_database(&place);
+    assert_contains(&server.seen, "in the future");
+    let path = format!("/v1/filter/spent/{}", sample.keyset);
+    assert_eq!(server.get(&path).0, "HTTP/1.1 503 Service Unavailable");
+}
+
+#[cfg(unix)]
+#[test]
+fn keyset_that_left_is_unknown_and_its_file_stays_for_a_while() {
+    use super::support::kill;
+    let (place, sample) = mint();
+    let options = format!("--refresh 3600 --output {}", place.path("public").display());
+    let mut server = Server::of(&place, &options);
+    server.has_said("refreshed");
+    let database = rusqlite::Connection::open(place.path("cdk-mintd.sqlite")).unwrap();
+    let sql = "PRAGMA foreign_keys = OFF; DELETE FROM proof; DELETE FROM blind_signature; DELETE FROM keyset";
+    database.execute_batch(sql).unwrap();
+    drop(database);
+    kill(&server.child, "-HUP");
+    server.wait_for("items are no longer in the database");
+    let path = format!("/v1/filter/spent/{}", sample.keyset);
+    let start = Instant::now();
+    while server.get(&path).0 != "HTTP/1.1 400 Bad Request" {
+        assert!(start.elapsed() < PATIENCE, "still served");
+    }
+    // Somebody may have read a list that names it.
+    assert_eq!(count_and_date(&place.read(&name_of(&sample))).0, 300);
+    let metrics = server.get("/metrics").1;
+    assert_contains(&metrics, "nutfilter_items_lost_total 500\n");
+}
+
+/// The number of kills: many in a campaign, which sets `NUTFILTER_KILLS`.
+fn kills() -> (u32, Duration) {
+    match std::env::var("NUTFILTER_KILLS") {
+        Ok(kills) => (kills.parse().unwrap(), Duration::from_secs(1)),
+        // A busy machine needs a moment to start a process.
+        Err(_) => (20, Duration::from_secs(5)),
+    }
+}
+
+fn assert_no_torn_file(directory: &Path, since: u64) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if !name.starts_with('.') && !name.ends_with(".gz") {
+            let (_, date) = count_and_date(&fs::read(&path).unwrap());
+            assert!((since..=now()).contains(&date), "{name} is of {date}");
+        }
+    }
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap().as_secs()
+}
+
+#[cfg(unix)]
+#[test]
+fn killed_service_serves_its_output_at_once() {
+    use super::support::kill;
+    let (kills, patience) = kills();
+    let (place, sample) = mint();
+    once(&place).ok();
+    let path = format!("/v1/filter/spent/{}", sample.keyset);
+    let first = count_and_date(&place.read(&name_of(&sample))).1;
+    let mut last = first;
+    let options = format!("--refresh 1 --output {}", place.path("public").display());
+    for kills in 0..kills {
+        let start = Instant::now();
+        let server = Server::start_unready(serve_from(place.root(), &options));
+        let (status, body) = server.get(&path);
+        assert!(start.elapsed() < patience, "{:?}", start.elapsed());
+        assert_eq!(status, "HTTP/1.1 200 OK", "{}", server.seen);
+        assert!(!server.seen.contains("not serving"), "{}", server.seen);
+        let (n, date) = count_and_date(body.as_bytes());
+        assert_eq!(n, 300);
+        assert!((last..=now()).contains(&date), "{date} after {last}");
+        last = date;
+        // In the middle of a refresh, sooner or later.
+        std::thread::sleep(Duration::from_micros(u64::from(kills) * 331 % 9_000));
+        kill(&server.child, "-KILL");
+        drop(server);
+        for kind in NoteKind::ALL {
+            assert_no_torn_file(&place.path(&format!("public/v1/filter/{kind}")), first);
+        }
+    }
+}
+
+/// A small file system, for root.
+#[cfg(target_os = "linux")]
+struct Small(std::path::PathBuf);
+
+#[cfg(target_os = "linux")]
+impl Small {
+    fn mount(at: std::path::PathBuf) -> Option<Self> {
+        fs::create_dir(&at).unwrap();
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "size=64k", "nutfilter-test"]);
+        let mounted = mount
+            .arg(&at)
+            .output()
+            .is_ok_and(|ran| ran.status.success());
+        mounted.then_some(Self(at))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disk_leaves_the_filters_as_they_were() {
+    use super::support::kill;
+    let (place, sample) = mint();
+    let Some(small) = Small::mount(place.path("public")) else {
+        eprintln!("skipped: this user cannot mount");
+        return;
+    };
+    let options = format!("--refresh 3600 --output {}", small.0.display());
+    let mut server = Server::of(&place, &options);
+    server.has_said("refreshed");
+    let path = format!("/v1/filter/spent/{}", sample.keyset);
+    let before = server.get(&path);
+    // All that is left.
+    let mut filling = fs::File::create(small.0.join(".filling")).unwrap();
+    while std::io::Write::write_all(&mut filling, &[0; 4096]).is_ok() {}
+    replace(&place);
+    kill(&server.child, "-HUP");
+    server.wait_for("No space left on device");
+    server.wait_for("refreshed");
+    assert_eq!(server.get(&path), before);
+    assert_eq!(
+        count_and_date(&fs::read(small.0.join(&path[1..])).unwrap()).0,
+        300
+    );
+    assert_eq!(server.get("/ready").0, "HTTP/1.1 200 OK");
+    assert_contains(&server.get("/health").1, "No space left");
+
+    drop(filling);
+    fs::remove_file(small.0.join(".filling")).unwrap();
+    kill(&server.child, "-HUP");
+    let start = Instant::now();
+    while count_and_date(server.get(&path).1.as_bytes()).0 != 301 {
+        assert!(start.elapsed() < PATIENCE, "not written again");
+    }
 }
 
 /// A server of the files of another mint, whose info is this text.
 fn with_info(place: &Place, info: &str) -> String {
-    std::fs::create_dir_all(place.path("mint/v1")).unwrap();
+    fs::create_dir_all(place.path("mint/v1")).unwrap();
     place.write("mint/v1/info", info);
     serve_files(place.path("mint"))
 }
 
 #[test]
-fn entry_of_the_mint_with_our_key_gives_one_warning() {
+fn info_of_the_mint_is_of_this_moment() {
     let (place, _) = mint();
-    let info = r#"{"name":"m","nuts":{"25":{"methods":[]}}}"#;
-    let url = with_info(&place, info);
-    let mut server = Server::of(&place, &format!("--mint-api {url}"));
-    server.has_said("set another info_key");
-    // The answer is stored after the log line.
-    let start = std::time::Instant::now();
-    while server.get("/v1/info").1 != info {
-        assert!(start.elapsed().as_secs() < 20, "not served");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let url = with_info(&place, r#"{"name":"m","nuts":{"4":{}},"time":1}"#);
+    let server = Server::of(&place, &format!("--mint-api {url}"));
+    let announced = r#"{"name":"m","nuts":{"filters":{"supported":true},"4":{}},"time":1}"#;
+    assert_eq!(server.get("/v1/info").1, announced);
+    // An entry of the mint itself is kept.
+    let info = r#"{"nuts":{"filters":{"supported":false}},"time":2}"#;
+    place.write("mint/v1/info", info);
+    assert_eq!(server.get("/v1/info").1, info);
+    fs::remove_file(place.path("mint/v1/info")).unwrap();
+    assert_eq!(server.get("/v1/info").0, "HTTP/1.1 503 Service Unavailable");
+    assert_contains(
+        &server.get("/metrics").1,
+        "nutfilter_info_failures_total 1\n",
+    );
+    // Filters do not depend on the mint.
+    assert_eq!(server.get("/ready").0, "HTTP/1.1 200 OK");
 }
