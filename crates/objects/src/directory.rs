@@ -19,7 +19,7 @@ const LOCK: &str = ".nutfilter-lock";
 /// Ends the name of a compressed form.
 const GZIP: &str = "gz";
 
-/// How long the file of an object that is no longer published stays: somebody may have read a list that names it.
+/// How long the file of a former object stays: somebody may have read a list that names it.
 const STAYS: Duration = Duration::from_secs(3_600);
 
 /// Why a directory cannot be used.
@@ -260,7 +260,7 @@ fn content(path: &Path, metadata: &Metadata) -> io::Result<Content> {
 fn remove(file: &Path) -> bool {
     [file.to_owned(), with_gz(file)].iter().all(|file| match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(file = %file.display(), %error, "could not remove a file that is no longer published");
+            tracing::warn!(file = %file.display(), %error, "could not remove the file of a former object");
             false
         }
         _ => true,
@@ -291,7 +291,7 @@ fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // Whoever may read files may enter directories.
+        // Those who may read files may enter directories.
         let mode = mode | 0o700 | (mode & 0o444) >> 2;
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     }

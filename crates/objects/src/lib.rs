@@ -6,7 +6,7 @@
 //!
 //! Guarantees:
 //!
-//! - An object is replaced as a whole, by a rename. Whoever has opened the old one reads the old one.
+//! - An object is replaced as a whole, by a rename. A reader that has opened the old one reads the old one.
 //! - What was published is the state: a table in a directory begins with the files that are there, if they are undamaged.
 //! - A directory has one table at a time, of all processes.
 

@@ -115,7 +115,7 @@ fn free_memory(text: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The soft limit in `/proc/self/limits`, in bytes; `None` if there is none.
+/// The soft limit in `/proc/self/limits`, in bytes; `None` without one.
 fn address_space(text: &str) -> Option<u64> {
     let mut lines = text.lines();
     let limits = lines.find_map(|line| line.strip_prefix("Max address space"))?;

@@ -169,7 +169,7 @@ fn service(options: &Options, monitor: Arc<Monitor>) -> Result<Service, CliError
     })
 }
 
-/// Reports readiness to the log and the service manager, and until then why there is none.
+/// Reports readiness to the log and the service manager, and until then the reason why not.
 async fn tell_when_ready(service: &Service) -> Infallible {
     let mut told = String::new();
     while let Err(reason) = service.ready() {

@@ -317,6 +317,13 @@ impl World {
                     .args(["-9", &pid])
                     .status()
                     .unwrap();
+                // Until the server has noticed it and ended the other sessions, it still accepts new ones.
+                for _ in 0..400 {
+                    if self.run(0, "SELECT 1").is_empty() {
+                        break;
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(25));
+                }
                 self.after_crash();
             }
             Op::StopImmediately => {
@@ -498,7 +505,7 @@ impl nutfilter_mint::MintSource for Nothing {
 
     fn keysets(
         &mut self,
-    ) -> Result<nutfilter_mint::source::Keysets, nutfilter_mint_next::source::SourceError> {
+    ) -> Result<nutfilter_mint::source::Keysets, nutfilter_mint::source::SourceError> {
         Ok(Default::default())
     }
 
@@ -507,7 +514,7 @@ impl nutfilter_mint::MintSource for Nothing {
         _: NoteKind,
         _: bool,
         _: &mut dyn nutfilter_mint::source::ItemSink,
-    ) -> Result<nutfilter_mint::source::Reading, nutfilter_mint_next::source::SourceError> {
+    ) -> Result<nutfilter_mint::source::Reading, nutfilter_mint::source::SourceError> {
         Ok(nutfilter_mint::source::Reading::whole())
     }
 }

@@ -1,7 +1,7 @@
 //! A connection for one reading.
 //!
 //! Each call opens a new connection, which costs some milliseconds a minute. In return, no connection stays open at the
-//! mint's server between readings, and a server that was restarted, moved or given another password is no special case.
+//! mint's server between readings, and a server that was restarted, moved or given another password needs no special case.
 //!
 //! Everything runs in one transaction, `READ COMMITTED, READ ONLY`. Settings apply to it only (`SET LOCAL`): behind a
 //! connection pooler, a setting of the session would be inherited by the next client, which might be the mint.
