@@ -160,7 +160,7 @@ fn run(window: __m512i) -> (__m512i, __m512i) {
 /// twice as long as the steps that make the values.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn transposed(rows: &[__m512i; GROUP]) -> [__m512i; GROUP] {
+pub(super) fn transposed(rows: &[__m512i; GROUP]) -> [__m512i; GROUP] {
     let [a, b, c, d, e, f, g, h] = *rows;
     // Pairs of rows: lanes 0 2 4 6 and 1 3 5 7.
     let (ab0, ab1) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
