@@ -358,21 +358,9 @@ impl ItemHash for Nut23 {
         let done = match level.kind() {
             Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => kernels::nut23::<_, 4, 2>(
-                avx2,
-                records,
-                record_bytes.get(),
-                out,
-                murmur3::x64_128_first,
-            ),
+            Kind::Avx2(avx2) => kernels::nut23(avx2, records, record_bytes.get(), out),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => kernels::nut23::<_, 0, 0>(
-                avx512,
-                records,
-                record_bytes.get(),
-                out,
-                murmur3::x64_128_first,
-            ),
+            Kind::Avx512(avx512) => kernels::nut23(avx512, records, record_bytes.get(), out),
         };
         if !done {
             each_record(records, record_bytes, out, murmur3::x64_128_first);
