@@ -8,7 +8,6 @@
 //!       4  CRC-32 (as in zlib and PNG) of everything before it, little-endian
 //! ```
 
-use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
@@ -99,11 +98,6 @@ impl Error for GcsError {}
 #[must_use]
 pub fn is_gcs(head: &[u8]) -> bool {
     head.starts_with(SHORT_MAGIC)
-}
-
-/// Appends the checksum to a head and its contents.
-pub fn seal(file: &mut Vec<u8>) {
-    file.extend_from_slice(&crc32fast::hash(file).to_le_bytes());
 }
 
 /// The hash of a filter in a file.

@@ -251,13 +251,13 @@ mod tests {
                         Kind::Baseline(_) => (),
                         Kind::Avx2(avx2) => {
                             hash::nut25::<_, 4>(avx2, &records, width, &mut out);
-                            hash::nut23::<_, 4, 2>(avx2, &records, width, &mut out, |_| 0);
+                            hash::nut23(avx2, &records, width, &mut out);
                             hash::siphash::<_, 3, 2, 2>(avx2, KEY, &records, width, &mut out);
                             hash::map_to_range(avx2, &mut out, u64::MAX >> (width % 30));
                         }
                         Kind::Avx512(avx512) => {
                             hash::nut25::<_, 8>(avx512, &records, width, &mut out);
-                            hash::nut23::<_, 0, 0>(avx512, &records, width, &mut out, |_| 0);
+                            hash::nut23(avx512, &records, width, &mut out);
                             hash::siphash::<_, 4, 0, 4>(avx512, KEY, &records, width, &mut out);
                             hash::map_to_range(avx512, &mut out, u64::MAX >> (width % 30));
                         }

@@ -57,16 +57,32 @@ pub(crate) struct Advanced {
     pub(crate) behind: u32,
 }
 
-/// Vectors of 64-bit lanes of one instruction set, implemented for its token. A kernel has `LANES` lanes in
-/// [`VECTORS`] vectors. All sums wrap.
+/// Vectors of 64-bit lanes of one instruction set, implemented for its token. All sums wrap.
+///
+/// # Safety
+///
+/// Every operation does in each lane what it says: see [`Simd`].
+pub(crate) unsafe trait Vectors: Copy {
+    type Vector: Copy;
+
+    /// Runs `f`, which must be `#[inline(always)]`, compiled for the instruction set.
+    fn compiled<R>(self, f: impl FnOnce() -> R) -> R;
+
+    fn splat(self, number: u64) -> Self::Vector;
+    /// The first numbers, as many as a vector has lanes.
+    fn load(self, numbers: &[u64]) -> Self::Vector;
+    fn store(self, vector: Self::Vector, numbers: &mut [u64]);
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn or(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+}
+
+/// What decoding needs in addition. A kernel has `LANES` lanes in [`VECTORS`] vectors.
 ///
 /// # Safety
 ///
 /// Every operation does in each lane what it says, and [`Self::run`] counts at most [`Self::LONGEST_RUN`] ones: this
 /// module and `lookup` read at positions that they compute with them, and bound these by the longest run beforehand.
-pub(crate) unsafe trait Simd<const LANES: usize>: Copy {
-    type Vector: Copy;
-
+pub(crate) unsafe trait Simd<const LANES: usize>: Vectors {
     /// The lanes of a vector.
     const WIDTH: usize = LANES / VECTORS;
     /// The number of values of a lane that are stored together.
@@ -83,16 +99,7 @@ pub(crate) unsafe trait Simd<const LANES: usize>: Copy {
     /// Whether windows hold inverted bits.
     const INVERTED: bool = true;
 
-    /// Runs `f`, which must be `#[inline(always)]`, compiled for the instruction set.
-    fn compiled<R>(self, f: impl FnOnce() -> R) -> R;
-
-    fn splat(self, number: u64) -> Self::Vector;
-    /// The first [`Self::WIDTH`] of the numbers.
-    fn load(self, numbers: &[u64]) -> Self::Vector;
-    fn store(self, vector: Self::Vector, numbers: &mut [u64]);
-    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     fn sub(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    fn or(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Shifts each lane left by its count, which is below 64.
     fn shl(self, vector: Self::Vector, counts: Self::Vector) -> Self::Vector;
     /// Shifts each lane right by its count, which is below 64.
@@ -333,14 +340,9 @@ pub(crate) const LONGEST_GROUP: u64 = (GROUP / 2) as u64 * WINDOW as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Scalar;
 
-// SAFETY: plain integers; `run` counts the leading ones of 64 bits.
-unsafe impl Simd<VECTORS> for Scalar {
+// SAFETY: plain integers.
+unsafe impl Vectors for Scalar {
     type Vector = u64;
-
-    const LONGEST_RUN: u64 = 63;
-    // An odd lane is rare, and the lanes are few.
-    const SLACKS: usize = 1;
-    const AT_ONCE: usize = 1;
 
     #[inline(always)]
     fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
@@ -368,13 +370,21 @@ unsafe impl Simd<VECTORS> for Scalar {
     }
 
     #[inline(always)]
-    fn sub(self, a: u64, b: u64) -> u64 {
-        a.wrapping_sub(b)
-    }
-
-    #[inline(always)]
     fn or(self, a: u64, b: u64) -> u64 {
         a | b
+    }
+}
+
+// SAFETY: plain integers; `run` counts the leading ones of 64 bits.
+unsafe impl Simd<VECTORS> for Scalar {
+    const LONGEST_RUN: u64 = 63;
+    // An odd lane is rare, and the lanes are few.
+    const SLACKS: usize = 1;
+    const AT_ONCE: usize = 1;
+
+    #[inline(always)]
+    fn sub(self, a: u64, b: u64) -> u64 {
+        a.wrapping_sub(b)
     }
 
     #[inline(always)]

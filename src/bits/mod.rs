@@ -15,7 +15,7 @@ mod reader;
 #[cfg(feature = "__internals")]
 mod writer;
 
-pub use reader::BitReader;
+pub(crate) use reader::BitReader;
 #[cfg(feature = "__internals")]
 pub use writer::BitWriter;
 

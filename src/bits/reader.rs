@@ -3,20 +3,8 @@
 use super::MAX_BITS;
 
 /// Reads bits from a byte slice, most significant first.
-///
-/// ```
-/// use nutfilter::internals::BitReader;
-///
-/// let mut reader = BitReader::new(&[0xbe, 0x20]);
-/// assert_eq!(reader.read_bits(3), Some(5));
-/// assert_eq!(reader.read_unary(), Some(4));
-/// assert_eq!(reader.read_bits(4), Some(2));
-/// assert_eq!(reader.position(), 12);
-/// assert_eq!(reader.read_unary(), Some(0));
-/// assert_eq!(reader.read_bits(4), None); // only three are left
-/// ```
 #[derive(Clone, Debug)]
-pub struct BitReader<'a> {
+pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
     /// The next byte that is not yet counted in `available`.
     next: usize,
@@ -32,8 +20,7 @@ pub struct BitReader<'a> {
 
 impl<'a> BitReader<'a> {
     /// A reader that starts at the first bit of `bytes`.
-    #[must_use]
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
             next: 0,
@@ -43,8 +30,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// A reader that starts at bit `position`. A position beyond the end is treated as the end.
-    #[must_use]
-    pub fn at(bytes: &'a [u8], position: u64) -> Self {
+    pub(crate) fn at(bytes: &'a [u8], position: u64) -> Self {
         let next = usize::try_from(position / 8).map_or(bytes.len(), |byte| byte.min(bytes.len()));
         let mut reader = Self {
             next,
@@ -60,15 +46,13 @@ impl<'a> BitReader<'a> {
 
     /// The number of bits consumed so far.
     #[inline]
-    #[must_use]
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.next as u64 * 8 - u64::from(self.available)
     }
 
     /// The number of remaining bits.
-    #[cfg(feature = "__internals")]
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn remaining(&self) -> u64 {
         (self.bytes.len() - self.next) as u64 * 8 + u64::from(self.available)
     }
 
@@ -78,7 +62,7 @@ impl<'a> BitReader<'a> {
     ///
     /// If `count` is above [`MAX_BITS`].
     #[inline]
-    pub fn read_bits(&mut self, count: u32) -> Option<u64> {
+    pub(crate) fn read_bits(&mut self, count: u32) -> Option<u64> {
         assert!(count <= MAX_BITS, "{count} bits in one read");
         if self.available < count {
             self.refill();
@@ -92,16 +76,8 @@ impl<'a> BitReader<'a> {
         Some(bits)
     }
 
-    /// Reads the run of ones up to the next zero bit, consumes that too, and returns the number of ones. If the
-    /// bits end first, returns `None` and consumes all of them.
-    #[cfg(feature = "__internals")]
-    #[inline]
-    pub fn read_unary(&mut self) -> Option<u64> {
-        self.read_unary_up_to(u64::MAX).ok()
-    }
-
-    /// Reads a run of ones and the zero bit after it, and returns the number of ones. If the bits end first, or more than `most` ones were seen, returns their
-    /// number as an error. Reads at most one buffer beyond `most`.
+    /// Reads a run of ones and the zero bit after it, and returns the number of ones. If the bits end first, or more
+    /// than `most` ones were seen, returns their number as an error. Reads at most one buffer beyond `most`.
     #[inline]
     pub(crate) fn read_unary_up_to(&mut self, most: u64) -> Result<u64, u64> {
         let mut run = 0;
@@ -212,7 +188,11 @@ mod tests {
                 let mut bytes = vec![0xff; zero_at / 8 + 1];
                 bytes[zero_at / 8] &= !(0x80 >> (zero_at % 8));
                 let mut reader = BitReader::at(&bytes, offset as u64);
-                assert_eq!(reader.read_unary(), Some(run as u64), "at bit {offset}");
+                assert_eq!(
+                    reader.read_unary_up_to(u64::MAX),
+                    Ok(run as u64),
+                    "at bit {offset}"
+                );
                 assert_eq!(reader.position(), zero_at as u64 + 1);
             }
         }
@@ -225,7 +205,7 @@ mod tests {
             let mut reader = BitReader::new(&bytes);
             assert_eq!(reader.read_unary_up_to(u64::MAX), Err(len as u64 * 8));
             assert_eq!(reader.remaining(), 0);
-            assert_eq!(reader.read_unary(), None);
+            assert!(reader.read_unary_up_to(u64::MAX).is_err());
         }
     }
 

@@ -166,7 +166,7 @@ mod tests {
         let bytes = writer.into_bytes();
         let mut reader = BitReader::new(&bytes);
         for run in 0..300 {
-            assert_eq!(reader.read_unary(), Some(run));
+            assert_eq!(reader.read_unary_up_to(u64::MAX), Ok(run));
         }
     }
 

@@ -19,6 +19,7 @@ mod scan;
 mod sync;
 #[cfg(feature = "parallel")]
 mod threads;
+mod values;
 mod visitors;
 
 use alloc::vec::Vec;
@@ -34,8 +35,12 @@ use crate::error::DecodeError;
 pub(crate) use scan::{Scanner, in_pairs};
 pub(crate) use sync::Coded;
 use sync::Place;
+pub(crate) use values::Values;
 use visitors::{Check, Each, Sample, Visit, absolute};
 pub(crate) use visitors::{Gap, SampleMemory, SeekTable, longest_span};
+
+/// Why decoding a [`Filter`](crate::Filter) cannot fail.
+pub(crate) const VALIDATED: &str = "the bytes of a filter were validated when it was made";
 
 /// The number of values per block of a consumer: 1 KiB, which leaves room in the first-level cache for the
 /// consumer's own data.

@@ -7,7 +7,7 @@
 
 use core::arch::aarch64::*;
 
-use crate::arch::lanes::{GROUP, Simd};
+use crate::arch::lanes::{GROUP, Simd, Vectors};
 
 /// This target has NEON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,16 +23,9 @@ impl Neon {
 #[derive(Clone, Copy)]
 pub(crate) struct Three(uint64x2_t, u64);
 
-// SAFETY: operations on lanes do what their instructions do. A run has the leading zeros of 32 or 64 bits: at most 64.
-unsafe impl Simd<12> for Neon {
+// SAFETY: each operation is that of its instructions.
+unsafe impl Vectors for Neon {
     type Vector = Three;
-
-    const ROWS: usize = 2;
-    // That of lane 2.
-    const LONGEST_RUN: u64 = 64;
-    const EXACT_RUN: u64 = 31;
-    // An odd lane is rare, and the lanes are few.
-    const SLACKS: usize = 1;
 
     #[inline(always)]
     fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
@@ -43,8 +36,28 @@ unsafe impl Simd<12> for Neon {
         fn splat(number: u64) -> Three { Three(vdupq_n_u64(number), number) }
         fn load(numbers: &[u64]) -> Three { Three(pair(numbers[0], numbers[1]), numbers[2]) }
         fn add(a: Three, b: Three) -> Three { Three(vaddq_u64(a.0, b.0), a.1.wrapping_add(b.1)) }
-        fn sub(a: Three, b: Three) -> Three { Three(vsubq_u64(a.0, b.0), a.1.wrapping_sub(b.1)) }
         fn or(a: Three, b: Three) -> Three { Three(vorrq_u64(a.0, b.0), a.1 | b.1) }
+    }
+
+    #[inline(always)]
+    fn store(self, vector: Three, numbers: &mut [u64]) {
+        // SAFETY: the token proves that the target has NEON.
+        [numbers[0], numbers[1]] = unsafe { halves(vector.0) };
+        numbers[2] = vector.1;
+    }
+}
+
+// SAFETY: operations on lanes do what their instructions do. A run has the leading zeros of 32 or 64 bits: at most 64.
+unsafe impl Simd<12> for Neon {
+    const ROWS: usize = 2;
+    // That of lane 2.
+    const LONGEST_RUN: u64 = 64;
+    const EXACT_RUN: u64 = 31;
+    // An odd lane is rare, and the lanes are few.
+    const SLACKS: usize = 1;
+
+    token_methods! { "neon",
+        fn sub(a: Three, b: Three) -> Three { Three(vsubq_u64(a.0, b.0), a.1.wrapping_sub(b.1)) }
         fn shl(vector: Three, counts: Three) -> Three {
             let pair = vshlq_u64(vector.0, vreinterpretq_s64_u64(counts.0));
             Three(pair, vector.1.wrapping_shl(counts.1 as u32))
@@ -65,13 +78,6 @@ unsafe impl Simd<12> for Neon {
             let single = if condition.1 >> 63 == 1 { a.1 } else { b.1 };
             Three(vbslq_u64(negative, a.0, b.0), single)
         }
-    }
-
-    #[inline(always)]
-    fn store(self, vector: Three, numbers: &mut [u64]) {
-        // SAFETY: the token proves that the target has NEON.
-        [numbers[0], numbers[1]] = unsafe { halves(vector.0) };
-        numbers[2] = vector.1;
     }
 
     #[inline(always)]

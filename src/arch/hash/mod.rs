@@ -14,13 +14,13 @@
 mod murmur3;
 mod siphash;
 
+use super::lanes::Vectors;
+
 pub(crate) use murmur3::{nut23, nut25};
 pub(crate) use siphash::{siphash, siphash_columns};
 
-/// Vectors of words of one instruction set, implemented for its token: 64-bit lanes, or twice as many 32-bit lanes.
-pub(crate) trait Words: Copy {
-    type Vector: Copy;
-
+/// What hashing needs in addition. A vector also has twice as many lanes of 32 bits.
+pub(crate) trait Words: Vectors {
     /// The number of 64-bit lanes.
     const LANES: usize;
     /// The number of 64-bit words that are loaded together of each record: 2 or 4.
@@ -28,17 +28,9 @@ pub(crate) trait Words: Copy {
     /// Shorter records cannot be loaded.
     const SHORTEST: usize;
 
-    /// Runs `f`, which must be `#[inline(always)]`, compiled for the instruction set.
-    fn compiled<R>(self, f: impl FnOnce() -> R) -> R;
-
     fn splat_32(self, number: u32) -> Self::Vector;
-    fn splat_64(self, number: u64) -> Self::Vector;
-    fn load(self, numbers: &[u64]) -> Self::Vector;
-    fn store(self, vector: Self::Vector, numbers: &mut [u64]);
     fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    fn or(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     fn add_32(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    fn add_64(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Counts are constants.
     fn shl_32(self, vector: Self::Vector, count: u32) -> Self::Vector;
     fn shr_32(self, vector: Self::Vector, count: u32) -> Self::Vector;

@@ -59,7 +59,7 @@ fn nut25_groups<S: Words, const WIDTH: usize, const WORDS: usize, const GROUPS: 
     if out.len() - done < enough {
         return done;
     }
-    let zero = [simd.splat_64(0); GROUPS];
+    let zero = [simd.splat(0); GROUPS];
     let mut words = [zero; WORDS];
     while out.len() - done >= enough {
         let start = done.min(out.len() - count);
@@ -177,15 +177,8 @@ fn avalanche_32<S: Words, const GROUPS: usize>(
     }
 }
 
-/// NUT-23: see [`nut25`]. `scalar` hashes `POINT_SCALARS` points, or `SCALARS` other records, next to two groups. It
-/// uses other execution units, and AVX2 has no multiplication of 64 bits, so scalar code is nearly as fast there.
-pub(crate) fn nut23<S: Words, const POINT_SCALARS: usize, const SCALARS: usize>(
-    simd: S,
-    records: &[u8],
-    width: usize,
-    out: &mut [u64],
-    scalar: impl Fn(&[u8]) -> u64 + Copy,
-) -> bool {
+/// NUT-23: see [`nut25`]. Scalar code is nearly as fast as AVX2, which has no multiplication of 64 bits.
+pub(crate) fn nut23<S: Words>(simd: S, records: &[u8], width: usize, out: &mut [u64]) -> bool {
     check(records, width, out);
     if out.len() < S::LANES || width < S::SHORTEST {
         return false;
@@ -193,49 +186,44 @@ pub(crate) fn nut23<S: Words, const POINT_SCALARS: usize, const SCALARS: usize>(
     simd.compiled(
         #[inline(always)]
         || match width {
-            33 => nut23_all::<S, 33, POINT_SCALARS>(simd, records, width, out, scalar),
-            48 => nut23_all::<S, 48, SCALARS>(simd, records, width, out, scalar),
-            _ => nut23_all::<S, 0, SCALARS>(simd, records, width, out, scalar),
+            33 => nut23_all::<S, 33>(simd, records, width, out),
+            48 => nut23_all::<S, 48>(simd, records, width, out),
+            _ => nut23_all::<S, 0>(simd, records, width, out),
         },
     );
     true
 }
 
 #[inline(always)]
-fn nut23_all<S: Words, const WIDTH: usize, const SCALARS: usize>(
-    simd: S,
-    records: &[u8],
-    width: usize,
-    out: &mut [u64],
-    scalar: impl Fn(&[u8]) -> u64 + Copy,
-) {
-    let done = nut23_groups::<S, WIDTH, 2, SCALARS>(simd, records, width, out, scalar, 0);
-    nut23_groups::<S, WIDTH, 1, 0>(simd, records, width, out, scalar, done);
+fn nut23_all<S: Words, const WIDTH: usize>(simd: S, records: &[u8], width: usize, out: &mut [u64]) {
+    let done = nut23_groups::<S, WIDTH, 2>(simd, records, width, out, 0);
+    nut23_groups::<S, WIDTH, 1>(simd, records, width, out, done);
 }
 
 /// As [`nut25_groups`].
 #[inline(always)]
-fn nut23_groups<S: Words, const WIDTH: usize, const GROUPS: usize, const SCALARS: usize>(
+fn nut23_groups<S: Words, const WIDTH: usize, const GROUPS: usize>(
     simd: S,
     records: &[u8],
     width: usize,
     out: &mut [u64],
-    scalar: impl Fn(&[u8]) -> u64,
     mut done: usize,
 ) -> usize {
     let width = if WIDTH == 0 { width } else { WIDTH };
-    let count = S::LANES * GROUPS + SCALARS;
+    let count = S::LANES * GROUPS;
     let enough = if GROUPS == 1 { 1 } else { count };
-    let zero = simd.splat_64(0);
+    let zero = simd.splat(0);
     while out.len() - done >= enough {
         let start = done.min(out.len() - count);
         done = start + count;
         let records = &records[start * width..][..count * width];
         ask_ahead(records);
         let mut states = [Pair { a: zero, b: zero }; GROUPS];
-        for at in (0..width).step_by(8 * S::LOADED) {
-            let groups = records.chunks_exact(S::LANES * width);
-            for (group, state) in groups.zip(&mut states) {
+        // Not a loop over `step_by`, which the compiler does not unroll for points.
+        for block in 0..width.div_ceil(8 * S::LOADED) {
+            let at = 8 * S::LOADED * block;
+            for (group, state) in states.iter_mut().enumerate() {
+                let group = &records[group * S::LANES * width..][..S::LANES * width];
                 let words = simd.words_64(group, width, at);
                 for (number, words) in words.chunks_exact(2).enumerate().take(S::LOADED / 2) {
                     let left = (width - at).saturating_sub(16 * number);
@@ -251,18 +239,15 @@ fn nut23_groups<S: Words, const WIDTH: usize, const GROUPS: usize, const SCALARS
                 }
             }
         }
-        let length = simd.splat_64(width as u64);
-        let (vectors, scalars) = out[start..][..count].split_at_mut(S::LANES * GROUPS);
-        for (at, out) in (S::LANES * GROUPS..).zip(scalars) {
-            *out = scalar(&records[at * width..][..width]);
-        }
-        for (group, out) in vectors.chunks_exact_mut(S::LANES).enumerate() {
+        let length = simd.splat(width as u64);
+        let out = out[start..][..count].chunks_exact_mut(S::LANES);
+        for (group, out) in out.enumerate() {
             let Pair { a, b } = states[group];
             let (a, b) = (simd.xor(a, length), simd.xor(b, length));
-            let a = simd.add_64(a, b);
-            let b = simd.add_64(b, a);
+            let a = simd.add(a, b);
+            let b = simd.add(b, a);
             let (a, b) = (avalanche_64(simd, a), avalanche_64(simd, b));
-            simd.store(simd.add_64(a, b), out);
+            simd.store(simd.add(a, b), out);
         }
     }
     done
@@ -283,13 +268,13 @@ fn fold_64<S: Words>(
     second: S::Vector,
 ) -> Pair<S::Vector> {
     let five_times_plus = |x, constant| {
-        let moved = simd.add_64(x, simd.splat_64(constant));
-        simd.add_64(simd.shl_64(x, 2), moved)
+        let moved = simd.add(x, simd.splat(constant));
+        simd.add(simd.shl_64(x, 2), moved)
     };
     let a = simd.rotate_64(simd.xor(a, scramble_first(simd, first)), 27);
-    let a = five_times_plus(simd.add_64(a, b), 0x52dc_e729);
+    let a = five_times_plus(simd.add(a, b), 0x52dc_e729);
     let b = simd.rotate_64(simd.xor(b, scramble_second(simd, second)), 31);
-    let b = five_times_plus(simd.add_64(b, a), 0x3849_5ab5);
+    let b = five_times_plus(simd.add(b, a), 0x3849_5ab5);
     Pair { a, b }
 }
 

@@ -69,7 +69,7 @@ fn siphash_groups<
         return done;
     }
     let zero = Side {
-        vectors: [simd.splat_64(0); GROUPS],
+        vectors: [simd.splat(0); GROUPS],
         scalars: [0; SCALARS],
     };
     let mut words = [zero; WORDS];
@@ -91,7 +91,7 @@ fn siphash_groups<
             words[rest / 8] = zero;
         }
         load_words(simd, records, width, whole, &mut words);
-        let length = simd.splat_64((width as u64) << 56);
+        let length = simd.splat((width as u64) << 56);
         for last in &mut words[rest / 8].vectors {
             *last = simd.or(*last, length);
         }
@@ -179,12 +179,7 @@ impl<V: Copy, const GROUPS: usize, const SCALARS: usize> States<V, GROUPS, SCALA
     #[inline(always)]
     fn new(simd: impl Words<Vector = V>, key: [u64; 4]) -> Self {
         let [a, b, c, d] = key;
-        let vector = [
-            simd.splat_64(a),
-            simd.splat_64(b),
-            simd.splat_64(c),
-            simd.splat_64(d),
-        ];
+        let vector = [simd.splat(a), simd.splat(b), simd.splat(c), simd.splat(d)];
         Self {
             vectors: [vector; GROUPS],
             scalars: [key; SCALARS],
@@ -213,7 +208,7 @@ impl<V: Copy, const GROUPS: usize, const SCALARS: usize> States<V, GROUPS, SCALA
     #[inline(always)]
     fn finish(&mut self, simd: impl Words<Vector = V>, by_16: V) {
         for [_, _, c, _] in &mut self.vectors {
-            *c = simd.xor(*c, simd.splat_64(0xff));
+            *c = simd.xor(*c, simd.splat(0xff));
         }
         for [_, _, c, _] in &mut self.scalars {
             *c ^= 0xff;
@@ -235,10 +230,10 @@ impl<V: Copy, const GROUPS: usize, const SCALARS: usize> States<V, GROUPS, SCALA
     fn two_rounds(&mut self, simd: impl Words<Vector = V>, by_16: V) {
         for _ in 0..2 {
             for [a, b, c, d] in &mut self.vectors {
-                *a = simd.add_64(*a, *b);
+                *a = simd.add(*a, *b);
                 *b = simd.xor(simd.rotate_64(*b, 13), *a);
                 *a = simd.swap_halves(*a);
-                *c = simd.add_64(*c, *d);
+                *c = simd.add(*c, *d);
                 *d = simd.xor(simd.rotate_16(*d, by_16), *c);
             }
             for [a, b, c, d] in &mut self.scalars {
@@ -249,9 +244,9 @@ impl<V: Copy, const GROUPS: usize, const SCALARS: usize> States<V, GROUPS, SCALA
                 *d = d.rotate_left(16) ^ *c;
             }
             for [a, b, c, d] in &mut self.vectors {
-                *a = simd.add_64(*a, *d);
+                *a = simd.add(*a, *d);
                 *d = simd.xor(simd.rotate_64(*d, 21), *a);
-                *c = simd.add_64(*c, *b);
+                *c = simd.add(*c, *b);
                 *b = simd.xor(simd.rotate_64(*b, 17), *c);
                 *c = simd.swap_halves(*c);
             }
@@ -311,7 +306,7 @@ fn siphash_sides<S: Words, const GROUPS: usize>(
     {
         let mut states = States::<_, GROUPS, 0>::new(simd, key);
         for word in 0..words {
-            let mut vectors = [simd.splat_64(0); GROUPS];
+            let mut vectors = [simd.splat(0); GROUPS];
             for (group, vector) in vectors.iter_mut().enumerate() {
                 let first = group * S::LANES;
                 *vector = simd.load(&columns[first / 8 * words + word][first % 8..]);

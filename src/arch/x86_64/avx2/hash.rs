@@ -6,27 +6,18 @@
 use core::arch::x86_64::*;
 
 use crate::arch::hash::Words;
+use crate::arch::lanes::Vectors;
 use crate::arch::x86_64::Avx2;
 
 impl Words for Avx2 {
-    type Vector = __m256i;
-
     const LANES: usize = 4;
     const LOADED: usize = 2;
     const SHORTEST: usize = 16;
 
-    #[inline(always)]
-    fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
-        Avx2::compiled(self, f)
-    }
-
     token_methods! { "avx2",
         fn splat_32(number: u32) -> __m256i { _mm256_set1_epi32(number as i32) }
-        fn splat_64(number: u64) -> __m256i { _mm256_set1_epi64x(number as i64) }
         fn xor(a: __m256i, b: __m256i) -> __m256i { _mm256_xor_si256(a, b) }
-        fn or(a: __m256i, b: __m256i) -> __m256i { _mm256_or_si256(a, b) }
         fn add_32(a: __m256i, b: __m256i) -> __m256i { _mm256_add_epi32(a, b) }
-        fn add_64(a: __m256i, b: __m256i) -> __m256i { _mm256_add_epi64(a, b) }
         fn shl_32(x: __m256i, count: u32) -> __m256i { _mm256_sll_epi32(x, _mm_cvtsi32_si128(count as i32)) }
         fn shr_32(x: __m256i, count: u32) -> __m256i { _mm256_srl_epi32(x, _mm_cvtsi32_si128(count as i32)) }
         fn shl_64(x: __m256i, count: u32) -> __m256i { _mm256_sll_epi64(x, _mm_cvtsi32_si128(count as i32)) }
@@ -41,20 +32,6 @@ impl Words for Avx2 {
         }
         fn rotate_16(x: __m256i, by_16: __m256i) -> __m256i { _mm256_shuffle_epi8(x, by_16) }
         fn map(hashes: __m256i, f: u64) -> __m256i { map(hashes, f) }
-    }
-
-    #[inline(always)]
-    fn load(self, numbers: &[u64]) -> __m256i {
-        let numbers = &numbers[..4];
-        // SAFETY: the token proves that the CPU has AVX2, and the slice has 32 bytes.
-        unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn store(self, vector: __m256i, numbers: &mut [u64]) {
-        let numbers = &mut numbers[..4];
-        // SAFETY: the token proves that the CPU has AVX2, and the slice has 32 bytes.
-        unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), vector) }
     }
 
     #[inline(always)]

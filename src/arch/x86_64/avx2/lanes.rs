@@ -10,17 +10,13 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::lanes::{GROUP, Simd};
+use crate::arch::lanes::{GROUP, Simd, Vectors};
 use crate::arch::lookup::LookUp;
 use crate::arch::x86_64::Avx2;
 
-// SAFETY: operations on lanes do what their instructions do. A run is 51 minus an exponent of at least -1: at most 52.
-unsafe impl Simd<16> for Avx2 {
+// SAFETY: each operation is that of its instruction.
+unsafe impl Vectors for Avx2 {
     type Vector = __m256i;
-
-    const LONGEST_RUN: u64 = 52;
-    const SLACKS: usize = 4;
-    const INVERTED: bool = false;
 
     #[inline(always)]
     fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
@@ -30,14 +26,7 @@ unsafe impl Simd<16> for Avx2 {
     token_methods! { "avx2",
         fn splat(number: u64) -> __m256i { _mm256_set1_epi64x(number as i64) }
         fn add(a: __m256i, b: __m256i) -> __m256i { _mm256_add_epi64(a, b) }
-        fn sub(a: __m256i, b: __m256i) -> __m256i { _mm256_sub_epi64(a, b) }
         fn or(a: __m256i, b: __m256i) -> __m256i { _mm256_or_si256(a, b) }
-        fn shl(vector: __m256i, counts: __m256i) -> __m256i { _mm256_sllv_epi64(vector, counts) }
-        fn shr(vector: __m256i, counts: __m256i) -> __m256i { _mm256_srlv_epi64(vector, counts) }
-        fn run(window: __m256i) -> (__m256i, __m256i) { run(window) }
-        fn remainder(low: __m256i, _ones: __m256i) -> __m256i { low }
-        fn negative(vector: __m256i) -> u32 { _mm256_movemask_pd(_mm256_castsi256_pd(vector)) as u32 }
-        fn select(condition: __m256i, a: __m256i, b: __m256i) -> __m256i { select(condition, a, b) }
     }
 
     #[inline(always)]
@@ -52,6 +41,23 @@ unsafe impl Simd<16> for Avx2 {
         let numbers = &mut numbers[..4];
         // SAFETY: the token proves that the CPU has AVX2, and the slice has 32 bytes.
         unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), vector) }
+    }
+}
+
+// SAFETY: operations on lanes do what their instructions do. A run is 51 minus an exponent of at least -1: at most 52.
+unsafe impl Simd<16> for Avx2 {
+    const LONGEST_RUN: u64 = 52;
+    const SLACKS: usize = 4;
+    const INVERTED: bool = false;
+
+    token_methods! { "avx2",
+        fn sub(a: __m256i, b: __m256i) -> __m256i { _mm256_sub_epi64(a, b) }
+        fn shl(vector: __m256i, counts: __m256i) -> __m256i { _mm256_sllv_epi64(vector, counts) }
+        fn shr(vector: __m256i, counts: __m256i) -> __m256i { _mm256_srlv_epi64(vector, counts) }
+        fn run(window: __m256i) -> (__m256i, __m256i) { run(window) }
+        fn remainder(low: __m256i, _ones: __m256i) -> __m256i { low }
+        fn negative(vector: __m256i) -> u32 { _mm256_movemask_pd(_mm256_castsi256_pd(vector)) as u32 }
+        fn select(condition: __m256i, a: __m256i, b: __m256i) -> __m256i { select(condition, a, b) }
     }
 
     #[inline(always)]

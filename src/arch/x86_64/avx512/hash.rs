@@ -8,27 +8,18 @@ use core::arch::x86_64::*;
 
 use super::encode::map;
 use crate::arch::hash::{LONGEST, Words};
+use crate::arch::lanes::Vectors;
 use crate::arch::x86_64::Avx512;
 
 impl Words for Avx512 {
-    type Vector = __m512i;
-
     const LANES: usize = 8;
     const LOADED: usize = 4;
     const SHORTEST: usize = 1;
 
-    #[inline(always)]
-    fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
-        Avx512::compiled(self, f)
-    }
-
     token_methods! { "avx512f,avx512bw,avx512dq,avx512ifma",
         fn splat_32(number: u32) -> __m512i { _mm512_set1_epi32(number as i32) }
-        fn splat_64(number: u64) -> __m512i { _mm512_set1_epi64(number as i64) }
         fn xor(a: __m512i, b: __m512i) -> __m512i { _mm512_xor_si512(a, b) }
-        fn or(a: __m512i, b: __m512i) -> __m512i { _mm512_or_si512(a, b) }
         fn add_32(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi32(a, b) }
-        fn add_64(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi64(a, b) }
         fn shl_32(x: __m512i, count: u32) -> __m512i { _mm512_sll_epi32(x, _mm_cvtsi32_si128(count as i32)) }
         fn shr_32(x: __m512i, count: u32) -> __m512i { _mm512_srl_epi32(x, _mm_cvtsi32_si128(count as i32)) }
         fn shl_64(x: __m512i, count: u32) -> __m512i { _mm512_sll_epi64(x, _mm_cvtsi32_si128(count as i32)) }
@@ -45,20 +36,6 @@ impl Words for Avx512 {
             let range = _mm512_set1_epi64(f as i64);
             if f < 1 << 52 { map::<52>(hashes, range) } else { map::<64>(hashes, range) }
         }
-    }
-
-    #[inline(always)]
-    fn load(self, numbers: &[u64]) -> __m512i {
-        let numbers = &numbers[..8];
-        // SAFETY: the token proves that the CPU has AVX-512, and the slice has 64 bytes.
-        unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn store(self, vector: __m512i, numbers: &mut [u64]) {
-        let numbers = &mut numbers[..8];
-        // SAFETY: the token proves that the CPU has AVX-512, and the slice has 64 bytes.
-        unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), vector) }
     }
 
     #[inline(always)]

@@ -2,38 +2,23 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::lanes::{GROUP, Simd};
+use crate::arch::lanes::{GROUP, Simd, Vectors};
 use crate::arch::lookup::LookUp;
 use crate::arch::x86_64::Avx512;
 
-// SAFETY: operations on lanes do what their instructions do. A run has the leading zeros of 64 bits: at most 64.
-unsafe impl Simd<32> for Avx512 {
+// SAFETY: each operation is that of its instruction.
+unsafe impl Vectors for Avx512 {
     type Vector = __m512i;
-
-    const LONGEST_RUN: u64 = 64;
-    const SLACKS: usize = 4;
 
     #[inline(always)]
     fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
         Avx512::compiled(self, f)
     }
 
-    token_methods! { "avx512f,avx512cd,avx512dq,avx512ifma",
+    token_methods! { "avx512f",
         fn splat(number: u64) -> __m512i { _mm512_set1_epi64(number as i64) }
         fn add(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi64(a, b) }
-        fn sub(a: __m512i, b: __m512i) -> __m512i { _mm512_sub_epi64(a, b) }
         fn or(a: __m512i, b: __m512i) -> __m512i { _mm512_or_si512(a, b) }
-        fn shl(vector: __m512i, counts: __m512i) -> __m512i { _mm512_sllv_epi64(vector, counts) }
-        fn shr(vector: __m512i, counts: __m512i) -> __m512i { _mm512_srlv_epi64(vector, counts) }
-        fn run(window: __m512i) -> (__m512i, __m512i) { run(window) }
-        fn add_quotient(value: __m512i, run: __m512i, _p: __m512i, power: __m512i) -> __m512i {
-            // One operation for two: the product fits in 52 bits.
-            _mm512_madd52lo_epu64(value, run, power)
-        }
-        fn negative(vector: __m512i) -> u32 { _mm512_movepi64_mask(vector).into() }
-        fn select(condition: __m512i, a: __m512i, b: __m512i) -> __m512i {
-            _mm512_mask_mov_epi64(b, _mm512_movepi64_mask(condition), a)
-        }
     }
 
     #[inline(always)]
@@ -48,6 +33,27 @@ unsafe impl Simd<32> for Avx512 {
         let numbers = &mut numbers[..8];
         // SAFETY: the token proves that the CPU has AVX-512, and the slice has 64 bytes.
         unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), vector) }
+    }
+}
+
+// SAFETY: operations on lanes do what their instructions do. A run has the leading zeros of 64 bits: at most 64.
+unsafe impl Simd<32> for Avx512 {
+    const LONGEST_RUN: u64 = 64;
+    const SLACKS: usize = 4;
+
+    token_methods! { "avx512f,avx512cd,avx512dq,avx512ifma",
+        fn sub(a: __m512i, b: __m512i) -> __m512i { _mm512_sub_epi64(a, b) }
+        fn shl(vector: __m512i, counts: __m512i) -> __m512i { _mm512_sllv_epi64(vector, counts) }
+        fn shr(vector: __m512i, counts: __m512i) -> __m512i { _mm512_srlv_epi64(vector, counts) }
+        fn run(window: __m512i) -> (__m512i, __m512i) { run(window) }
+        fn add_quotient(value: __m512i, run: __m512i, _p: __m512i, power: __m512i) -> __m512i {
+            // One operation for two: the product fits in 52 bits.
+            _mm512_madd52lo_epu64(value, run, power)
+        }
+        fn negative(vector: __m512i) -> u32 { _mm512_movepi64_mask(vector).into() }
+        fn select(condition: __m512i, a: __m512i, b: __m512i) -> __m512i {
+            _mm512_mask_mov_epi64(b, _mm512_movepi64_mask(condition), a)
+        }
     }
 
     #[inline(always)]
@@ -160,7 +166,7 @@ fn run(window: __m512i) -> (__m512i, __m512i) {
 /// twice as long as the steps that make the values.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn transposed(rows: &[__m512i; GROUP]) -> [__m512i; GROUP] {
+pub(super) fn transposed(rows: &[__m512i; GROUP]) -> [__m512i; GROUP] {
     let [a, b, c, d, e, f, g, h] = *rows;
     // Pairs of rows: lanes 0 2 4 6 and 1 3 5 7.
     let (ab0, ab1) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));

@@ -6,13 +6,9 @@
 //! Only the output is transposed. The usual network within vectors shuffles in each of its ten stages, and took
 //! twice the time.
 
-use core::arch::x86_64::{
-    __m512i, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_loadu_si512,
-    _mm512_mask_storeu_epi64, _mm512_max_epu64, _mm512_max_pd, _mm512_min_epu64, _mm512_min_pd,
-    _mm512_set1_epi64, _mm512_set1_pd, _mm512_shuffle_i64x2, _mm512_storeu_si512, _mm512_sub_epi64,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
-};
+use core::arch::x86_64::*;
 
+use super::lanes::transposed;
 use crate::arch::network::sort_16;
 use crate::arch::x86_64::Avx512;
 
@@ -86,8 +82,8 @@ fn drain<const FLOATS: bool>(
                 *v = _mm512_sub_epi64(*v, bias);
             }
         }
-        let low = transposed([v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]]);
-        let high = transposed([v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15]]);
+        let low = transposed(&[v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]]);
+        let high = transposed(&[v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15]]);
         for lane in 0..LANES {
             let count = usize::from(counts[lane] / CELLS as u16).min(PLACES);
             let Some(room) = out.get_mut(written..) else {
@@ -115,44 +111,4 @@ fn drain<const FLOATS: bool>(
         }
     }
     written
-}
-
-/// The columns of eight rows.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn transposed(v: [__m512i; LANES]) -> [__m512i; LANES] {
-    let even = quarters([
-        _mm512_unpacklo_epi64(v[0], v[1]),
-        _mm512_unpacklo_epi64(v[2], v[3]),
-        _mm512_unpacklo_epi64(v[4], v[5]),
-        _mm512_unpacklo_epi64(v[6], v[7]),
-    ]);
-    let odd = quarters([
-        _mm512_unpackhi_epi64(v[0], v[1]),
-        _mm512_unpackhi_epi64(v[2], v[3]),
-        _mm512_unpackhi_epi64(v[4], v[5]),
-        _mm512_unpackhi_epi64(v[6], v[7]),
-    ]);
-    [
-        even[0], odd[0], even[1], odd[1], even[2], odd[2], even[3], odd[3],
-    ]
-}
-
-/// The columns of four rows of four quarters.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn quarters(v: [__m512i; 4]) -> [__m512i; 4] {
-    // Quarters 0 and 2, and quarters 1 and 3, of both.
-    const EVEN: i32 = 0b10_00_10_00;
-    const ODD: i32 = 0b11_01_11_01;
-    let a = _mm512_shuffle_i64x2::<EVEN>(v[0], v[1]);
-    let b = _mm512_shuffle_i64x2::<ODD>(v[0], v[1]);
-    let c = _mm512_shuffle_i64x2::<EVEN>(v[2], v[3]);
-    let d = _mm512_shuffle_i64x2::<ODD>(v[2], v[3]);
-    [
-        _mm512_shuffle_i64x2::<EVEN>(a, c),
-        _mm512_shuffle_i64x2::<EVEN>(b, d),
-        _mm512_shuffle_i64x2::<ODD>(a, c),
-        _mm512_shuffle_i64x2::<ODD>(b, d),
-    ]
 }
