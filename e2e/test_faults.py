@@ -91,10 +91,11 @@ def test_requests_during_rebuilds_are_whole_versions(binary, make_mint, work):
         scenario.start()
         mint.start_writing()
         before = scenario.service.metric("nutfilter_refreshes_total")
-        wait_until(lambda: scenario.service.hangup() or
-                   scenario.service.metric("nutfilter_refreshes_total") > before + 60, 120, "60 rebuilds", 0.03)
-        mint.stop_writing()
-        scenario.service.hangup()
+        with scenario.refreshes_fail():
+            wait_until(lambda: scenario.service.hangup() or
+                       scenario.service.metric("nutfilter_refreshes_total") > before + 60, 120, "60 rebuilds", 0.03)
+            mint.stop_writing()
+            scenario.service.hangup()
         assert scenario.finish() == []
         counts = scenario.client_summary["counts"]
         assert all(counts[form] > 10 for form in FORMS if form in counts)
