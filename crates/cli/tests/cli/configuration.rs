@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::support::{Server, mint};
+use super::support::mint;
 use crate::nutfilter::{Place, Ran, assert_contains};
 
 fn run(command: &mut Command) -> Ran {
