@@ -100,7 +100,7 @@ pub(crate) fn mask_of<'py>(py: Python<'py>, found: &[bool]) -> PyResult<Bound<'p
 ///
 /// Records are the rows of a two-dimensional array of bytes, the elements of an array of byte strings, or packed
 /// bytes with a given `record_bytes`.
-fn record_width(buffer: &Buffer, record_bytes: Option<usize>) -> PyResult<NonZeroUsize> {
+fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<NonZeroUsize> {
     let (shape, format) = (&buffer.shape, &buffer.format);
     let is_bytes = buffer.is_bytes();
     let is_record = buffer.is_record();
