@@ -93,6 +93,8 @@ enum Quiet {
 
 struct Session {
     client: Client,
+    /// The server's process.
+    process: String,
     begun: bool,
     savepoint: bool,
 }
@@ -147,13 +149,15 @@ impl World {
     fn session(&mut self, number: usize) -> &mut Session {
         if self.sessions[number].is_none() {
             let url = self.cluster.url(&self.database);
-            let client = self.runtime.block_on(async {
-                let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-                tokio::spawn(connection);
-                client
+            let (client, process) = self.runtime.block_on(async {
+                let client = connect(&url).await.unwrap();
+                let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
+                let process = row.unwrap().get::<_, i32>(0).to_string();
+                (client, process)
             });
             self.sessions[number] = Some(Session {
                 client,
+                process,
                 begun: false,
                 savepoint: false,
             });
@@ -310,16 +314,20 @@ impl World {
                     counts: true,
                 });
                 self.refresh(false);
-                let pid = self.run(1, "SELECT pg_backend_pid()")[0][0]
-                    .clone()
-                    .unwrap();
+                let process = self.session(1).process.clone();
+                let url = self.cluster.url(&self.database);
+                let witness = self.runtime.block_on(connect(&url)).unwrap();
                 std::process::Command::new("kill")
-                    .args(["-9", &pid])
+                    .args(["-9", &process])
                     .status()
                     .unwrap();
                 // Until the server has noticed it and ended the other sessions, it still accepts new ones.
                 for _ in 0..400 {
-                    if self.run(0, "SELECT 1").is_empty() {
+                    if self
+                        .runtime
+                        .block_on(witness.simple_query("SELECT 1"))
+                        .is_err()
+                    {
                         break;
                     }
                     std::thread::sleep(std::time::Duration::from_millis(25));
@@ -370,8 +378,7 @@ impl World {
         let url = self.cluster.url(&self.database);
         for _ in 0..400 {
             let connected = self.runtime.block_on(async {
-                let (client, connection) = tokio_postgres::connect(&url, NoTls).await.ok()?;
-                tokio::spawn(connection);
+                let client = connect(&url).await.ok()?;
                 client.simple_query("SELECT 1").await.ok()
             });
             if connected.is_some() {
@@ -454,8 +461,7 @@ impl World {
                 COUNTING[kind]
             );
             let messages = self.runtime.block_on(async {
-                let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-                tokio::spawn(connection);
+                let client = connect(&url).await.unwrap();
                 client.simple_query(&sql).await.unwrap()
             });
             let mut items: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
@@ -574,6 +580,12 @@ fn of_crashes() -> BoxedStrategy<Op> {
         1 => Just(Op::RestoreVolume),
     ]
     .boxed()
+}
+
+async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
 }
 
 /// Runs random histories of what sessions do, and these operations.
