@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gzip
 import http.server
 import re
 import subprocess
@@ -38,7 +39,9 @@ def test_systemd_unit(work):
 
 
 def test_rules_and_dashboard_name_existing_metrics():
-    known = (ROOT / "crates/cli/src/serve/metrics.rs").read_text()
+    # The command leaves the prefix out.
+    known = (ROOT / "crates/cli/src/serve/metrics.rs").read_text().replace('"', '"nutfilter_')
+    known += "".join(path.read_text() for path in (ROOT / "crates/serve/src").glob("*.rs"))
     for file in ("prometheus/alerts.yml", "grafana.json"):
         named = set(re.findall(r"nutfilter_[a-z_]+", (CONTRIB / file).read_text())) - {"nutfilter_refresh_seconds_bucket"}
         assert named and [name for name in sorted(named) if f'"{name}"' not in known] == [], file
@@ -60,9 +63,10 @@ def test_compose_file():
             assert volume.split(":")[0] in compose["volumes"], f"{name}: {volume}"
 
 
-def test_caddyfile():
+@pytest.mark.parametrize("file", ["Caddyfile", "Caddyfile-files"])
+def test_caddyfile(file):
     need("caddy")
-    code, said = run("caddy", "validate", "--adapter", "caddyfile", "--config", CONTRIB / "Caddyfile")
+    code, said = run("caddy", "validate", "--adapter", "caddyfile", "--config", CONTRIB / file)
     assert code == 0, said
 
 
@@ -112,15 +116,16 @@ class FakeMint(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def nginx(work, service, mint_port):
-    """nginx with contrib/nginx.conf in front of the service and the mint."""
+def nginx(work, file, place, mint_port):
+    """nginx with a file of contrib/ in front of a service or directory, and the mint."""
     port = free_port()
-    site = (CONTRIB / "nginx.conf").read_text()
-    for pattern, ours in ((r"server 127\.0\.0\.1:3339;", f"server {service};"),
-                          (r"server 127\.0\.0\.1:3338;", f"server 127.0.0.1:{mint_port};"),
+    site = (CONTRIB / file).read_text()
+    there = (r"root /var/lib/nutfilter;", f"root {place};") if "files" in file else (
+        r"server 127\.0\.0\.1:3339;", f"server {place};")
+    for pattern, ours in (there, (r"server 127\.0\.0\.1:3338;", f"server 127.0.0.1:{mint_port};"),
                           (r"listen 127\.0\.0\.1:8080;", f"listen 127.0.0.1:{port};")):
         site, count = re.subn(pattern, ours, site)
-        assert count == 1, f"contrib/nginx.conf has {count} times {pattern}"
+        assert count == 1, f"contrib/{file} has {count} times {pattern}"
     (work / "site.conf").write_text(site)
     temporary = "".join(f"{name}_temp_path {work}/{name}; " for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (work / "nginx.conf").write_text(f"daemon off; pid {work}/nginx.pid; error_log {work}/nginx.log; events {{}}\n"
@@ -156,7 +161,7 @@ def test_nginx_in_front(way, binary, make_mint, work):
         socket.chmod(0o666)  # instead of the group
         wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
         target = f"unix:{socket}" if way == "unix" else f"127.0.0.1:{service.address.port}"
-        with nginx(work, target, upstream.server_port) as proxy:
+        with nginx(work, "nginx.conf", target, upstream.server_port) as proxy:
             def get(path, method="GET", **headers):
                 with contextlib.closing(proxy.connect()) as connection:
                     return exchange(connection, path, method, {name.replace("_", "-"): v for name, v in headers.items()})
@@ -179,3 +184,69 @@ def test_nginx_in_front(way, binary, make_mint, work):
     finally:
         service.kill()
         upstream.shutdown()
+
+
+def get_all(address, path):
+    """The status and the headers of a path, plain and compressed, and its plain bytes."""
+    answers = []
+    for form in ({}, {"Accept-Encoding": "gzip"}):
+        with contextlib.closing(address.connect()) as connection:
+            answers.append(exchange(connection, path, "GET", form))
+    plain, zipped = answers
+    if "content-encoding" in zipped.headers:
+        zipped.body = gzip.decompress(zipped.body)
+    assert plain.body == zipped.body
+    return plain, zipped
+
+
+@pytest.mark.parametrize("server", ["nginx", "caddy"])
+def test_a_web_server_over_the_files(server, binary, make_mint, work):
+    """As from a timer: nothing of ours runs when the files are fetched."""
+    need(server)
+    mint = make_mint("nutshell", "sqlite")
+    mint.fill(2000, 500)
+    files = work / "filters"
+    code, said = run(binary, "serve", "--mint-database", mint.location, "--output", files, "--once")
+    assert code == 0, said
+    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeMint)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    path = f"/v1/filter/spent/{mint.keysets[0]}"
+    try:
+        serve = nginx(work, "nginx-files.conf", files, upstream.server_port) if server == "nginx" else caddy(work, files)
+        with serve as address:
+            plain, zipped = get_all(address, path)
+            assert plain.body == (files / path[1:]).read_bytes() and zipped.headers["content-encoding"] == "gzip"
+            for answer in (plain, zipped):
+                assert answer.status == 200 and answer.headers["content-type"] == "application/json"
+                assert "max-age" in answer.headers["cache-control"]
+                assert answer.headers["access-control-allow-origin"] == "*"
+            unknown, _ = get_all(address, "/v1/filter/spent/00ffffffffffffff")
+            assert unknown.status == 400 and unknown.json()["code"] == 12001
+            items = work / "items"
+            items.write_text((mint.make(1)[0]).hex() + "\n")
+            code, said = run(binary, "check", "--mint", address.url(), "--keyset", mint.keysets[0], items)
+            assert code == 1 and "absent" in said, said
+    finally:
+        upstream.shutdown()
+
+
+@contextlib.contextmanager
+def caddy(work, files):
+    """Caddy with contrib/Caddyfile-files, without certificates."""
+    port = free_port()
+    _, site = (CONTRIB / "Caddyfile-files").read_text().replace("/var/lib/nutfilter", str(files)).rsplit("mint.example {", 1)
+    (work / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n}\n"
+                                    f"http://:{port} {{{site}\n")
+    with open(work / "caddy.log", "wb") as log:
+        process = subprocess.Popen(["caddy", "run", "--adapter", "caddyfile", "--config", work / "Caddyfile"],
+                                   stdout=log, stderr=log)
+    try:
+        def answers():
+            assert process.poll() is None, tail(work / "caddy.log")
+            with contextlib.suppress(OSError):
+                return exchange(Address(port).connect(5), "/v1/filter/none").status
+        wait_until(answers, 20, "Caddy answers")
+        yield Address(port)
+    finally:
+        process.terminate()
+        process.wait(20)
