@@ -5,15 +5,40 @@
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{FilterService, RefreshThread, Refresher};
-use nutfilter_serve::{Limits, Listener};
+use nutfilter_mint::source::{self, DatabaseLocation};
+use nutfilter_mint::{KeysetId, Monitor, RefreshOptions, RefreshThread, Refresher};
+use nutfilter_objects::Table;
+use nutfilter_serve::{Limits, Listener, Site, object_router, serve};
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The filters, for clients that may spell the id of a keyset in several ways.
+struct Filters(Arc<Monitor>);
+
+impl Site for Filters {
+    fn table(&self) -> &Table {
+        self.0.table()
+    }
+
+    fn canonical(&self, path: &str) -> Option<String> {
+        let id = path.splitn(4, '/').nth(3)?;
+        let canonical = KeysetId::parse(id).ok()?.canonical();
+        Some(path.strip_suffix(id)?.to_owned() + &canonical)
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn health(&self) -> String {
+        "{}".to_owned()
+    }
+}
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -29,32 +54,30 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let database = std::env::args().nth(1).ok_or("usage: mount DATABASE")?;
-    let source = SqliteSource::open(&DatabaseLocation::parse(&database)?, None)?;
-    println!("the database of a {} mint", source.mint_type());
+    let source = source::open(&DatabaseLocation::parse(&database)?, None)?;
 
+    let monitor = Monitor::new(Arc::new(Table::in_memory()));
+    let mut options = RefreshOptions::default();
     // The mint answers /v1/keysets itself, from more than its database.
-    let service = FilterService::without_keysets();
-    let thread = RefreshThread::start(
-        Refresher::new(source, service.clone()),
-        REFRESH_INTERVAL,
-        0.0,
-    )?;
+    options.lists_keysets = false;
+    let refresher = Refresher::new(source, Arc::clone(&monitor), options);
+    let thread = RefreshThread::start(refresher, REFRESH_INTERVAL)?;
 
     // The mint's own routes, and the filters under the same base path. Only the filters' router sets their CORS
     // header, so the mint's middleware cannot conflict with it.
     let mint = Router::new()
         .route(
             "/v1/info",
-            get(|| async { r#"{"nuts":{"25":{"supported":true}}}"# }),
+            get(|| async { r#"{"nuts":{"filters":{"supported":true}}}"# }),
         )
-        .merge(nutfilter_serve::filter_router(service));
+        .merge(object_router(Filters(monitor), "/v1/filter"));
     let application = Router::new()
         .route("/", get(|| async { "a mint and its filters\n" }))
         .nest("/cashu", mint);
 
     let listener = Listener::tcp("127.0.0.1:3338").await?;
     println!("listening on {listener}/cashu");
-    nutfilter_serve::serve(
+    serve(
         vec![listener],
         application,
         Limits::default(),

@@ -1,12 +1,67 @@
-//! Next.
-#![deny(unsafe_code)]
+//! Compact filters of a Cashu mint's notes: reads its database, and keeps one filter for each keyset and kind of note.
+//!
+//! A row becomes an answer in six steps, each in one place:
+//!
+//! | step | where | what it does |
+//! |---|---|---|
+//! | source | [`source`] | reads the rows that are new, or all in doubt; SQLite and Postgres, nutshell and CDK |
+//! | set | `sets` | keeps the sorted, distinct hashes of each keyset |
+//! | encode | [`Refresher`] | makes the filter of each set that changed, with the date of its reading |
+//! | object | [`nutfilter_objects`] | the JSON, compressed too, with a tag |
+//! | table | [`Table`](nutfilter_objects::Table) | holds the newest object of each path, in memory or as files |
+//! | answer | `nutfilter-serve`, or any file server | sends objects; knows neither databases nor filters |
+//!
+//! Around these, a [`RefreshThread`] refreshes at an interval, a [`Monitor`] says whether the service is ready, and
+//! [`MintInfo`] adds an entry to the mint's own `/v1/info`.
+//!
+//! # Guarantees
+//!
+//! - **Nothing is missed.** A filter has every note that counted when its reading began. In any doubt whether a database
+//!   only grew since the last reading, everything is read; at the latest after [`RefreshOptions::reread`].
+//! - **Dates are true.** A filter is dated before its reading. If the clock was ahead then, it is withdrawn once that shows.
+//! - **An unreadable row is not left out.** The filter of its keyset stays as it was, until everything can be read.
+//! - **The mint is not disturbed.** Databases are opened read-only, for one reading, without a lock that writers wait for.
+//! - **Faults stay apart.** A filter or kind that fails does not hold back the others. What was published stays.
+//!
+//! # Examples
+//!
+//! One refresh to a directory, which any file server can then serve:
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! use nutfilter_mint::source::{self, DatabaseLocation};
+//! use nutfilter_mint::{Monitor, RefreshOptions, Refresher};
+//! use nutfilter_objects::Table;
+//!
+//! let database = DatabaseLocation::parse("/var/lib/mint/mint.sqlite3")?;
+//! let source = source::open(&database, None)?;
+//! // Nothing of an earlier run is served before it is made again.
+//! let check = |_: &str, _: &[u8]| Err("an earlier run".to_owned());
+//! let (table, _) = Table::in_directory(Path::new("/srv/filters"), 0o644, check)?;
+//! let mut refresher = Refresher::new(source, Monitor::new(Arc::new(table)), RefreshOptions::default());
+//! let report = refresher.refresh(true)?;
+//! for (what, error) in &report.failures {
+//!     eprintln!("{what}: {error}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The example `mount` serves the filters within a larger axum application.
+
+#![forbid(unsafe_code)]
+
 mod clock;
 mod info;
 mod refresh;
 mod sets;
 pub mod source;
 mod status;
+#[cfg(test)]
+mod tests;
 mod thread;
+
 pub use info::{DEFAULT_INFO_KEY, InfoError, MintInfo};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};

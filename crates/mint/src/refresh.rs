@@ -238,7 +238,10 @@ impl Refresher {
     fn encode(&mut self, report: &mut RefreshReport) {
         let listed: BTreeMap<&KeysetId, &KeysetInfo> =
             self.listed.iter().map(|info| (&info.id, info)).collect();
-        let found = self.sets.iter().flat_map(|sets| sets.by_keyset.keys());
+        // Both kinds of a keyset are served while it is listed, or has notes of either kind.
+        let found = self.sets.iter().flat_map(|sets| &sets.by_keyset);
+        let found = found.filter(|(_, set)| set.held || !set.hashes.is_empty());
+        let found = found.map(|(keyset, _)| keyset);
         let keysets: BTreeSet<KeysetId> = found.chain(listed.keys().copied()).cloned().collect();
         let table = Arc::clone(self.table());
         let mut filters = vec![];
@@ -246,18 +249,13 @@ impl Refresher {
             let sets = &mut self.sets[kind as usize];
             for keyset in &keysets {
                 let path = prefix(kind) + &keyset.canonical();
-                let is_listed = listed.contains_key(keyset);
                 let set = match sets.by_keyset.get_mut(keyset) {
                     Some(set) => set,
                     None => sets.by_keyset.entry(keyset.clone()).or_default(),
                 };
-                if set.hashes.is_empty() && !set.held && !is_listed {
-                    // The keyset and all of its notes are gone.
-                    continue;
-                }
                 if let Some(read) = sets.read {
                     let read = self.clock.corrected(read);
-                    let date = self.options.date(read);
+                    let date = self.options.date(read, set);
                     let result = match set.held {
                         true => Err(RefreshError::Held),
                         false if self.options.is_due(set, date, &table, &path) => {
@@ -478,22 +476,29 @@ fn encode(
 const JSON_FRAME: usize = 128;
 
 impl RefreshOptions {
-    /// The date of what was read at a moment.
-    fn date(&self, read: Moment) -> u64 {
+    /// The date of a set that was read at a moment. Services that read an unchanged set at different times give it the same
+    /// new date.
+    fn date(&self, read: Moment, set: &Set) -> u64 {
         let date = read.date();
-        date - date % self.grid.as_secs().max(1)
+        match set.dated {
+            Some((_, before)) if !set.changed => before.max(date - date % self.period()),
+            _ => date - date % self.grid(),
+        }
     }
 
     /// Whether a filter has to be made.
     fn is_due(&self, set: &Set, date: u64, table: &Table, path: &str) -> bool {
-        // A multiple of the grid, so no filter is dated before the one that it replaces.
-        let grid = self.grid.as_secs().max(1);
-        let period = self.restamp.as_secs().div_ceil(grid).max(1) * grid;
-        set.changed
-            || set
-                .dated
-                .is_none_or(|(_, before)| before / period != date / period)
-            || !table.is_intact(path)
+        set.changed || set.dated.is_none_or(|(_, before)| before != date) || !table.is_intact(path)
+    }
+
+    fn grid(&self) -> u64 {
+        self.grid.as_secs().max(1)
+    }
+
+    /// Seconds between the dates of an unchanged filter. A multiple of the grid, so no filter is dated before the one that
+    /// it replaces.
+    fn period(&self) -> u64 {
+        self.restamp.as_secs().div_ceil(self.grid()).max(1) * self.grid()
     }
 }
 

@@ -1,41 +1,36 @@
-//! The served filters are, byte for byte, what the reference builds from the mint's notes.
+//! The filters are, byte for byte, what the reference builds from the mint's notes.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use nutfilter_mint::source::{DatabaseLocation, ItemBatch, KeysetInfo, MintSource, SqliteSource};
-use nutfilter_mint::{MintType, NoteKind, Refresher};
+use nutfilter_mint::{KeysetId, MintType, Monitor, NoteKind, RefreshOptions, Refresher};
+use nutfilter_objects::Table;
 use nutfilter_sample::Sample;
 
-use crate::support::history::{Consumer, Tally};
-use crate::support::{LEGACY, MintDatabase, Server, V1, V2, V3, assert_filter_of, items, keyset};
+use crate::support::{LEGACY, MintDatabase, V1, V2, V3, assert_served, body, items, refresh};
 
-/// Publishes once and serves.
-fn serve(mut refresher: Refresher) -> Server {
-    let report = refresher.refresh().unwrap();
-    assert!(report.failures.is_empty(), "{:?}", report.failures);
-    Server::start(refresher.service().clone())
-}
+use NoteKind::{Issued, Spent};
 
 #[test]
-fn both_mints_serve_the_reference_filters_of_both_kinds() {
+fn both_mints_get_the_reference_filters_of_both_kinds() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
-        // More than 5,473 items: with fewer, the second hash has no effect on the bytes.
-        let (spent, issued) = (items(1, 6000, 33), items(2, 9000, 33));
         database.add_keyset(V1, "sat", true, 100);
-        database.add_spent(V1, &spent);
-        database.add_signed(V1, &issued);
-        // Another keyset in the same tables.
-        let (other_spent, other_issued) = (items(3, 70, 33), items(4, 700, 33));
         database.add_keyset(V2, "usd", false, 0);
-        database.add_spent(V2, &other_spent);
-        database.add_signed(V2, &other_issued);
-
-        let server = serve(database.refresher());
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
-        assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued);
-        assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &other_spent);
-        assert_filter_of(&server.filter(NoteKind::Issued, V2).body, &other_issued);
+        // More than 5,473 items: with fewer, the second hash has no effect on the bytes.
+        let notes = [
+            (Spent, V1, items(1, 6000, 33)),
+            (Issued, V1, items(2, 9000, 33)),
+            (Spent, V2, items(3, 70, 33)),
+            (Issued, V2, items(4, 700, 33)),
+        ];
+        for (kind, keyset, items) in &notes {
+            database.add(*kind, keyset, items);
+        }
+        let refresher = database.refreshed();
+        for (kind, keyset, items) in &notes {
+            assert_served(&refresher, *kind, keyset, items);
+        }
     }
 }
 
@@ -43,12 +38,11 @@ fn both_mints_serve_the_reference_filters_of_both_kinds() {
 fn cdk_proof_is_spent_only_in_state_spent() {
     let database = MintDatabase::with_keyset(MintType::Cdk);
     let spent = items(1, 300, 33);
-    database.add_spent(V1, &spent);
+    database.add(Spent, V1, &spent);
     for (stream, state) in (2..).zip(["PENDING", "UNSPENT", "RESERVED", "UNKNOWN"]) {
-        database.add_in_state(V1, &items(stream, 50, 33), state);
+        database.execute(&database.insert(Spent, V1, &items(stream, 50, 33), state));
     }
-    let server = serve(database.refresher());
-    assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+    assert_served(&database.refreshed(), Spent, V1, &spent);
 }
 
 #[test]
@@ -56,19 +50,15 @@ fn items_of_mixed_lengths_are_served() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let bls = items(1, 500, 48);
-        let mixed = [
-            items(2, 100, 33),
-            items(3, 100, 34),
-            items(4, 1, 200),
-            items(5, 1, 3),
-        ]
-        .concat();
+        let lengths = [(2, 100, 33), (3, 100, 34), (4, 1, 200), (5, 1, 3)];
+        let mixed = lengths.map(|(stream, count, length)| items(stream, count, length));
+        let mixed = mixed.concat();
         database.add_keyset(V3, "sat", true, 0);
-        database.add_spent(V3, &bls);
-        database.add_signed(V3, &mixed);
-        let server = serve(database.refresher());
-        assert_filter_of(&server.filter(NoteKind::Spent, V3).body, &bls);
-        assert_filter_of(&server.filter(NoteKind::Issued, V3).body, &mixed);
+        database.add(Spent, V3, &bls);
+        database.add(Issued, V3, &mixed);
+        let refresher = database.refreshed();
+        assert_served(&refresher, Spent, V3, &bls);
+        assert_served(&refresher, Issued, V3, &mixed);
     }
 }
 
@@ -79,104 +69,74 @@ fn no_item_is_lost_between_batches() {
         for (stream, count) in (1..).zip([1, full - 1, full, full + 1, 2 * full]) {
             let database = MintDatabase::with_keyset(mint);
             let spent = items(stream, count, 33);
-            database.add_spent(V1, &spent);
-            let server = serve(database.refresher());
-            assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+            database.add(Spent, V1, &spent);
+            assert_served(&database.refreshed(), Spent, V1, &spent);
         }
     }
 }
 
 #[test]
-fn keyset_known_only_from_notes_is_served_and_listed() {
+fn keyset_known_only_from_notes_is_served_and_not_listed() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let (spent, issued) = (items(1, 40, 33), items(2, 60, 33));
         database.add_keyset(V1, "sat", true, 100);
-        database.add_spent(V2, &spent);
-        database.add_signed(LEGACY, &issued);
-        // The mint lists only one of them; the others are found with the notes.
+        database.add_keyset("not an id", "sat", true, 0);
+        database.add(Spent, V2, &spent);
+        database.add(Spent, "not an id", &items(3, 3, 33));
+        database.add(Issued, LEGACY, &issued);
         let listed = database.source().keysets().unwrap();
-        let mut info = KeysetInfo::new(keyset(V1));
+        let mut info = KeysetInfo::new(KeysetId::parse(V1).unwrap());
         info.input_fee_ppk = 100;
         assert_eq!(listed.keysets, [info]);
-        assert!(listed.unservable.is_empty());
+        assert_eq!(listed.unservable, ["not an id"]);
 
-        let server = serve(database.refresher());
-        assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &spent);
-        assert_filter_of(
-            &server.filter(NoteKind::Issued, "I2yN-iR_fkzT").body,
-            &issued,
-        );
-        let keysets = server.get("/v1/keysets").json();
+        let refresher = database.refreshed();
+        assert_served(&refresher, Spent, V2, &spent);
+        assert_served(&refresher, Issued, LEGACY, &issued);
+        assert_served(&refresher, Spent, V1, &[]);
+        let keysets = body(&refresher, "v1/keysets").unwrap();
+        let keysets: serde_json::Value = serde_json::from_slice(&keysets).unwrap();
         let expected = serde_json::json!({ "keysets": [
             { "id": V1, "unit": "sat", "active": true, "input_fee_ppk": 100 },
-            { "id": V2, "unit": "unknown", "active": false, "input_fee_ppk": 0 },
-            { "id": LEGACY, "unit": "unknown", "active": false, "input_fee_ppk": 0 },
         ]});
         assert_eq!(keysets, expected);
     }
 }
 
 #[test]
-fn invalid_id_is_reported_and_others_are_served() {
+fn spellings_of_an_id_are_one_keyset() {
     for mint in MintType::ALL {
         let database = MintDatabase::with_keyset(mint);
+        database.add_keyset(&V1.to_uppercase(), "usd", true, 0);
         let spent = items(1, 40, 33);
-        database.add_keyset("not an id", "sat", true, 0);
-        database.add_spent("not an id", &items(2, 3, 33));
-        database.add_spent(V1, &spent);
-        assert_eq!(
-            database.source().keysets().unwrap().unservable,
-            ["not an id"]
-        );
-        let server = serve(database.refresher());
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+        database.add(Spent, V1, &spent[..20]);
+        database.add(Spent, &V1.to_uppercase(), &spent[20..]);
+        database.add(Issued, "I2yN-iR_fkzT", &spent[..5]);
+        database.add(Issued, LEGACY, &spent[5..9]);
+        assert_eq!(database.source().keysets().unwrap().keysets.len(), 1);
+        let refresher = database.refreshed();
+        assert_served(&refresher, Spent, V1, &spent);
+        assert_served(&refresher, Issued, LEGACY, &spent[..9]);
+        let objects = refresher.monitor().table().objects();
+        let mut paths: Vec<&str> = objects.iter().map(|object| object.path()).collect();
+        paths.sort_unstable();
+        let of = |kind| [V1, LEGACY].map(|id| format!("v1/filter/{kind}/{id}"));
+        assert_eq!(paths[..4], [of(Issued), of(Spent)].concat());
+        assert_eq!(paths[4..], ["v1/keysets"]);
     }
 }
 
 #[test]
-fn report_counts_what_was_built() {
+fn list_of_keysets_is_left_out_on_request() {
     let database = MintDatabase::with_keyset(MintType::Cdk);
-    database.add_spent(V1, &items(1, 5000, 33));
-    let mut told = Vec::new();
-    let mut refresher = database.refresher();
-    let report = refresher
-        .refresh_with_progress(&mut |progress| {
-            assert_eq!(progress.keyset, &keyset(V1));
-            told.push((progress.kind, progress.items));
-        })
-        .unwrap();
-    assert_eq!(told, [(NoteKind::Spent, 4096), (NoteKind::Spent, 5000)]);
-
-    let [spent, issued] = &report.filters[..] else {
-        panic!("{:?}", report.filters)
-    };
-    assert_eq!((spent.kind, spent.n), (NoteKind::Spent, 5000));
-    assert_eq!(
-        (issued.kind, issued.n, issued.filter_bytes),
-        (NoteKind::Issued, 0, 0)
-    );
-    let snapshot = refresher.service().snapshot().unwrap();
-    let served = snapshot
-        .keyset(&keyset(V1))
-        .unwrap()
-        .filter(NoteKind::Spent)
-        .unwrap();
-    assert_eq!(spent.body_bytes, served.json().bytes().len());
-    assert_eq!(
-        (spent.n, spent.filter_bytes, spent.timestamp),
-        (served.n(), served.filter_bytes(), served.timestamp())
-    );
-    let [reading, of_issued] = &report.readings[..] else {
-        panic!("{:?}", report.readings)
-    };
-    assert_eq!((reading.kind, reading.items), (NoteKind::Spent, 5000));
-    assert_eq!((of_issued.kind, of_issued.items), (NoteKind::Issued, 0));
-    let (read, times) = (reading, spent.times);
-    let stages = [read.read, read.hash, read.sort, times.encode, times.body];
-    assert!(stages.iter().all(|stage| !stage.is_zero()), "{stages:?}");
-    let together: Duration = stages.iter().sum();
-    assert!(report.list + together <= report.total);
+    let monitor = Monitor::new(Arc::new(Table::in_memory()));
+    let mut options = RefreshOptions::default();
+    options.lists_keysets = false;
+    let mut refresher = Refresher::new(database.source(), monitor, options);
+    refresh(&mut refresher);
+    assert!(body(&refresher, "v1/keysets").is_none());
+    assert_served(&refresher, Spent, V1, &[]);
 }
 
 #[test]
@@ -186,22 +146,20 @@ fn sample_database_holds_the_stated_notes() {
         let path = directory.path().join("sample.sqlite");
         let mut sample = Sample::of(mint, 7000, 300);
         sample.write(&path, &mut |_| ()).unwrap();
-        let mut source = SqliteSource::open(&DatabaseLocation::from(path.as_path()), None).unwrap();
-        assert_eq!(source.mint_type(), mint);
-        let mut consumer = Consumer::default();
-        let mut tally = Tally::default();
+        let source = SqliteSource::open(&DatabaseLocation::from(path.as_path()), None).unwrap();
+        assert_eq!(source.mint(), mint.as_str());
+        let monitor = Monitor::new(Arc::new(Table::in_memory()));
+        let mut refresher = Refresher::new(source, monitor, RefreshOptions::default());
         for more in [0, 1, 25] {
             for kind in NoteKind::ALL {
                 sample.grow(&path, kind, more).unwrap();
-                let mut notes: Vec<Vec<u8>> = (0..sample.count(kind))
+                let notes: Vec<Vec<u8>> = (0..sample.count(kind))
                     .map(|index| sample.note(kind, index).to_vec())
                     .collect();
-                notes.sort();
-                consumer.refresh(&mut source, kind, &mut tally);
-                assert!(consumer.of(kind).items[&sample.keyset] == notes);
+                refresh(&mut refresher);
+                assert_served(&refresher, kind, sample.keyset.as_str(), &notes);
             }
         }
-        assert_eq!((tally.whole, tally.increments), (2, 4), "{tally:?}");
         assert_eq!((sample.spent, sample.issued), (7026, 326));
     }
 }

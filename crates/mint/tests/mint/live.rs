@@ -3,40 +3,24 @@
 use core::ops::ControlFlow;
 use std::time::Duration;
 
-use nutfilter_mint::source::SourceError;
+use nutfilter_mint::source::{DatabaseLocation, SourceError, SqliteSource};
 use nutfilter_mint::{MintType, NoteKind};
-use rusqlite::Connection;
 
 use crate::support::{MintDatabase, V1, assert_served, items, read_whole};
-
-fn insert_spent(connection: &mut Connection, mint: MintType, notes: &[Vec<u8>]) {
-    let sql = match mint {
-        MintType::Nutshell => {
-            "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, ?1, '', '', lower(hex(?2)))"
-        }
-        _ => {
-            "INSERT INTO proof (amount, keyset_id, secret, c, state, y)
-             VALUES (1, ?1, '', x'', 'SPENT', ?2)"
-        }
-    };
-    let transaction = connection.transaction().unwrap();
-    for note in notes {
-        transaction.execute(sql, (V1, note)).unwrap();
-    }
-    transaction.commit().unwrap();
-}
 
 #[test]
 fn writer_can_commit_during_a_reading() {
     let database = MintDatabase::new(MintType::Cdk);
     let notes = items(1, 10_000, 33);
-    database.add_spent(V1, &notes[..9_000]);
-    let mut mint = database.connect();
+    database.add(NoteKind::Spent, V1, &notes[..9_000]);
+    let mint = database.connect();
     mint.busy_timeout(Duration::ZERO).unwrap();
-    insert_spent(&mut mint, MintType::Cdk, &notes[9_000..9_001]);
+    mint.execute_batch(&database.insert(NoteKind::Spent, V1, &notes[9_000..9_001], "SPENT"))
+        .unwrap();
     let mut next = 9_001;
     let read = read_whole(database.source(), NoteKind::Spent, || {
-        insert_spent(&mut mint, MintType::Cdk, &notes[next..next + 1]);
+        mint.execute_batch(&database.insert(NoteKind::Spent, V1, &notes[next..next + 1], "SPENT"))
+            .unwrap();
         next += 1;
         ControlFlow::Continue(())
     });
@@ -53,11 +37,11 @@ fn reading_a_stopped_mint_leaves_no_files() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let spent = items(1, 5_000, 33);
-        database.add_spent(V1, &spent);
+        database.add(NoteKind::Spent, V1, &spent);
         assert_eq!(database.files(), ["mint.db"]);
         let before = std::fs::read(&database.path).unwrap();
         let refresher = database.refreshed();
-        assert_served(&refresher, NoteKind::Spent, &spent);
+        assert_served(&refresher, NoteKind::Spent, V1, &spent);
         assert_eq!(database.files(), ["mint.db"]);
         assert!(std::fs::read(&database.path).unwrap() == before);
     }
@@ -67,12 +51,12 @@ fn reading_a_stopped_mint_leaves_no_files() {
 fn mint_start_during_reading_of_closed_database_is_an_error() {
     let database = MintDatabase::new(MintType::Cdk);
     let notes = items(1, 10_000, 33);
-    database.add_spent(V1, &notes[..9_000]);
+    database.add(NoteKind::Spent, V1, &notes[..9_000]);
     let mut first = true;
     let error = read_whole(database.source(), NoteKind::Spent, || {
         if std::mem::take(&mut first) {
             // The mint starts, writes, checkpoints and stops.
-            database.add_spent(V1, &notes[9_000..]);
+            database.add(NoteKind::Spent, V1, &notes[9_000..]);
         }
         ControlFlow::Continue(())
     })
@@ -104,9 +88,9 @@ fn database_in_another_journal_mode_is_read() {
         let database = MintDatabase::new(mint);
         database.execute("PRAGMA journal_mode = DELETE;");
         let spent = items(1, 500, 33);
-        database.add_spent(V1, &spent);
+        database.add(NoteKind::Spent, V1, &spent);
         let refresher = database.refreshed();
-        assert_served(&refresher, NoteKind::Spent, &spent);
+        assert_served(&refresher, NoteKind::Spent, V1, &spent);
         assert_eq!(database.files(), ["mint.db"]);
     }
 }
@@ -120,7 +104,7 @@ fn special_characters_in_a_database_name_are_literal() {
         "-wal",
     ] {
         let database = MintDatabase::named(MintType::Cdk, name);
-        database.add_spent(V1, &items(1, 5, 33));
+        database.add(NoteKind::Spent, V1, &items(1, 5, 33));
         let count = read_whole(database.source(), NoteKind::Spent, || {
             ControlFlow::Continue(())
         });
@@ -132,13 +116,12 @@ fn special_characters_in_a_database_name_are_literal() {
 #[cfg(unix)]
 #[test]
 fn database_is_found_through_a_link() {
-    use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-
     let database = MintDatabase::new(MintType::Nutshell);
     // While this is open, the latest rows are in the `-wal` file, which is next to the database and not to the
     // link.
-    let mut mint = database.connect();
-    insert_spent(&mut mint, MintType::Nutshell, &items(1, 5, 33));
+    let mint = database.connect();
+    mint.execute_batch(&database.insert(NoteKind::Spent, V1, &items(1, 5, 33), "SPENT"))
+        .unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let link = elsewhere.path().join("link.db");
     std::os::unix::fs::symlink(&database.path, &link).unwrap();
@@ -151,10 +134,11 @@ fn database_is_found_through_a_link() {
 fn wal_without_shm_is_read_and_only_shm_is_created() {
     let database = MintDatabase::new(MintType::Cdk);
     let spent = items(1, 50, 33);
-    database.add_spent(V1, &spent[..20]);
+    database.add(NoteKind::Spent, V1, &spent[..20]);
     // Copied as left by a killed mint, with the latest notes in the `-wal` file.
-    let mut mint = database.connect();
-    insert_spent(&mut mint, MintType::Cdk, &spent[20..]);
+    let mint = database.connect();
+    mint.execute_batch(&database.insert(NoteKind::Spent, V1, &spent[20..], "SPENT"))
+        .unwrap();
     let copy = MintDatabase::new(MintType::Cdk);
     for suffix in ["", "-wal"] {
         let name = |database: &MintDatabase| format!("{}{suffix}", database.path.display());
@@ -163,7 +147,7 @@ fn wal_without_shm_is_read_and_only_shm_is_created() {
     assert_eq!(copy.files(), ["mint.db", "mint.db-wal"]);
     let main = std::fs::read(&copy.path).unwrap();
     let refresher = copy.refreshed();
-    assert_served(&refresher, NoteKind::Spent, &spent);
+    assert_served(&refresher, NoteKind::Spent, V1, &spent);
     assert_eq!(copy.files(), ["mint.db", "mint.db-shm", "mint.db-wal"]);
     assert!(std::fs::read(&copy.path).unwrap() == main);
 }

@@ -1,20 +1,14 @@
-//! The crate with both mints' databases: read, built, served on loopback, fetched by an HTTP client, and compared
-//! with filters that the reference crate builds from the same notes.
+//! The SQLite databases of both mints, read and compared with filters that the reference crate builds from the same
+//! notes. Random histories are in `sqlite_histories`.
 
 #![forbid(unsafe_code)]
 
-mod bodies;
-mod clock;
-mod collisions;
 mod filters;
-mod http;
-mod increment;
 mod info;
 mod live;
-mod paths;
+mod many;
 mod refresh;
-mod rereads;
 mod rows;
 mod schema;
+mod sql;
 mod support;
-mod verify;

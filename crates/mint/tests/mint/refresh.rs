@@ -1,48 +1,114 @@
-//! Refreshes: new notes, missing databases, and clocks.
+//! Refreshes of a database that changes, on a thread and without one.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nutfilter_mint::source::{ItemSink, Reading, SourceError};
-use nutfilter_mint::{
-    FilterService, MintType, NoteKind, RefreshError, RefreshThread, Refresher, Status,
-};
+use nutfilter_mint::{MintType, NoteKind, RefreshThread};
 
-use crate::support::{
-    Clock, FakeMint, MintDatabase, PATIENCE, Server, V1, V2, assert_filter_of, items, one_keyset,
-    pass_item, refresh, served, wait_until,
-};
+use crate::sql::{table, tables_of_notes};
+use crate::support::{MintDatabase, V1, V2, assert_served, filter, items, refresh};
 
-fn timestamp(service: &FilterService, kind: NoteKind) -> u64 {
-    served(service, kind).unwrap().timestamp()
+use NoteKind::{Issued, Spent};
+
+/// Longer than any machine needs for the awaited events.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[track_caller]
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
 fn refresh_finds_new_rows_keysets_and_signatures() {
+    for (mint, kind) in tables_of_notes() {
+        let database = MintDatabase::with_keyset(mint);
+        let notes = items(1, 100, 33);
+        // The mint runs, so new rows can be told from others.
+        let _mint = database.running();
+        database.add(kind, V1, &notes[..50]);
+        let can_wait = (mint, kind) != (MintType::Nutshell, Spent);
+        let first = if can_wait { 50 } else { 60 };
+        database.execute(&database.insert(kind, V1, &notes[50..60], "PENDING"));
+        let mut refresher = database.refreshed();
+        assert_served(&refresher, kind, V1, &notes[..first]);
+        assert!(filter(&refresher, kind, V2).is_none());
+
+        database.add(kind, V1, &notes[60..]);
+        if can_wait {
+            database.flip(kind);
+        }
+        database.add_keyset(V2, "sat", true, 0);
+        let report = refresh(&mut refresher);
+        assert_eq!(report.whole, [Some(false); 2]);
+        assert_eq!(report.items[kind as usize], 100 - first as u64);
+        assert_served(&refresher, kind, V1, &notes);
+        assert_served(&refresher, kind, V2, &[]);
+        let report = refresh(&mut refresher);
+        assert_eq!((report.items, report.encoded), ([0, 0], 0));
+    }
+}
+
+#[test]
+fn database_that_did_not_only_grow_is_read_whole() {
+    for (mint, kind) in tables_of_notes() {
+        let database = MintDatabase::with_keyset(mint);
+        let [name, keyset, _] = table(mint, kind);
+        let running = database.running();
+        database.add(kind, V1, &items(1, 10, 33));
+        let mut refresher = database.refreshed();
+        let whole = |refresher: &mut _| refresh(refresher).whole[kind as usize].unwrap();
+        assert!(!whole(&mut refresher));
+        for sql in [
+            "VACUUM".to_owned(),
+            format!("UPDATE {name} SET rowid = rowid + 1000"),
+            format!("UPDATE {name} SET {keyset} = '{V2}' WHERE rowid = 1010"),
+            format!("DELETE FROM {name} WHERE rowid = 1010"),
+            "CREATE INDEX another ON ".to_owned() + name + " (amount)",
+        ] {
+            running.execute_batch(&sql).unwrap();
+            assert!(whole(&mut refresher), "{sql}");
+            assert!(!whole(&mut refresher), "{sql}");
+        }
+        // At the highest row id, SQLite chooses ids at random.
+        running
+            .execute_batch(&format!(
+                "UPDATE {name} SET rowid = {} WHERE rowid = 1009",
+                i64::MAX
+            ))
+            .unwrap();
+        assert!(whole(&mut refresher));
+        assert!(whole(&mut refresher));
+        // A mint without a log is read whole each time: it may be a copy.
+        drop(running);
+        assert!(whole(&mut refresher));
+        assert!(whole(&mut refresher));
+        assert_served(&refresher, kind, V1, &items(1, 9, 33));
+    }
+}
+
+#[test]
+fn restored_backup_is_noticed_and_its_loss_reported() {
     for mint in MintType::ALL {
         let database = MintDatabase::with_keyset(mint);
-        let (spent, issued) = (items(1, 100, 33), items(2, 100, 33));
-        database.add_spent(V1, &spent[..60]);
-        database.add_signed(V1, &issued[..50]);
-        database.add_unsigned(V1, &issued[50..]);
+        database.add(Spent, V1, &items(1, 100, 33));
+        let copy = database.directory().join("copy");
+        std::fs::copy(&database.path, &copy).unwrap();
+        let running = database.running();
+        database.add(Spent, V1, &items(2, 15, 33));
         let mut refresher = database.refreshed();
-        let server = Server::start(refresher.service().clone());
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent[..60]);
-        assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued[..50]);
-        assert_eq!(server.filter(NoteKind::Spent, V2).status, 400);
-
-        database.add_spent(V1, &spent[60..]);
-        database.execute(match mint {
-            MintType::Nutshell => "UPDATE promises SET c_ = '02' WHERE c_ IS NULL;",
-            _ => "UPDATE blind_signature SET c = x'02' WHERE c IS NULL;",
-        });
-        database.add_keyset(V2, "sat", true, 0);
-        refresher.refresh().unwrap();
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
-        assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued);
-        assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &[]);
+        drop(running);
+        std::fs::copy(&copy, &database.path).unwrap();
+        let _running = database.running();
+        // More notes than were lost.
+        database.add(Spent, V1, &items(3, 30, 33));
+        let report = refresh(&mut refresher);
+        assert_eq!((report.whole[0], report.lost), (Some(true), 15));
+        let expected = [items(1, 100, 33), items(3, 30, 33)].concat();
+        assert_served(&refresher, Spent, V1, &expected);
+        assert_eq!(refresher.monitor().status().items_lost, 15);
     }
 }
 
@@ -50,150 +116,62 @@ fn refresh_finds_new_rows_keysets_and_signatures() {
 fn last_filters_are_served_while_the_database_is_gone() {
     for mint in MintType::ALL {
         let database = MintDatabase::with_keyset(mint);
-        let spent = items(1, 100, 33);
-        database.add_spent(V1, &spent);
-        let clock = Clock::default();
-        let mut refresher = database.refresher_at(&clock);
-        clock.set(1_000);
-        refresher.refresh().unwrap();
-        let server = Server::start(refresher.service().clone());
-        let served = server.filter(NoteKind::Spent, V1).body;
-        assert_filter_of(&served, &spent);
-
+        database.add(Spent, V1, &items(1, 100, 33));
+        let mut refresher = database.refreshed();
+        let served = filter(&refresher, Spent, V1);
         let away = database.directory().join("away");
         std::fs::rename(&database.path, &away).unwrap();
-        clock.set(2_000);
-        let error = refresher.refresh().unwrap_err();
-        let below = database.directory().display();
-        let expected = format!("database not found below {below}; ");
-        assert!(error.to_string().starts_with(&expected), "{error}");
+        let error = refresher.refresh(false).unwrap_err().to_string();
+        let expected = format!("database not found: {}", database.path.display());
+        assert_eq!(error, expected);
         assert_eq!(database.files(), ["away"], "nothing is made in its place");
-        assert_eq!(server.filter(NoteKind::Spent, V1).body, served);
-        assert_eq!(timestamp(refresher.service(), NoteKind::Spent), 1_000);
-        let health = server.get("/health").json();
-        assert_eq!(
-            (&health["status"], &health["last_refresh"]),
-            (&"degraded".into(), &1_000.into())
-        );
-
+        assert_eq!(filter(&refresher, Spent, V1), served);
+        let status = refresher.monitor().status();
+        assert_eq!(status.failure, Some(expected));
         std::fs::rename(&away, &database.path).unwrap();
-        clock.set(3_000);
-        refresher.refresh().unwrap();
-        assert_eq!(timestamp(refresher.service(), NoteKind::Spent), 3_000);
-        assert_eq!(refresher.service().status(), Status::Ok);
+        refresh(&mut refresher);
+        assert_eq!(refresher.monitor().status().failure, None);
     }
 }
 
 #[test]
-fn timestamp_is_the_start_of_the_reading() {
-    let clock = Clock::default();
-    clock.set(700);
-    let (ahead, mut now) = (clock.clone(), 700);
-    let slow = FakeMint(one_keyset, move |sink: &mut dyn ItemSink| {
-        now += 50;
-        ahead.set(now);
-        assert!(pass_item(sink).is_continue());
-        Ok(Reading::whole(1))
-    });
-    let service = FilterService::default();
-    let mut refresher = Refresher::with_options(slow, service, clock.options());
-    refresher.refresh().unwrap();
-    assert_eq!(timestamp(refresher.service(), NoteKind::Spent), 700);
-    assert_eq!(timestamp(refresher.service(), NoteKind::Issued), 750);
-    assert_eq!(refresher.service().snapshot().unwrap().refreshed_at(), 700);
-}
-
-#[test]
-fn source_that_loses_items_is_rejected() {
-    let forgetful = FakeMint(one_keyset, |_: &mut dyn ItemSink| Ok(Reading::whole(3)));
-    let service = FilterService::default();
-    let error = Refresher::new(forgetful, service.clone()).refresh();
-    assert!(matches!(
-        error.unwrap_err(),
-        RefreshError::Miscounted { said: 3, came: 0 }
-    ));
-    assert!(service.snapshot().is_none());
-}
-
-#[test]
-fn reading_interrupted_by_a_mint_start_is_repeated() {
-    // The mint starts during the first attempt of every reading. Even calls are first attempts.
-    let calls = Arc::new(AtomicU64::new(0));
-    let start = move || match calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
-        true => Err(SourceError::ChangedWhileRead("mint.db".into())),
-        false => Ok(()),
-    };
-    let start_while_read = start.clone();
-    let starting = FakeMint(
-        move || start().and_then(|()| one_keyset()),
-        move |sink: &mut dyn ItemSink| {
-            assert!(pass_item(sink).is_continue());
-            start_while_read()?;
-            Ok(Reading::whole(1))
-        },
-    );
-    let service = FilterService::default();
-    let mut refresher = Refresher::new(starting, service);
-    let filters = refresh(&mut refresher).filters;
-    assert!(filters.iter().all(|filter| filter.n == 1), "{filters:?}");
-}
-
-#[test]
-fn refresher_builds_at_once_follows_and_stops() {
+fn thread_builds_at_once_follows_and_stops() {
     let database = MintDatabase::with_keyset(MintType::Cdk);
     let spent = items(1, 30, 33);
-    database.add_spent(V1, &spent[..10]);
+    database.add(Spent, V1, &spent[..10]);
     let refresher = database.refresher();
-    let service = refresher.service().clone();
+    let monitor = refresher.monitor().clone();
     let count = || {
-        service
-            .snapshot()
-            .map_or(0, |snapshot| snapshot.items(NoteKind::Spent))
+        let filters = monitor.status().filters;
+        filters.first().map_or(0, |filter| filter.items)
     };
-    let thread = RefreshThread::start(refresher, Duration::from_secs(1), 0.0).unwrap();
+    let thread = RefreshThread::start(refresher, Duration::from_secs(1)).unwrap();
     wait_until("the first build", || count() == 10);
-    database.add_spent(V1, &spent[10..20]);
+    database.add(Spent, V1, &spent[10..20]);
     wait_until("the interval to pass", || count() == 20);
-    database.add_spent(V1, &spent[20..]);
+    database.add(Spent, V1, &spent[20..]);
     thread.refresh_now();
     wait_until("a refresh that was asked for", || count() == 30);
     assert!(thread.stop(PATIENCE), "the thread has ended");
 }
 
 #[test]
-fn refresher_recovers_once_the_database_is_back() {
+fn thread_recovers_once_the_database_is_back() {
     let database = MintDatabase::with_keyset(MintType::Nutshell);
+    database.add(Issued, V1, &items(1, 3, 33));
     let refresher = database.refresher();
-    let service = refresher.service().clone();
+    let monitor = refresher.monitor().clone();
     let away = database.directory().join("away");
     std::fs::rename(&database.path, &away).unwrap();
     // The interval is one hour, so only the retry can recover.
-    let thread = RefreshThread::start(refresher, Duration::from_secs(3600), 0.0).unwrap();
-    wait_until("the first attempt", || service.status() != Status::Starting);
-    assert_eq!(service.status(), Status::Failing);
-    let health = Server::start(service.clone()).get("/health").json();
-    assert_eq!(health["status"], "failing");
+    let thread = RefreshThread::start(refresher, Duration::from_secs(3600)).unwrap();
+    wait_until("the first attempt", || monitor.status().failure.is_some());
+    let ready = monitor.ready(0, Duration::MAX).unwrap_err().to_string();
+    assert!(
+        ready.starts_with("no filter yet; last refresh: database not found"),
+        "{ready}"
+    );
     std::fs::rename(&away, &database.path).unwrap();
-    wait_until("the retry", || service.status() == Status::Ok);
+    wait_until("the retry", || monitor.ready(0, Duration::MAX).is_ok());
     assert!(thread.stop(PATIENCE));
-}
-
-#[test]
-fn stopped_refresh_ends_and_publishes_nothing() {
-    let batches = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&batches);
-    let endless = FakeMint(one_keyset, move |sink: &mut dyn ItemSink| {
-        while pass_item(sink).is_continue() {
-            counter.fetch_add(1, Ordering::Relaxed);
-            thread::yield_now();
-        }
-        Err(SourceError::Stopped)
-    });
-    let service = FilterService::default();
-    let refresher = Refresher::new(endless, service.clone());
-    let thread = RefreshThread::start(refresher, Duration::from_secs(1), 0.0).unwrap();
-    wait_until("some batches", || batches.load(Ordering::Relaxed) > 3);
-    assert!(thread.stop(PATIENCE));
-    assert!(service.snapshot().is_none());
-    assert_eq!(service.status(), Status::Starting);
 }

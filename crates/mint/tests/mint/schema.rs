@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use nutfilter_mint::MintType;
-use nutfilter_mint::source::{DatabaseLocation, SourceError, SqliteSource};
+use nutfilter_mint::source::{DatabaseLocation, MintSource as _, SourceError, SqliteSource};
 
-use crate::support::MintDatabase;
+use crate::sql::tables_of_notes;
+use crate::support::{MintDatabase, tables};
 
 /// The tables that are read, and their columns.
 const TABLES: [(MintType, &str, &[&str]); 6] = [
@@ -67,13 +68,34 @@ fn missing_table_is_named() {
 }
 
 #[test]
+fn column_that_hides_row_ids_is_refused() {
+    for (mint, kind) in tables_of_notes() {
+        let table = crate::sql::table(mint, kind)[0];
+        for column in ["rowid", "OID", "_rowid_"] {
+            let database = MintDatabase::new(mint);
+            // As a new table, since such a column cannot be added.
+            let [_, keyset, item] = crate::sql::table(mint, kind);
+            database.execute(&format!(
+                "DROP TABLE {table}; CREATE TABLE {table} ({keyset}, {item}, state, c, c_, {column} INTEGER);"
+            ));
+            let text = refusal(&database);
+            assert!(
+                text.contains(&table) && text.ends_with("hides SQLite's row ids"),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn tables_of_both_mints_need_the_mint_option() {
     let database = MintDatabase::new(MintType::Nutshell);
-    database.execute(&MintDatabase::new(MintType::Cdk).tables());
+    database.execute(&tables(MintType::Cdk));
     let error = refusal(&database);
     assert!(error.contains("tables of more than one mint"), "{error}");
     for mint in MintType::ALL {
-        assert_eq!(open(&database.path, Some(mint)).unwrap().mint_type(), mint);
+        let source = open(&database.path, Some(mint)).unwrap();
+        assert_eq!(source.mint(), mint.as_str());
     }
 }
 
@@ -103,12 +125,12 @@ fn later_schema_change_fails_the_refresh_and_is_named() {
     let database = MintDatabase::new(MintType::Cdk);
     let mut refresher = database.refreshed();
     database.execute("ALTER TABLE proof RENAME COLUMN state TO status;");
-    let error = refresher.refresh().unwrap_err().to_string();
+    let error = refresher.refresh(false).unwrap_err().to_string();
     assert!(
         error.contains("`state`") && error.contains("`proof`"),
         "{error}"
     );
-    assert!(refresher.service().snapshot().is_some());
+    assert_eq!(refresher.monitor().table().objects().len(), 1);
 }
 
 #[cfg(unix)]

@@ -2,17 +2,17 @@
 //! afterwards.
 
 use core::ops::ControlFlow;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource as _, SourceError};
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
-use crate::history::{Consumer, Tally};
-use crate::support::{
-    Cluster, MintDatabase, V1, Writer, insert_member, item, open, read, refusal, tables,
-};
+use crate::cluster::Cluster;
+use crate::sql::{table, tables};
+use crate::support::{Found, MintDatabase, V1, Writer, insert, open, read};
+
+use NoteKind::{Issued, Spent};
 
 /// A CDK mint's database on its own server, with this many spent notes.
 fn cdk_alone(notes: u32) -> Option<(Cluster, String)> {
@@ -27,10 +27,6 @@ fn cdk_alone(notes: u32) -> Option<(Cluster, String)> {
          FROM generate_series(1, {notes}) AS i"
     ));
     Some((cluster, url))
-}
-
-fn insert(index: u8) -> String {
-    insert_member(MintType::Cdk, NoteKind::Spent, V1, &item(index), true)
 }
 
 /// Runs an action once, at the first items.
@@ -57,35 +53,36 @@ fn stopped_server_is_an_error_then_read_in_full() {
         cluster.stop("immediate");
         ControlFlow::Continue(())
     }));
-    let error = source
-        .read(NoteKind::Spent, None, &mut stopped)
-        .unwrap_err();
+    let error = source.read(Spent, false, &mut stopped).unwrap_err();
     assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
     let error = source.keysets().unwrap_err().to_string();
     assert!(error.contains("connecting"), "{error}");
-
     cluster.start_again();
-    let (count, _, reading) = read(&mut source, NoteKind::Spent, None).unwrap();
-    assert_eq!((count, reading.total), (300_000, Some(300_000)));
-
-    // There are no other transactions, so old rows are known to be old.
-    let (count, _, again) = read(&mut source, NoteKind::Spent, reading.watermark.as_ref()).unwrap();
-    assert!(count == 0 && again == reading);
-    Writer::connect(&url).run(&(0..5).map(insert).collect::<String>());
-    let (count, _, reading) =
-        read(&mut source, NoteKind::Spent, reading.watermark.as_ref()).unwrap();
-    assert_eq!((count, reading.total), (5, Some(300_005)));
-
+    let mut found = Found::default();
+    assert_eq!(found.read(&mut source, Spent), (true, 300_000));
+    assert_eq!(found.read(&mut source, Spent), (false, 0));
+    // Another process may have done anything in between.
     cluster.stop("fast");
-    let since = reading.watermark.as_ref();
-    let error = read(&mut source, NoteKind::Spent, since).err().unwrap();
-    assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
     cluster.start_again();
-    let error = refusal(&mut source, NoteKind::Spent, since);
-    let expected = "full reread required: the Postgres server was restarted";
-    assert_eq!(error, expected);
-    let (count, ..) = read(&mut source, NoteKind::Spent, None).unwrap();
-    assert_eq!(count, 300_005);
+    let mut add = |index| {
+        let writer = Writer::connect(&url);
+        writer.run(&insert(MintType::Cdk, Spent, V1, index, true));
+    };
+    add(0);
+    assert_eq!(found.read(&mut source, Spent), (true, 1));
+    // After the kill of a backend the server goes on, and gives ids out again.
+    let victim = Writer::connect(&url).value("SELECT pg_backend_pid() FROM pg_sleep(0)");
+    let victim = std::process::Command::new("kill")
+        .args(["-9", &victim])
+        .status();
+    let start = Instant::now();
+    while source.keysets().is_err() {
+        assert!(start.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    add(1);
+    assert_eq!(found.read(&mut source, Spent), (true, 1));
+    assert_eq!(found.read(&mut source, Spent), (false, 0));
 }
 
 #[test]
@@ -94,58 +91,123 @@ fn restored_data_directory_is_read_in_full() {
         return;
     };
     cluster.stop("fast");
-    let copy = cluster.directory().join("copy");
-    let copied = |from: &std::path::Path, to: &std::path::Path| {
-        let status = Command::new("cp").arg("-a").args([from, to]).status();
-        assert!(status.unwrap().success());
-    };
-    copied(&cluster.data(), &copy);
+    cluster.save();
     cluster.start_again();
-    let mut source = open(&url, None).unwrap();
-    let (mut consumer, mut tally) = (Consumer::default(), Tally::default());
-    Writer::connect(&url).run(&(0..3).map(insert).collect::<String>());
-    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
-
+    let (mut source, mut found) = (open(&url, None).unwrap(), Found::default());
+    let add = |indexes: core::ops::Range<u8>| {
+        let writer = Writer::connect(&url);
+        indexes.for_each(|index| writer.run(&insert(MintType::Cdk, Spent, V1, index, true)));
+    };
+    add(0..3);
+    assert_eq!(found.read(&mut source, Spent), (true, 13));
     cluster.stop("fast");
-    std::fs::remove_dir_all(cluster.data()).unwrap();
-    copied(&copy, &cluster.data());
+    cluster.restore();
     cluster.start_again();
     // Beyond the lost transactions, with the same number of notes.
-    let writer = Writer::connect(&url);
-    (3..6).for_each(|index| writer.run(&insert(index)));
-    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
-    assert_eq!(tally.whole, 2);
-    let held = consumer.of(NoteKind::Spent);
-    let new = held.items.values().flatten().filter(|held| held[1] == 2);
-    assert_eq!(
-        new.cloned().collect::<Vec<_>>(),
-        [item(3), item(4), item(5)]
-    );
+    add(3..6);
+    assert_eq!(found.read(&mut source, Spent), (true, 3));
 }
 
 #[test]
-fn missing_newest_notes_cause_full_reading() {
+fn standby_is_refused_until_it_is_promoted() {
+    let Some((cluster, url)) = cdk_alone(10) else {
+        return;
+    };
+    let mut source = open(&url, None).unwrap();
+    read(&mut source, Spent, false).unwrap();
+    // A server in recovery that waits for more of the log.
+    cluster.stop("fast");
+    cluster.write("standby.signal", "");
+    cluster.start_again();
+    let refusals = [
+        open(&url, None).unwrap_err(),
+        read(&mut source, Spent, false).unwrap_err(),
+        source.keysets().unwrap_err(),
+    ];
+    for error in refusals {
+        let error = error.to_string();
+        assert!(error.contains("the server is a standby"), "{error}");
+        assert!(error.contains("target_session_attrs=read-write"), "{error}");
+    }
+    // Of several hosts the one that can be written to is taken, so here none.
+    let error = open(&url.replace("?host=", "?host=/nothing,"), None).unwrap_err();
+    assert!(!error.to_string().contains("is a standby"), "{error}");
+    Writer::connect(&url).value("SELECT pg_promote()");
+    let (found, reading) = read(&mut source, Spent, false).unwrap();
+    assert_eq!((found.count(), reading.is_whole), (10, true));
+}
+
+#[test]
+fn first_of_several_hosts_that_can_be_written_to_is_read() {
+    let (Some((standby, _)), Some((_primary, url))) = (cdk_alone(10), cdk_alone(20)) else {
+        return;
+    };
+    standby.stop("fast");
+    standby.write("standby.signal", "");
+    standby.start_again();
+    let hosts = format!("?host=/nothing,{},", standby.directory().display());
+    let url = url.replace("?host=", &hosts);
+    let url = url.replace("port=5432", "port=5432,5432,5432");
+    let (found, _) = read(&mut open(&url, None).unwrap(), Spent, false).unwrap();
+    assert_eq!(found.count(), 20);
+}
+
+#[test]
+fn table_that_a_subscription_fills_is_refused() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
     let mut source = database.source();
-    (0..3).for_each(|index| database.writer.run(&insert(index)));
-    let (.., reading) = read(&mut source, NoteKind::Spent, None).unwrap();
-    for change in ["UPDATE proof SET state = 'PENDING'", "DELETE FROM proof"] {
-        // The same number as before.
-        database
-            .writer
-            .run(&format!("{change} WHERE get_byte(y, 32) = 2"));
-        database.writer.run(&insert(9));
-        let since = reading.watermark.as_ref();
-        assert_eq!(
-            refusal(&mut source, NoteKind::Spent, since),
-            "full reread required: only 2 of the 3 newest items are left"
-        );
-        database
-            .writer
-            .run("DELETE FROM proof WHERE get_byte(y, 32) = 9");
+    let Some(publisher) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    // It need not be connected.
+    database.writer.run(&format!(
+        "CREATE SUBSCRIPTION s_{0} CONNECTION 'dbname={1}' PUBLICATION p WITH (connect = false)",
+        database.name, publisher.name
+    ));
+    let add = "INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate)
+         SELECT oid, 'proof'::regclass, 'r' FROM pg_subscription WHERE subname = ";
+    database.writer.run(&format!(
+        "SET allow_system_table_mods = on; {add} 's_{}'",
+        database.name
+    ));
+    let error = read(&mut source, Spent, false).unwrap_err().to_string();
+    assert!(
+        error.contains("`proof` is a replica that a subscription fills"),
+        "{error}"
+    );
+    read(&mut source, Issued, false).unwrap();
+    database.writer.run(&format!(
+        "ALTER SUBSCRIPTION s_{0} SET (slot_name = NONE); DROP SUBSCRIPTION s_{0}",
+        database.name
+    ));
+}
+
+#[test]
+fn tables_of_one_name_need_the_schema() {
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    database.add(Spent, 0);
+    database.writer.run(&format!(
+        "CREATE SCHEMA mine; SET search_path = mine; {}; {}",
+        tables(MintType::Cdk),
+        insert(MintType::Cdk, Spent, V1, 1, true) + &insert(MintType::Cdk, Spent, V1, 2, true)
+    ));
+    let error = open(&database.url, None).unwrap_err().to_string();
+    assert!(
+        error.contains("exists in several schemas: mine, public; add schema=NAME"),
+        "{error}"
+    );
+    for (schema, count) in [("public", 1), ("mine", 2)] {
+        let url = format!("{}&schema={schema}", database.url);
+        let (found, _) = read(&mut open(&url, None).unwrap(), Spent, false).unwrap();
+        assert_eq!(found.count(), count, "{schema}");
     }
+    let url = database.url.clone() + "&schema=nothing";
+    let error = open(&url, None).unwrap_err().to_string();
+    assert!(error.contains("unknown mint schema"), "{error}");
 }
 
 #[test]

@@ -1,15 +1,15 @@
-//! Both mints on Postgres: full and incremental readings, through every kind of change to the database.
+//! Both mints on Postgres: which rows are read, and what servers are refused. Random histories are in
+//! `postgres_histories`.
 
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
-#[path = "../mint/support/colliding.rs"]
-mod colliding;
-mod collisions;
+#[path = "../postgres_histories/cluster.rs"]
+#[allow(dead_code)]
+mod cluster;
 mod faults;
-mod histories;
-#[path = "../mint/support/history.rs"]
-mod history;
 mod rows;
+#[path = "../mint/sql.rs"]
+mod sql;
 mod support;
 mod tls;

@@ -7,7 +7,9 @@ use nutfilter_mint::MintType;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::support::{Cluster, Writer, open, tables};
+use crate::cluster::Cluster;
+use crate::sql::tables;
+use crate::support::{Writer, open};
 
 /// `mint` must use TLS, `plain` may use it, and `certified` needs a client certificate.
 const HBA: &str = "
