@@ -225,7 +225,7 @@ fn reading_does_not_block_writers() {
     // Any wait is an error.
     writer.run("SET lock_timeout = '1ms'");
     let mut during = AtFirst(Some(|| {
-        writer.run(&insert(1));
+        writer.run(&insert(MintType::Cdk, Spent, V1, 1, true));
         writer.run("UPDATE proof SET witness = 'w' WHERE get_byte(y, 32) = 9");
         writer.run("UPDATE proof SET state = 'SPENT' WHERE get_byte(y, 32) = 7");
         writer.run("DELETE FROM proof WHERE get_byte(y, 32) = 11");
@@ -233,13 +233,11 @@ fn reading_does_not_block_writers() {
         ControlFlow::Continue(())
     }));
     let mut source = database.source();
-    let reading = source.read(NoteKind::Spent, None, &mut during).unwrap();
-    assert!(during.0.is_none());
-    let sevens = database
-        .writer
-        .column("SELECT count(*) FROM proof WHERE get_byte(y, 32) = 7");
-    let total = 100_000 - sevens[0].parse::<u64>().unwrap();
-    assert_eq!(reading.total, Some(total), "one state, as of the beginning");
+    let reading = source.read(Spent, false, &mut during).unwrap();
+    assert!(during.0.is_none() && reading.is_whole);
+    // What was written meanwhile is new, whether or not this reading saw it.
+    let (found, reading) = read(&mut source, Spent, false).unwrap();
+    assert!(found.count() > 300 && !reading.is_whole);
 }
 
 #[test]
@@ -247,7 +245,9 @@ fn stopped_reading_leaves_nothing_open() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
-    database.writer.run(&insert(1));
+    database
+        .writer
+        .run(&insert(MintType::Cdk, Spent, V1, 1, true));
     let mut source = database.source();
     let mut broken = AtFirst(Some(|| ControlFlow::Break(())));
     let error = source.read(NoteKind::Spent, None, &mut broken).unwrap_err();
@@ -258,7 +258,7 @@ fn stopped_reading_leaves_nothing_open() {
         database.name
     );
     let start = Instant::now();
-    while database.writer.column(&open) != ["0"] {
+    while database.writer.value(&open) != "0" {
         assert!(start.elapsed() < Duration::from_secs(10));
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -267,19 +267,21 @@ fn stopped_reading_leaves_nothing_open() {
 #[test]
 fn missing_or_forbidden_columns_are_named() {
     for mint in MintType::ALL {
-        let Some(database) = MintDatabase::bare(mint) else {
+        let Some(database) = MintDatabase::new(mint) else {
             return;
         };
-        let unopened = || open(&database.url(), None).unwrap_err().to_string();
-        let text = unopened();
+        let unopened = || open(&database.url, None).unwrap_err().to_string();
+        let empty = database
+            .url
+            .replace(&format!("/{}?", database.name), "/postgres?");
+        let text = open(&empty, None).unwrap_err().to_string();
         assert!(
             text.contains("`proofs_used`") && text.contains("`proof`"),
             "{text}"
         );
-        database.writer.run(tables(mint));
         let role = format!("reader_of_{}", database.name);
         database.writer.run(&format!("CREATE ROLE {role} LOGIN"));
-        let url = database.url().replace("owner@", &format!("{role}@"));
+        let url = database.url.replace("owner@", &format!("{role}@"));
         let columns = match mint {
             MintType::Nutshell => [
                 ("keysets", "id, unit, active, input_fee_ppk", "unit"),
@@ -311,26 +313,32 @@ fn missing_or_forbidden_columns_are_named() {
         // Without a grant on xmin it works, but reads everything each time.
         let mut source = open(&url, None).unwrap();
         source.keysets().unwrap();
-        let (.., reading) = read(&mut source, NoteKind::Issued, None).unwrap();
-        assert_eq!((reading.total, reading.watermark), (Some(0), None));
-        let table = columns[2].0;
-        database
-            .writer
-            .run(&format!("GRANT SELECT (xmin) ON {table} TO {role}"));
-        let (.., reading) = read(&mut source, NoteKind::Issued, None).unwrap();
-        read(&mut source, NoteKind::Issued, reading.watermark.as_ref()).unwrap();
-        database
-            .writer
-            .run(&format!("REVOKE SELECT (xmin) ON {table} FROM {role}"));
-        let since = reading.watermark.as_ref();
-        let error = refusal(&mut source, NoteKind::Issued, since);
-        assert!(error.starts_with("full reread required: "), "{error}");
+        let is_whole = |source: &mut _| read(source, Issued, false).unwrap().1.is_whole;
+        assert!(is_whole(&mut source) && is_whole(&mut source));
+        let [table, ..] = table(mint, Issued);
+        for (change, whole) in [
+            (
+                format!("GRANT SELECT (xmin) ON {table} TO {role}"),
+                [true, false],
+            ),
+            (
+                format!("REVOKE SELECT (xmin) ON {table} FROM {role}"),
+                [true, true],
+            ),
+        ] {
+            database.writer.run(&change);
+            assert_eq!(
+                [is_whole(&mut source), is_whole(&mut source)],
+                whole,
+                "{change}"
+            );
+        }
         // Silently filtered rows would be missing from the filter.
         database.writer.run(&format!(
             "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
              CREATE POLICY larger ON {table} FOR SELECT USING (amount > 1)"
         ));
-        let error = refusal(&mut source, NoteKind::Issued, None);
+        let error = read(&mut source, Issued, false).unwrap_err().to_string();
         assert!(error.contains("row-level security"), "{error}");
         // New rows of a view cannot be found.
         database.writer.run(&format!(
@@ -352,12 +360,12 @@ fn column_of_wrong_type_is_named() {
     database
         .writer
         .run("ALTER TABLE proof ALTER COLUMN y TYPE TEXT USING encode(y, 'hex')");
-    let text = open(&database.url(), None).unwrap_err().to_string();
+    let text = open(&database.url, None).unwrap_err().to_string();
     assert!(
         text.contains("`y` of table `proof` has type text, expected bytea"),
         "{text}"
     );
-    let text = open(&database.url(), Some(MintType::Nutshell))
+    let text = open(&database.url, Some(MintType::Nutshell))
         .unwrap_err()
         .to_string();
     assert!(text.contains("table `proofs_used` is missing"), "{text}");
@@ -376,11 +384,11 @@ fn table_truncated_before_lock_is_not_taken_for_empty() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
-    database.writer.run(&(0..9).map(insert).collect::<String>());
+    (0..9).for_each(|index| database.add(Spent, index));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let stop = &stop;
-        let url = database.url();
+        let url = database.url.clone();
         scope.spawn(move || {
             let writer = Writer::connect(&url);
             while !stop.load(Ordering::Relaxed) {
@@ -394,39 +402,29 @@ fn table_truncated_before_lock_is_not_taken_for_empty() {
         let _stop = StopOnDrop(stop);
         let mut source = database.source();
         for _ in 0..60 {
-            match read(&mut source, NoteKind::Spent, None) {
-                Ok((count, _, reading)) => assert_eq!((count, reading.total), (9, Some(9))),
-                Err(SourceError::Rewritten(table)) => assert_eq!(table, "proof"),
-                Err(error) => panic!("{error}"),
-            }
+            let (found, _) = read(&mut source, Spent, true).unwrap();
+            assert_eq!(found.count(), 9);
         }
     });
 }
 
 #[test]
-fn replaced_table_is_read_in_full() {
-    // A separate server, so that no transactions of other tests make old rows look new.
-    let Some((_cluster, url)) = cdk_alone(0) else {
+fn altered_table_is_waited_for_not_longer_than_the_limit() {
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
-    let writer = Writer::connect(&url);
-    writer.run(&(0..200).map(insert).collect::<String>());
-    // As many notes and the same newest ones, but one old note differs. All are older than the reading.
-    writer.run(&format!(
-        "CREATE TABLE other (LIKE proof INCLUDING ALL); ALTER TABLE proof RENAME TO this;
-         ALTER TABLE other RENAME TO proof; {} ALTER TABLE proof RENAME TO other;
-         ALTER TABLE this RENAME TO proof;
-         INSERT INTO other SELECT * FROM proof WHERE get_byte(y, 32) > 0",
-        insert(200)
-    ));
-    let (mut source, mut consumer) = (open(&url, None).unwrap(), Consumer::default());
-    let mut tally = Tally::default();
-    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
-    writer.run("DROP TABLE proof; ALTER TABLE other RENAME TO proof");
-    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
-    let held = consumer.of(NoteKind::Spent).items.values().flatten();
-    assert_eq!(
-        held.cloned().collect::<Vec<_>>(),
-        (1..=200).map(item).collect::<Vec<_>>()
+    let mut source = database.source();
+    let writer = database.another_writer();
+    writer.run("BEGIN; ALTER TABLE proof ADD COLUMN more TEXT");
+    let start = Instant::now();
+    let error = read(&mut source, Spent, false).unwrap_err().to_string();
+    assert!(
+        error.contains("locking the table: ") && error.contains("lock timeout"),
+        "{error}"
     );
+    let waited = start.elapsed().as_secs();
+    assert!((9..60).contains(&waited), "{waited} s");
+    writer.run("COMMIT");
+    database.add(Spent, 0);
+    assert_eq!(read(&mut source, Spent, false).unwrap().0.count(), 1);
 }

@@ -14,7 +14,7 @@ const REQUIRED_BY: [&str; 2] = ["CI", "NUTFILTER_REQUIRE_POSTGRES"];
 const USERS: [&str; 2] = ["postgres", "nobody"];
 
 /// A running server. It is stopped and removed when this process ends, for any reason.
-pub struct Cluster {
+pub(crate) struct Cluster {
     programs: PathBuf,
     directory: PathBuf,
     port: u16,
@@ -28,14 +28,14 @@ pub struct Cluster {
 
 impl Cluster {
     /// The server shared by most tests. `None`, with a message, if Postgres is missing and not required.
-    pub fn shared() -> Option<&'static Cluster> {
+    pub(crate) fn shared() -> Option<&'static Cluster> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         SHARED.get_or_init(|| Cluster::start(None, &[])).as_ref()
     }
 
     /// A server for a single test, with these files in its data directory. If a port is given, it listens on local
     /// TCP with TLS.
-    pub fn start(port: Option<u16>, files: &[(&str, &str)]) -> Option<Cluster> {
+    pub(crate) fn start(port: Option<u16>, files: &[(&str, &str)]) -> Option<Cluster> {
         let Some(programs) = programs() else {
             let required = REQUIRED_BY
                 .iter()
@@ -90,7 +90,7 @@ impl Cluster {
     }
 
     /// Writes a file into the data directory.
-    pub fn write(&self, name: &str, content: &str) {
+    pub(crate) fn write(&self, name: &str, content: &str) {
         let path = self.data().join(name);
         let mut file = std::fs::File::create(&path).unwrap();
         file.write_all(content.as_bytes()).unwrap();
@@ -101,11 +101,11 @@ impl Cluster {
         }
     }
 
-    pub fn start_again(&self) {
+    pub(crate) fn start_again(&self) {
         self.start_with(&self.options);
     }
 
-    pub fn start_again_without_tls(&self) {
+    pub(crate) fn start_again_without_tls(&self) {
         self.start_with(&self.options.replace("ssl=on", "ssl=off"));
     }
 
@@ -124,7 +124,7 @@ impl Cluster {
     }
 
     /// Stops the server: `fast`, or `immediate`, which is like a crash.
-    pub fn stop(&self, mode: &str) {
+    pub(crate) fn stop(&self, mode: &str) {
         run(self
             .program("pg_ctl")
             .args(["stop", "-w", "-s", "-m", mode, "-D"])
@@ -132,37 +132,37 @@ impl Cluster {
     }
 
     /// Saves the volume of a server that is stopped.
-    pub fn save(&self) {
+    pub(crate) fn save(&self) {
         let saved = self.directory.join("saved");
         let _ = std::fs::remove_dir_all(&saved);
         run(Command::new("cp").arg("-a").args([self.data(), saved]));
     }
 
     /// Puts the saved volume back.
-    pub fn restore(&self) {
+    pub(crate) fn restore(&self) {
         std::fs::remove_dir_all(self.data()).unwrap();
         run(Command::new("cp")
             .arg("-a")
             .args([self.directory.join("saved"), self.data()]));
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 
     /// The directory of the socket.
-    pub fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// A name that no database of this server has yet.
-    pub fn fresh_name() -> String {
+    pub(crate) fn fresh_name() -> String {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         format!("mint_{}", NUMBER.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The URL of a database, through the socket.
-    pub fn url(&self, database: &str) -> String {
+    pub(crate) fn url(&self, database: &str) -> String {
         format!(
             "postgres://owner@/{database}?host={}&port={}",
             self.directory.display(),
@@ -171,7 +171,7 @@ impl Cluster {
     }
 
     /// A Postgres program, run as the server's user.
-    pub fn program(&self, name: &str) -> Command {
+    pub(crate) fn program(&self, name: &str) -> Command {
         let program = self.programs.join(name);
         let mut command = match self.user {
             None => Command::new(program),

@@ -1,7 +1,8 @@
 //! Random histories of a mint's SQLite database: what mints, operators and power cuts do. After each refresh, every item
 //! that counts is in the filter of its keyset, or the keyset is held back because of an unreadable row.
 //!
-//! `NUTFILTER_HISTORIES=3000` tries that many of each class instead of 40. A history that fails is shrunk.
+//! `NUTFILTER_HISTORIES=3000` tries that many of each class instead of 40. A history that fails is shrunk. The histories that each rule is
+//! for are in `docs/decisions/0014-sqlite-increments.md`.
 
 #![cfg(unix)]
 

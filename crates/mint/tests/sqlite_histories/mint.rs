@@ -11,10 +11,10 @@ use rusqlite::backup::Backup;
 const DATABASE: &str = "NUTFILTER_TEST_MINT";
 
 /// The test in which the child process runs.
-pub const TEST: &str = "mint_process";
+pub(crate) const TEST: &str = "mint_process";
 
 /// Executes lines from stdin, if this is the child process.
-pub fn serve() {
+pub(crate) fn serve() {
     let Some(path) = std::env::var_os(DATABASE) else {
         return;
     };
@@ -48,14 +48,14 @@ fn copy(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
 }
 
 /// A running mint.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Process {
-    pub fn start(database: &Path) -> Self {
+    pub(crate) fn start(database: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
             .env(DATABASE, database)
@@ -75,7 +75,7 @@ impl Process {
         process
     }
 
-    pub fn run(&mut self, sql: &str) {
+    pub(crate) fn run(&mut self, sql: &str) {
         assert!(!sql.contains('\n'));
         writeln!(self.input.as_mut().unwrap(), "{sql}").unwrap();
         let said = self.line();
@@ -92,12 +92,12 @@ impl Process {
     }
 
     /// Ends in order: closes the database.
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.input = None;
         assert!(self.child.wait().unwrap().success());
     }
 
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -111,7 +111,7 @@ impl Drop for Process {
 }
 
 /// One of the files of a database.
-pub fn beside(database: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(suffix);
     name.into()
