@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::NamedTempFile;
-use zlib_rs::{InflateConfig, ReturnCode, decompress_slice};
+use zlib_rs::{Inflate, InflateFlush, Status};
 
-use crate::object::{Content, FileContent, FileId, Object, tag_of};
+use crate::object::{Content, FileContent, FileId, Object, compressed, tag_of};
 
 /// Begins the names of files that are not objects: unfinished ones, and the lock.
 pub(crate) const TEMPORARY: &str = ".nutfilter-";
 const LOCK: &str = ".nutfilter-lock";
+
+/// Length of the header of gzip, in bytes.
+const HEADER: usize = 10;
 
 /// Ends the name of a compressed form.
 const GZIP: &str = "gz";
@@ -327,25 +330,31 @@ fn load(
     })
 }
 
-/// Checks every bit of a compressed form.
+/// Checks a compressed form, with its checksum.
 fn contains(gzip: &[u8], plain: &[u8]) -> Result<(), String> {
-    // A decoder does not look behind the end.
-    let trailer = [
-        crc32fast::hash(plain).to_le_bytes(),
-        (plain.len() as u32).to_le_bytes(),
-    ]
-    .concat();
-    if !gzip.ends_with(&trailer) {
-        return Err("its compressed form does not end with its checksum".to_owned());
+    // Decoders ignore most of the header: a time, a system, hints.
+    let header = compressed(&[]).map_err(|error| error.to_string())?;
+    if !gzip.starts_with(&header[..HEADER]) {
+        return Err("its compressed form has a damaged header".to_owned());
     }
+    // The window of 2^15 bytes, and 16 for the gzip format.
+    let mut inflate = Inflate::new(true, 15 + 16);
     // One byte more: what is longer does not fit.
     let mut room = vec![0; plain.len() + 1];
-    let config = InflateConfig {
-        window_bits: 15 + 16,
-    };
-    match decompress_slice(&mut room, gzip, config) {
-        (bytes, ReturnCode::Ok) if bytes == plain => Ok(()),
-        (_, ReturnCode::Ok) => Err("it is not what its compressed form contains".to_owned()),
-        (_, code) => Err(format!("its compressed form is damaged ({code:?})")),
+    match inflate.decompress(gzip, &mut room, InflateFlush::Finish) {
+        // A decoder does not look behind the end.
+        Ok(Status::StreamEnd) if inflate.total_in() < gzip.len() as u64 => {
+            Err("its compressed form is followed by other bytes".to_owned())
+        }
+        Ok(Status::StreamEnd)
+            if inflate.total_out() == plain.len() as u64 && room.starts_with(plain) =>
+        {
+            Ok(())
+        }
+        Ok(_) => Err("it is not what its compressed form contains".to_owned()),
+        Err(error) => Err(format!(
+            "its compressed form is damaged: {}",
+            error.as_str()
+        )),
     }
 }

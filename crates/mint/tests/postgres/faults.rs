@@ -64,17 +64,21 @@ fn stopped_server_is_an_error_then_read_in_full() {
     // Another process may have done anything in between.
     cluster.stop("fast");
     cluster.start_again();
-    let mut add = |index| {
+    let add = |index| {
         let writer = Writer::connect(&url);
         writer.run(&insert(MintType::Cdk, Spent, V1, index, true));
     };
     add(0);
     assert_eq!(found.read(&mut source, Spent), (true, 1));
     // After the kill of a backend the server goes on, and gives ids out again.
-    let victim = Writer::connect(&url).value("SELECT pg_backend_pid() FROM pg_sleep(0)");
-    let victim = std::process::Command::new("kill")
-        .args(["-9", &victim])
+    let victim = Writer::connect(&url);
+    let backend = victim.value("SELECT pg_backend_pid()");
+    let status = std::process::Command::new("kill")
+        .args(["-9", &backend])
         .status();
+    assert!(status.unwrap().success());
+    // Its connection breaks when the server has noticed.
+    while victim.try_run("SELECT 1").is_ok() {}
     let start = Instant::now();
     while source.keysets().is_err() {
         assert!(start.elapsed() < Duration::from_secs(30));
@@ -250,7 +254,7 @@ fn stopped_reading_leaves_nothing_open() {
         .run(&insert(MintType::Cdk, Spent, V1, 1, true));
     let mut source = database.source();
     let mut broken = AtFirst(Some(|| ControlFlow::Break(())));
-    let error = source.read(NoteKind::Spent, None, &mut broken).unwrap_err();
+    let error = source.read(Spent, false, &mut broken).unwrap_err();
     assert!(matches!(error, SourceError::Stopped));
     let open = format!(
         "SELECT count(*) FROM pg_stat_activity

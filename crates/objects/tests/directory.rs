@@ -1,0 +1,390 @@
+//! A table in a directory: what it accepts at a start, what it writes, and what it leaves behind.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nutfilter_objects::{OpenError, Opened, Refused, Table};
+
+const JSON: &str = "application/json";
+const PATH: &str = "v1/filter/spent/00";
+
+/// Opens a directory, in which every object is valid and dated 7.
+fn open(root: &Path) -> (Table, Vec<Refused>) {
+    open_with(root, |_, _| Ok((JSON, 7)))
+}
+
+fn open_with(
+    root: &Path,
+    check: impl Fn(&str, &[u8]) -> Result<(&'static str, u64), String>,
+) -> (Table, Vec<Refused>) {
+    // A child that another test starts has the lock, too, until its program begins.
+    for _ in 0..1000 {
+        match Table::in_directory(root, 0o644, &check) {
+            Err(OpenError::InUse(_)) => std::thread::sleep(Duration::from_millis(5)),
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("still in use");
+}
+
+fn try_open(root: &Path) -> Result<(Table, Vec<Refused>), OpenError> {
+    Table::in_directory(root, 0o644, |_, _| Ok((JSON, 7)))
+}
+
+/// A new directory, which is not created.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("a/b");
+    (directory, root)
+}
+
+/// The bytes of an object.
+fn bytes(table: &Table, path: &str) -> Option<Vec<u8>> {
+    let (object, opened) = table.open(path, false).unwrap()?;
+    let Opened::File(mut file, length) = opened else {
+        panic!("in memory");
+    };
+    let mut bytes = vec![];
+    file.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len() as u64, length);
+    assert_eq!(nutfilter_objects::tag_of(&bytes), object.tag());
+    Some(bytes)
+}
+
+/// All files below a directory, without the lock.
+fn files(root: &Path) -> Vec<String> {
+    let mut found = vec![];
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.path().strip_prefix(root).unwrap().to_owned();
+            match entry.file_type().unwrap().is_dir() {
+                true => folders.push(entry.path()),
+                false => found.push(name.into_os_string().into_string().unwrap()),
+            }
+        }
+    }
+    found.retain(|name| name != ".nutfilter-lock");
+    found.sort();
+    found
+}
+
+#[test]
+fn objects_are_there_again_after_a_start() {
+    let (_directory, root) = place();
+    let (table, refused) = open(&root);
+    assert!(refused.is_empty() && table.objects().is_empty());
+    for text in ["first", "second", ""] {
+        table.put(PATH, JSON, 5, text.into()).unwrap();
+        table.put("v1/keysets", JSON, 5, b"{}".to_vec()).unwrap();
+        assert_eq!(bytes(&table, PATH).unwrap(), text.as_bytes());
+    }
+    let before = table.get(PATH).unwrap();
+    drop(table);
+    let (table, refused) = open(&root);
+    assert!(refused.is_empty());
+    let object = table.get(PATH).unwrap();
+    assert_eq!((object.tag(), object.date()), (before.tag(), 7));
+    assert_eq!(object.media_type(), JSON);
+    assert_eq!(
+        files(&root),
+        [PATH, "v1/filter/spent/00.gz", "v1/keysets", "v1/keysets.gz"]
+    );
+    // What the caller refuses is not there.
+    drop(table);
+    let check = |path: &str, bytes: &[u8]| match path {
+        PATH if bytes.is_empty() => Err("empty".to_owned()),
+        _ => Ok((JSON, 7)),
+    };
+    let (table, refused) = open_with(&root, check);
+    assert_eq!(
+        (&refused[0].path, &*refused[0].reason),
+        (&root.join(PATH), "empty")
+    );
+    assert!(table.get(PATH).is_none() && table.get("v1/keysets").is_some());
+}
+
+/// Some bytes like those of a filter, which a start must find damaged whatever happens to them.
+fn with_object() -> (tempfile::TempDir, PathBuf, [Vec<u8>; 2]) {
+    let (directory, root) = place();
+    let mut state = 1_u32;
+    let text = (0..120).map(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef"[(state >> 27) as usize]
+    });
+    let (table, _) = open(&root);
+    table.put(PATH, JSON, 5, text.collect()).unwrap();
+    let both = both(&root).map(|file| fs::read(file).unwrap());
+    (directory, root, both)
+}
+
+fn both(root: &Path) -> [PathBuf; 2] {
+    ["", ".gz"].map(|end| root.join(PATH.to_owned() + end))
+}
+
+/// Writes a damaged file, and opens the directory.
+#[track_caller]
+fn assert_refused(root: &Path, file: usize, damaged: &[u8], what: &str) {
+    let file = &both(root)[file];
+    let right = fs::read(file).unwrap();
+    fs::write(file, damaged).unwrap();
+    let (table, refused) = open(root);
+    let what = format!("{}: {what}", file.display());
+    assert!(table.objects().is_empty(), "{what}");
+    assert_eq!(refused.len(), 1, "{what}");
+    assert_eq!(refused[0].path, root.join(PATH), "{what}");
+    assert!(!refused[0].reason.is_empty());
+    fs::write(file, right).unwrap();
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let (_directory, root, both) = with_object();
+    for (which, right) in both.iter().enumerate() {
+        for bit in 0..right.len() * 8 {
+            // Before the checksum and the length, the code's last byte is filled up with bits that mean nothing.
+            if which == 1 && (right.len() - 9) * 8 + 7 <= bit && bit < (right.len() - 8) * 8 {
+                continue;
+            }
+            let mut damaged = right.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_refused(&root, which, &damaged, &format!("bit {bit}"));
+        }
+    }
+    assert!(open(&root).1.is_empty());
+}
+
+#[test]
+fn cut_and_longer_files_are_noticed() {
+    let (_directory, root, both) = with_object();
+    for (which, right) in both.iter().enumerate() {
+        for length in
+            (0..right.len()).filter(|length| length % 100 == 0 || length + 9 > right.len())
+        {
+            assert_refused(&root, which, &right[..length], &format!("{length} bytes"));
+        }
+        for more in [&b"\0"[..], b"}", &right.repeat(2)] {
+            assert_refused(&root, which, &[right, more].concat(), "longer");
+        }
+    }
+    // One of both forms is missing.
+    fs::remove_file(root.join(PATH.to_owned() + ".gz")).unwrap();
+    let (table, refused) = open(&root);
+    assert!(table.objects().is_empty() && refused.len() == 1);
+    // It is made again.
+    table.put(PATH, JSON, 5, both[0].clone()).unwrap();
+    drop(table);
+    assert!(open(&root).1.is_empty());
+}
+
+#[test]
+fn second_table_is_refused_until_the_first_is_gone() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    let error = try_open(&root).err().unwrap();
+    assert!(
+        matches!(&error, OpenError::InUse(path) if *path == root),
+        "{error}"
+    );
+    drop(table);
+    open(&root);
+}
+
+#[test]
+fn leftovers_of_a_killed_process_are_removed() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    table.put(PATH, JSON, 5, b"x".to_vec()).unwrap();
+    drop(table);
+    for name in [".nutfilter-abc", "v1/filter/spent/.nutfilter-def"] {
+        fs::write(root.join(name), "half").unwrap();
+    }
+    fs::write(root.join(".htaccess"), "mine").unwrap();
+    let (table, refused) = open(&root);
+    assert!(refused.is_empty() && table.objects().len() == 1);
+    assert_eq!(files(&root), [".htaccess", PATH, "v1/filter/spent/00.gz"]);
+}
+
+#[test]
+fn removed_directory_is_made_again() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    table.put(PATH, JSON, 5, b"x".to_vec()).unwrap();
+    assert!(table.is_intact(PATH));
+    fs::remove_dir_all(&root).unwrap();
+    assert!(!table.is_intact(PATH));
+    assert!(table.open(PATH, false).is_err());
+    table.restore().unwrap();
+    // It has the lock again.
+    assert!(matches!(try_open(&root), Err(OpenError::InUse(_))));
+    table.put(PATH, JSON, 6, b"y".to_vec()).unwrap();
+    assert!(table.is_intact(PATH));
+    assert_eq!(bytes(&table, PATH).unwrap(), b"y");
+    // A file of somebody else is not served for it.
+    let file = root.join(PATH);
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "z").unwrap();
+    assert!(!table.is_intact(PATH));
+    assert!(table.open(PATH, false).is_err());
+}
+
+#[test]
+fn object_that_was_opened_stays_as_it_was() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    table.put(PATH, JSON, 5, b"old".to_vec()).unwrap();
+    let (old, opened) = table.open(PATH, false).unwrap().unwrap();
+    table.put(PATH, JSON, 6, b"new".to_vec()).unwrap();
+    table.remove(PATH);
+    assert!(table.get(PATH).is_none());
+    assert_eq!(files(&root), [""; 0]);
+    let Opened::File(mut file, _) = opened else {
+        panic!("in memory");
+    };
+    let mut bytes = String::new();
+    file.read_to_string(&mut bytes).unwrap();
+    assert_eq!((&*bytes, old.date()), ("old", 5));
+}
+
+#[test]
+fn path_that_no_file_can_have_is_refused() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    for path in [
+        "",
+        "/",
+        "/a",
+        "a/",
+        "a//b",
+        ".",
+        "..",
+        "../a",
+        "a/../b",
+        "a/.b",
+        ".nutfilter-lock",
+        "a.gz",
+        "a.gz/b",
+        "a\0b",
+    ] {
+        assert!(table.put(path, JSON, 5, b"x".to_vec()).is_err(), "{path:?}");
+        assert!(table.get(path).is_none());
+        table.remove(path);
+    }
+    // A path may not be both a file and a directory.
+    table.put("a", JSON, 5, b"x".to_vec()).unwrap();
+    assert!(table.put("a/b", JSON, 5, b"x".to_vec()).is_err());
+    assert_eq!(files(&root), ["a", "a.gz"]);
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    const CHILD: &str = "NUTFILTER_TEST_DIRECTORY";
+
+    /// Runs a test of this program in a shell, after some commands, with a directory in its environment.
+    fn run(test: &str, commands: &str, root: &Path) {
+        let output = Command::new("sh")
+            .arg("-c")
+            .arg(format!("{commands} && exec \"$0\" \"$@\""))
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--test-threads=1"])
+            .env(CHILD, root)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+    }
+
+    fn child() -> Option<PathBuf> {
+        std::env::var_os(CHILD).map(PathBuf::from)
+    }
+
+    #[test]
+    fn modes_do_not_depend_on_the_mask() {
+        let modes = [
+            (0o644, 0o755),
+            (0o640, 0o750),
+            (0o600, 0o700),
+            (0o444, 0o755),
+        ];
+        if let Some(root) = child() {
+            for (mode, _) in modes {
+                let check = |_: &str, _: &[u8]| Ok((JSON, 7));
+                let (table, _) =
+                    Table::in_directory(&root.join(format!("{mode:o}")), mode, check).unwrap();
+                table.put("a/b", JSON, 5, b"x".to_vec()).unwrap();
+            }
+            return;
+        }
+        let (_directory, root) = place();
+        run("unix::modes_do_not_depend_on_the_mask", "umask 077", &root);
+        for (mode, folder) in modes {
+            for (name, expected) in [("a/b", mode), ("a/b.gz", mode), ("a", folder), ("", folder)] {
+                let path = root.join(format!("{mode:o}")).join(name);
+                let found = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+                assert_eq!(found, expected, "{}: {found:o}", path.display());
+            }
+        }
+    }
+
+    #[test]
+    fn three_thousand_objects_need_few_descriptors() {
+        let Some(root) = child() else {
+            let (_directory, root) = place();
+            run(
+                "unix::three_thousand_objects_need_few_descriptors",
+                "ulimit -n 64",
+                &root,
+            );
+            return;
+        };
+        let (table, _) = open(&root);
+        let paths: Vec<String> = (0..3000).map(|number| format!("v1/{number}")).collect();
+        for path in &paths {
+            table.put(path, JSON, 5, path.clone().into_bytes()).unwrap();
+        }
+        drop(table);
+        let (table, refused) = open(&root);
+        assert!(refused.is_empty() && table.objects().len() == 3000);
+        for path in &paths {
+            assert_eq!(bytes(&table, path).unwrap(), path.as_bytes());
+        }
+    }
+
+    #[test]
+    fn full_disk_leaves_the_old_object() {
+        let (_directory, root) = place();
+        fs::create_dir_all(&root).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(&root)
+            .status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: this user cannot mount a file system");
+            return;
+        }
+        let (table, _) = open(&root);
+        table.put(PATH, JSON, 5, b"old".to_vec()).unwrap();
+        let failed = table.put(PATH, JSON, 6, vec![b'x'; 1 << 17]).is_err();
+        let kept = (bytes(&table, PATH), table.get(PATH).unwrap().date());
+        let left = files(&root);
+        // There is room again, since the failed one left nothing.
+        let again = table.put(PATH, JSON, 6, b"new".to_vec());
+        drop(table);
+        let unmounted = Command::new("umount").arg(&root).status().unwrap();
+        assert!(unmounted.success() && failed);
+        assert_eq!(kept, (Some(b"old".to_vec()), 5));
+        assert_eq!(left, [PATH, "v1/filter/spent/00.gz"]);
+        again.unwrap();
+    }
+}
