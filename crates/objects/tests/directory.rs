@@ -111,7 +111,7 @@ fn objects_are_there_again_after_a_start() {
 fn with_object() -> (tempfile::TempDir, PathBuf, [Vec<u8>; 2]) {
     let (directory, root) = place();
     let mut state = 1_u32;
-    let text = (0..120).map(|_| {
+    let text = (0..180).map(|_| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef"[(state >> 27) as usize]
     });
@@ -145,7 +145,7 @@ fn every_flipped_bit_is_noticed() {
     let (_directory, root, both) = with_object();
     for (which, right) in both.iter().enumerate() {
         for bit in 0..right.len() * 8 {
-            // Before the checksum and the length, the code's last byte is filled up with bits that mean nothing.
+            // The last bit of this code only fills up its byte; the checksum and the length follow.
             if which == 1 && (right.len() - 9) * 8 + 7 <= bit && bit < (right.len() - 8) * 8 {
                 continue;
             }
