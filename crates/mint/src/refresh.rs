@@ -405,9 +405,7 @@ impl Refresher {
             }
             status.failure.clone_from(&failure);
             status.mint = self.source.0.mint().to_owned();
-            for kind in 0..2 {
-                status.unreadable[kind] = sets[kind].unreadable;
-            }
+            status.unreadable = [sets[0].unreadable, sets[1].unreadable];
             if let Ok(report) = result {
                 status.items_lost += report.lost;
                 for kind in 0..2 {

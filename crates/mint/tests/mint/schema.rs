@@ -80,7 +80,7 @@ fn column_that_hides_row_ids_is_refused() {
             ));
             let text = refusal(&database);
             assert!(
-                text.contains(&table) && text.ends_with("hides SQLite's row ids"),
+                text.contains(table) && text.ends_with("hides SQLite's row ids"),
                 "{text}"
             );
         }

@@ -137,9 +137,9 @@ fn unreadable_row_is_reported_when_it_is_read() {
         return;
     };
     database.add(Spent, 0);
-    database
-        .writer
-        .run("ALTER TABLE proof DROP CONSTRAINT proof_state_check; UPDATE proof SET state = 'BURNT'");
+    database.writer.run(
+        "ALTER TABLE proof DROP CONSTRAINT proof_state_check; UPDATE proof SET state = 'BURNT'",
+    );
     let (found, _) = read(&mut database.source(), Spent, false).unwrap();
     assert!(found.bad[0].ends_with("unknown state"), "{:?}", found.bad);
 }

@@ -164,6 +164,7 @@ impl MintSource for PostgresSource {
         let mark = mark.filter(|mark| {
             let distance = newest.checked_sub(mark.oldest);
             !whole
+                && tells_new
                 && mark.state == state
                 && distance.is_some_and(|distance| distance < MAX_DISTANCE)
         });
