@@ -17,6 +17,7 @@ mod items;
 mod log;
 mod man;
 mod output;
+mod output_file;
 mod plan;
 mod profile;
 mod progress;

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
-use nutfilter_files::Output;
-
 use crate::error::CliError;
+use crate::output_file::Output;
 
 /// Buffered stdout. Flush it explicitly: `drop` ignores the error of a flush.
 pub(crate) fn stdout() -> impl Write {

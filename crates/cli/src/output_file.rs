@@ -4,8 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::sync_directory;
-
 /// An output file whose name refers to the old contents or to the complete new ones, even after a crash.
 ///
 /// This writes an unnamed or temporary file in the same directory, syncs it, and renames it over the old one. Where
@@ -14,7 +12,7 @@ use super::sync_directory;
 /// The mode of an existing file is kept, but not its owner, which only root could restore. A symbolic link stays,
 /// and its target is replaced or created. A pipe or device is written to directly.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     draft: Draft,
     target: PathBuf,
 }
@@ -36,7 +34,7 @@ impl Output {
     /// # Errors
     ///
     /// As the system reports, here and below.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let permissions = match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => Some(metadata.permissions()),
             Ok(_) => {
@@ -58,7 +56,7 @@ impl Output {
     }
 
     /// The file to write to.
-    pub fn file(&mut self) -> &mut File {
+    pub(crate) fn file(&mut self) -> &mut File {
         match &mut self.draft {
             #[cfg(target_os = "linux")]
             Draft::Unnamed(file) => file,
@@ -68,7 +66,7 @@ impl Output {
     }
 
     /// Waits until the file is on the disk, and puts it in its place.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         if matches!(self.draft, Draft::Direct(_)) {
             return Ok(());
         }
@@ -92,7 +90,8 @@ impl Output {
         };
         temporary.persist(&self.target)?;
         // The file is complete. A directory without read permission cannot be opened.
-        let _ = sync_directory(directory);
+        #[cfg(unix)]
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
         Ok(())
     }
 }
@@ -128,13 +127,15 @@ fn temporary() -> tempfile::Builder<'static, 'static> {
 }
 
 /// Creates a file. Never follows a link and never opens an existing file.
+#[cfg_attr(not(unix), allow(unused_variables))]
 fn create_new(path: &Path, private: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    match private {
-        true => super::private(&mut options).open(path),
-        false => options.open(path),
+    #[cfg(unix)]
+    if private {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     }
+    options.open(path)
 }
 
 /// The target of the last link, whether or not it exists.
