@@ -1,7 +1,8 @@
 //! Random histories of a mint's Postgres database: transactions in several sessions, maintenance, edits by hand, crashes.
 //! After each refresh, every item that counts is in the filter of its keyset.
 //!
-//! `NUTFILTER_HISTORIES=3000` tries that many of each class instead of 20, `NUTFILTER_POSTGRES=DIR` the server in DIR.
+//! `NUTFILTER_HISTORIES=3000` tries that many of each class instead of 12, or 4 of crashes; `NUTFILTER_POSTGRES=DIR` takes the
+//! server in DIR.
 //! A history that fails is shrunk.
 
 #![cfg(unix)]
@@ -11,10 +12,11 @@ mod cluster;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use nutfilter_cashu::FilterResponse;
-use nutfilter_mint::source::{DatabaseLocation, PostgresSource};
+use nutfilter_mint::source::{
+    DatabaseLocation, ItemSink, Keysets, MintSource, PostgresSource, Reading, SourceError,
+};
 use nutfilter_mint::{MintType, Monitor, NoteKind, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
 use proptest::prelude::*;
@@ -504,24 +506,17 @@ impl World {
 /// No mint, until there is one.
 struct Nothing;
 
-impl nutfilter_mint::MintSource for Nothing {
+impl MintSource for Nothing {
     fn mint(&self) -> &str {
         "none"
     }
 
-    fn keysets(
-        &mut self,
-    ) -> Result<nutfilter_mint::source::Keysets, nutfilter_mint::source::SourceError> {
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
         Ok(Default::default())
     }
 
-    fn read(
-        &mut self,
-        _: NoteKind,
-        _: bool,
-        _: &mut dyn nutfilter_mint::source::ItemSink,
-    ) -> Result<nutfilter_mint::source::Reading, nutfilter_mint::source::SourceError> {
-        Ok(nutfilter_mint::source::Reading::whole())
+    fn read(&mut self, _: NoteKind, _: bool, _: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+        Ok(Reading::whole())
     }
 }
 
@@ -590,8 +585,6 @@ async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
 
 /// Runs random histories of what sessions do, and these operations.
 fn try_class(default: u32, more: Option<BoxedStrategy<Op>>, of_its_own: bool) {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    NUMBER.fetch_add(1, Ordering::Relaxed);
     let cluster: Option<&'static Cluster> = match of_its_own {
         true => Cluster::start(None, &[]).map(|cluster| &*Box::leak(Box::new(cluster))),
         false => Cluster::shared(),
@@ -625,20 +618,20 @@ fn try_class(default: u32, more: Option<BoxedStrategy<Op>>, of_its_own: bool) {
 
 #[test]
 fn sessions_miss_nothing() {
-    try_class(20, None, false);
+    try_class(12, None, false);
 }
 
 #[test]
 fn maintenance_misses_nothing() {
-    try_class(20, Some(of_maintenance()), false);
+    try_class(12, Some(of_maintenance()), false);
 }
 
 #[test]
 fn edits_miss_nothing() {
-    try_class(20, Some(of_edits()), false);
+    try_class(12, Some(of_edits()), false);
 }
 
 #[test]
 fn crashes_miss_nothing() {
-    try_class(6, Some(of_crashes()), true);
+    try_class(4, Some(of_crashes()), true);
 }
