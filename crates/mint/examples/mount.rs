@@ -13,7 +13,7 @@ use axum::routing::get;
 use nutfilter_mint::source::{self, DatabaseLocation};
 use nutfilter_mint::{KeysetId, Monitor, RefreshOptions, RefreshThread, Refresher};
 use nutfilter_objects::Table;
-use nutfilter_serve::{Limits, Listener, Site, object_router, serve};
+use nutfilter_serve::{Limits, Listener, Refusal, Site, object_router, serve};
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -29,6 +29,17 @@ impl Site for Filters {
         let id = path.splitn(4, '/').nth(3)?;
         let canonical = KeysetId::parse(id).ok()?.canonical();
         Some(path.strip_suffix(id)?.to_owned() + &canonical)
+    }
+
+    fn missing(&self, _: &str) -> Refusal {
+        match self.0.status().is_read() {
+            false => Refusal::new(503, "not built yet"),
+            // NUT-00 has this code for it.
+            true => Refusal {
+                code: 12_001,
+                ..Refusal::new(400, "keyset is not known")
+            },
+        }
     }
 
     fn ready(&self) -> Result<(), String> {
