@@ -120,7 +120,8 @@ impl KeysetId {
         &self.text
     }
 
-    /// The spelling that is compared for equality.
+    /// The spelling that is compared for equality: hex in lower case, and base64 with `-` and `_`, so that it is one segment of a
+    /// path and the name of a file.
     #[must_use]
     pub fn canonical(&self) -> String {
         self.characters().map(char::from).collect()
@@ -129,8 +130,8 @@ impl KeysetId {
     fn characters(&self) -> impl Iterator<Item = u8> + '_ {
         let legacy = self.text.len() == LEGACY_LENGTH;
         self.text.bytes().map(move |byte| match byte {
-            b'-' => b'+',
-            b'_' => b'/',
+            b'+' => b'-',
+            b'/' => b'_',
             // In base64 the case of a letter is significant; in hex it is not.
             _ if legacy => byte,
             _ => byte.to_ascii_lowercase(),

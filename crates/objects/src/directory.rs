@@ -69,7 +69,7 @@ impl Directory {
         // What a killed process did not finish.
         for path in directory.files().map_err(failed)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with(TEMPORARY) && name != LOCK {
+            if name.starts_with(TEMPORARY) && name != LOCK && !finish(&path) {
                 fs::remove_file(&path).map_err(failed)?;
             }
         }
@@ -134,9 +134,9 @@ impl Directory {
         let file = self.file_of(path)?;
         let parent = file.parent().unwrap_or(&self.root);
         make_directories(parent, self.mode)?;
-        let write = |bytes: &[u8]| {
+        let write = |prefix: &str, bytes: &[u8]| {
             let mut file = tempfile::Builder::new()
-                .prefix(TEMPORARY)
+                .prefix(prefix)
                 .tempfile_in(parent)?;
             file.write_all(bytes)?;
             #[cfg(unix)]
@@ -147,7 +147,10 @@ impl Directory {
             }
             io::Result::Ok(file)
         };
-        Ok([write(plain)?, write(gzip)?])
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        // For `finish`.
+        let named = format!("{TEMPORARY}{name}.");
+        Ok([write(&named, plain)?, write(TEMPORARY, gzip)?])
     }
 
     /// Puts written files in their places.
@@ -244,6 +247,18 @@ impl Directory {
             )),
         }
     }
+}
+
+/// Puts a temporary plain file in its place if its compressed form is already there: the process was killed between the two.
+fn finish(temporary: &Path) -> bool {
+    let place = || {
+        let name = temporary.file_name()?.to_str()?.strip_prefix(TEMPORARY)?;
+        let file = temporary.with_file_name(name.rsplit_once('.')?.0);
+        let gzip = fs::read(with_gz(&file)).ok()?;
+        contains(&gzip, &fs::read(temporary).ok()?).ok()?;
+        fs::rename(temporary, file).ok()
+    };
+    place().is_some()
 }
 
 fn install(file: NamedTempFile, to: &Path) -> io::Result<Content> {

@@ -209,6 +209,26 @@ fn leftovers_of_a_killed_process_are_removed() {
 }
 
 #[test]
+fn object_between_its_two_renames_is_finished() {
+    let (_directory, root, [plain, gzip]) = with_object();
+    let (table, _) = open(&root);
+    table.put(PATH, JSON, 5, b"old".to_vec()).unwrap();
+    drop(table);
+    let [file, zipped] = both(&root);
+    let left = file.with_file_name(".nutfilter-00.a1b2c3");
+    for (begins, after) in [(false, "old".as_bytes()), (true, &plain)] {
+        fs::write(&left, &plain).unwrap();
+        if begins {
+            fs::write(&zipped, &gzip).unwrap();
+        }
+        let (table, refused) = open(&root);
+        assert!(refused.is_empty(), "{refused:?}");
+        assert_eq!(bytes(&table, PATH).as_deref(), Some(after));
+        assert!(!left.exists());
+    }
+}
+
+#[test]
 fn removed_directory_is_made_again() {
     let (_directory, root) = place();
     let (table, _) = open(&root);
