@@ -489,7 +489,7 @@ fn keysets_are_served_while_they_are_listed_or_have_notes() {
         active.collect::<Vec<_>>(),
         [true, false, true, true, false, true]
     );
-    // Its notes are gone, and the other one is no longer listed.
+    // Its notes are gone, and the other one has left the list.
     for rows in &mut fake.state().rows {
         rows.retain(|(number, _)| *number != 2);
     }

@@ -112,7 +112,7 @@ fn files_follow_the_database_without_listening() {
     kill(&server.child, "-HUP");
     server.wait_for("refreshed");
     assert_eq!(checked(&url, &larger, NoteKind::Spent), 301);
-    // Whoever takes the directory away gets it again.
+    // A directory that was taken away is made again.
     fs::remove_dir_all(place.path("public")).unwrap();
     kill(&server.child, "-HUP");
     server.wait_for("refreshed");
