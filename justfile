@@ -310,7 +310,10 @@ buckets: binary
     ../../moto/bin/pip install -q 'moto[server]==5.2.5'
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     ../../moto/bin/moto_server -H 127.0.0.1 -p "$port" > moto.log 2>&1 &
-    trap "kill $!" EXIT
+    moto=$!
+    trap "kill $moto" EXIT
+    # Of the tests; the service refuses variables that it does not know.
+    unset NUTFILTER_VECTORS
     until (: < "/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.2; done
     export RCLONE_CONFIG=/dev/null RCLONE_CONFIG_BUCKET_TYPE=s3 RCLONE_CONFIG_BUCKET_PROVIDER=Other \
         RCLONE_CONFIG_BUCKET_ENDPOINT="http://127.0.0.1:$port" RCLONE_CONFIG_BUCKET_ACCESS_KEY_ID=test RCLONE_CONFIG_BUCKET_SECRET_ACCESS_KEY=test
@@ -324,11 +327,13 @@ buckets: binary
             --header-upload 'Cache-Control: public, max-age=60' filters bucket:mint
     done
     rclone check --download --exclude '.*' --exclude '*.gz' filters bucket:mint
-    # The bucket is public in a real installation.
-    curl -sf -X PUT "http://127.0.0.1:$port/mint?policy" -d '{"Version": "2012-10-17", "Statement":
-        [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::mint/*"}]}'
-    curl -sfI "http://127.0.0.1:$port/mint/v1/filter/spent/$keyset" | grep -i -e '^content-type: application/json' -e '^cache-control'
-    [ "$({{nutfilter}} --quiet check --mint "http://127.0.0.1:$port/mint" --keyset "$keyset" --count spent.hex | cut -f1)" = 20 ]
+    rclone lsjson --metadata bucket:mint/v1/filter/spent | grep -q 'public, max-age=60'
+    # In the place of the public address of a bucket.
+    rclone serve http bucket:mint --addr "127.0.0.1:$((port + 1))" > serve.log 2>&1 &
+    trap "kill $! $moto" EXIT
+    until (: < "/dev/tcp/127.0.0.1/$((port + 1))") 2>/dev/null; do sleep 0.2; done
+    {{nutfilter}} --quiet check --mint "http://127.0.0.1:$((port + 1))" --keyset "$keyset" --count spent.hex > counted
+    grep -P '^maybe\t20$' counted
 
 # The npm package: built, packed, tested in Node.js and Chromium, and in cashu-ts at a real nutshell
 [group('campaign')]
