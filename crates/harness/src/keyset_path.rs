@@ -91,7 +91,7 @@ fn is_id(text: &str) -> bool {
 fn canonical(id: &KeysetId) -> String {
     let text = id.as_str();
     match text.len() {
-        12 => text.replace('-', "+").replace('_', "/"),
+        12 => text.replace('+', "-").replace('/', "_"),
         _ => text.to_ascii_lowercase(),
     }
 }
