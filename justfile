@@ -396,7 +396,7 @@ histories number='30' versions='13.23.0-beta.16 16.14.0-beta.17 18.4.0-beta.17':
             chmod +x "$server"/bin/*
         fi
         NUTFILTER_POSTGRES=$server/bin LD_LIBRARY_PATH=$server/lib NUTFILTER_HISTORIES={{number}} \
-            cargo test --locked --quiet -p nutfilter-mint --test postgres_histories
+            cargo test --locked --quiet -p nutfilter-mint --test postgres_histories -- --include-ignored
     done
 
 # The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres

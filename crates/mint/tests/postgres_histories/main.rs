@@ -632,6 +632,7 @@ fn edits_miss_nothing() {
 }
 
 #[test]
+#[ignore = "takes a minute; `just histories` runs it, and tests/postgres has one crash of each kind"]
 fn crashes_miss_nothing() {
     try_class(4, Some(of_crashes()), true);
 }
