@@ -9,22 +9,24 @@
 
 #[allow(dead_code)]
 mod cluster;
+#[path = "../sqlite_histories/served.rs"]
+mod served;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::source::{
     DatabaseLocation, ItemSink, Keysets, MintSource, PostgresSource, Reading, SourceError,
 };
 use nutfilter_mint::{MintType, Monitor, NoteKind, RefreshOptions, Refresher};
-use nutfilter_objects::{Opened, Table};
+use nutfilter_objects::Table;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use self::cluster::Cluster;
+use self::served::missing;
 
 const KEYSETS: [&str; 2] = ["009a1f293253e41e", "00ad268c4d1f5826"];
 const TABLES: [(&str, &str); 2] = [("proof", "y"), ("blind_signature", "blinded_message")];
@@ -479,23 +481,10 @@ impl World {
                 }
             }
             for (keyset, items) in items {
-                let path = format!("v1/filter/{}/{keyset}", NoteKind::ALL[kind]);
-                let opened = self.refresher.monitor().table().open(&path, false).unwrap();
-                let Some((_, Opened::Memory(json))) = opened else {
-                    panic!("{path} is missing; {report:?}");
-                };
-                let filter = FilterResponse::from_json(&json[..])
-                    .unwrap()
-                    .into_filter()
-                    .unwrap();
-                let missing = filter
-                    .matches(&items)
-                    .iter()
-                    .filter(|is_there| !**is_there)
-                    .count();
+                let missing = missing(&self.refresher, kind, &keyset, &items);
                 assert!(
                     missing == 0,
-                    "{path}: {missing} of {} missed; {report:?}",
+                    "{keyset}, {table}: {missing} of {} missed; {report:?}",
                     items.len()
                 );
             }

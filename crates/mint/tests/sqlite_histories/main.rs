@@ -7,15 +7,15 @@
 #![cfg(unix)]
 
 mod mint;
+mod served;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{MintType, Monitor, NoteKind, RefreshOptions, Refresher};
+use nutfilter_mint::{MintType, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::Table;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -23,6 +23,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 
 use self::mint::{Process, beside};
+use self::served::missing;
 
 #[test]
 fn mint_process() {
@@ -496,26 +497,7 @@ impl World {
                         notes.name
                     );
                 } else if !is_held {
-                    let path = format!("v1/filter/{}/{keyset}", NoteKind::ALL[kind]);
-                    let (_, bytes) = self
-                        .refresher
-                        .monitor()
-                        .table()
-                        .open(&path, false)
-                        .unwrap()
-                        .expect(&path);
-                    let nutfilter_objects::Opened::Memory(json) = bytes else {
-                        panic!("not in memory");
-                    };
-                    let filter = FilterResponse::from_json(&json[..])
-                        .unwrap()
-                        .into_filter()
-                        .unwrap();
-                    let missing = filter
-                        .matches(&items)
-                        .iter()
-                        .filter(|is_there| !**is_there)
-                        .count();
+                    let missing = missing(&self.refresher, kind, &keyset, &items);
                     assert!(
                         missing == 0,
                         "{keyset}, {}: {missing} of {} missed; {report:?}",
