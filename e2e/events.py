@@ -255,6 +255,28 @@ def backend_killed(s):
         return s.recovered()
 
 
+@event("postgres")
+def standby_refused(s):
+    """a standby instead of the server | refused with its name, nothing is written; once promoted, it is read"""
+    mint, output = s.mint, s.work / "of_standby"
+    database = mint.database
+    shutil.rmtree(output, ignore_errors=True)
+    with database.cluster.standby() as (port, promote):
+        location = database.location.replace(f"port={database.cluster.port}", f"port={port}")
+
+        def write_once():
+            command = [s.service.command[0], "serve", "--mint-database", location, "--output", output, "--once"]
+            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        refused = write_once()
+        expect(refused.returncode == 2 and "the server is a standby" in refused.stderr, refused.stderr)
+        expect(not (output / "v1").exists(), "something was written from a standby")
+        promote()
+        promoted = write_once()
+        expect(promoted.returncode == 0, promoted.stderr)
+        files = [file for file in (output / "v1/filter").rglob("*") if file.is_file() and not file.suffix]
+        return {"items_after_promotion": sum(json.loads(file.read_text())["n"] for file in files)}
+
+
 @event("postgres", "synthetic")
 def postgres_hangs(s):
     """Postgres hangs (SIGSTOP) | last good filter meanwhile; then exact"""

@@ -37,6 +37,7 @@ ROWS = [
     ("postgres_away_at_the_start", POSTGRES[:1], 1, {"output": None}),
     ("kill", SQLITE[:1], 4, {"output": None}),
     ("backend_killed", POSTGRES, 2, {}),
+    ("standby_refused", POSTGRES, 1, {}),
     ("postgres_hangs", POSTGRES[:1], 1, {}),
     ("database_locked", SQLITE[:1], 1, {}),
     ("writers_not_delayed", SQLITE[:1], 1, {}),
