@@ -51,9 +51,16 @@ def test_prometheus_rules():
     need("promtool")
     code, said = run("promtool", "check", "rules", CONTRIB / "prometheus/alerts.yml")
     assert code == 0, said
+    code, said = run("promtool", "check", "config", "--syntax-only", CONTRIB / "prometheus/scrape.yml")
+    assert code == 0, said
     for tests in CONTRIB.glob("prometheus/*test*.yml"):
         code, said = run("promtool", "test", "rules", tests)
         assert code == 0, said
+
+
+def test_container_builds_with_the_pinned_toolchain():
+    pinned = re.search(r'^channel = "(.+)"', (ROOT / "rust-toolchain.toml").read_text(), re.MULTILINE)[1]
+    assert f"FROM docker.io/library/rust:{pinned}-slim" in (CONTRIB / "Containerfile").read_text()
 
 
 def test_compose_file():

@@ -185,7 +185,7 @@ impl Refresher {
             unservable,
         } = self.source.0.keysets()?;
         if keysets != self.listed && !unservable.is_empty() {
-            tracing::warn!(ids = ?unservable, "skipping invalid keyset ids");
+            tracing::warn!(ids = unservable.join(" "), "skipping invalid keyset ids");
         }
         self.listed = keysets;
         self.encode(&mut report);
@@ -222,7 +222,7 @@ impl Refresher {
             sets.read_whole = Some(began);
         }
         if sets.unservable != reading.unservable {
-            tracing::warn!(ids = ?reading.unservable, "skipping rows with invalid keyset ids");
+            tracing::warn!(ids = reading.unservable.join(" "), "skipping rows with invalid keyset ids");
             sets.unservable = reading.unservable;
         }
         for (keyset, lost) in &taken.lost {

@@ -26,15 +26,15 @@ const JITTER: f64 = 0.1;
 /// one, filters would be dated earlier than necessary.
 const GRID: Duration = Duration::from_secs(60);
 
-/// How often to look whether the clock was set back.
-const CLOCK_CHECK: Duration = Duration::from_secs(1);
+/// How often to look whether the clock was set back, or a file was removed.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// A thread that refreshes at an interval, one refresh at a time. It starts at once, with everything.
 ///
 /// Refreshes begin at multiples of the interval on the system clock. Dates are multiples of the interval too, or of a
 /// minute if that is shorter. Services on one database then read at about the same time and make equal objects. A refresh
-/// that takes longer than the interval is followed by the next one. One starts early if the clock was set back. Dropping
-/// the handle asks the thread to end, without waiting for it.
+/// that takes longer than the interval is followed by the next one. One starts early if the clock was set back, or
+/// if somebody asked for an object whose file is gone. Dropping the handle asks the thread to end, without waiting for it.
 #[derive(Debug)]
 pub struct RefreshThread {
     monitor: Arc<Monitor>,
@@ -135,18 +135,18 @@ fn random() -> f64 {
     RandomState::new().hash_one(()) as f64 / u64::MAX as f64
 }
 
-/// Waits until the pause is over, a refresh is requested, or the clock was set back. Returns whether one was requested;
+/// Waits until the pause is over, a refresh is requested, the clock was set back, or a file was removed. Returns whether one was requested;
 /// `None` if no handle is left.
 fn wait(refresher: &mut Refresher, pause: Duration, woken: &Receiver<()>) -> Option<bool> {
     let start = Instant::now();
     loop {
         let left = pause.saturating_sub(start.elapsed());
-        match woken.recv_timeout(left.min(CLOCK_CHECK)) {
+        match woken.recv_timeout(left.min(CHECK)) {
             Ok(()) => return Some(true),
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if left <= CLOCK_CHECK || refresher.withdraw() {
+        if left <= CHECK || refresher.withdraw() || refresher.monitor().table().was_disturbed() {
             return Some(false);
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::directory::{Directory, OpenError, Refused};
@@ -14,6 +15,8 @@ pub struct Table {
     objects: RwLock<HashMap<Arc<str>, Arc<Object>>>,
     /// `None` if the objects are in memory.
     directory: Option<Mutex<Directory>>,
+    /// Whether a file was found to be gone, or another one.
+    disturbed: AtomicBool,
 }
 
 impl Table {
@@ -23,6 +26,7 @@ impl Table {
         Self {
             objects: RwLock::default(),
             directory: None,
+            disturbed: AtomicBool::new(false),
         }
     }
 
@@ -52,6 +56,7 @@ impl Table {
         let table = Self {
             objects: RwLock::new(objects.collect()),
             directory: Some(Mutex::new(directory)),
+            disturbed: AtomicBool::new(false),
         };
         Ok((table, refused))
     }
@@ -138,8 +143,21 @@ impl Table {
         let objects = self.read();
         match objects.get(path) {
             None => Ok(None),
-            Some(object) => Ok(Some((Arc::clone(object), object.open(gzip)?))),
+            Some(object) => {
+                let opened = object.open(gzip).inspect_err(|_| {
+                    if !object.is_intact() {
+                        self.disturbed.store(true, Ordering::Relaxed);
+                    }
+                })?;
+                Ok(Some((Arc::clone(object), opened)))
+            }
         }
+    }
+
+    /// Whether since the last call somebody asked for an object whose file is gone, or is another one. Another
+    /// [`put`](Self::put) repairs it.
+    pub fn was_disturbed(&self) -> bool {
+        self.disturbed.swap(false, Ordering::Relaxed)
     }
 
     /// Whether the object at a path is there, undisturbed by other programs.

@@ -1,6 +1,8 @@
 //! Runs the service until a signal stops it, or refreshes once.
 
 use std::convert::Infallible;
+use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,9 +22,13 @@ use super::site::{Service, check_published};
 use crate::error::CliError;
 use crate::globals::Globals;
 use crate::log;
+use crate::output_file::Output;
 
 /// How often to look whether the service is ready.
 const READY_POLL: Duration = Duration::from_millis(100);
+
+/// The file with the metrics of `--once`, for the textfile collector of `node_exporter`. A hidden file is not served.
+const METRICS: &str = ".nutfilter.prom";
 
 /// How long the exit waits for a running query. Ending it early is safe, as it only reads.
 const REFRESHER_PATIENCE: Duration = Duration::from_secs(5);
@@ -65,8 +71,8 @@ fn serve(options: &Options, globals: &Globals) -> Result<(), CliError> {
         Arc::clone(&monitor),
         refresh_options(options),
     );
-    if options.once {
-        return once(refresher);
+    if let (true, Some(output)) = (options.once, &options.output) {
+        return once(refresher, output);
     }
     let runtime = runtime(globals)?;
     let result = runtime.block_on(until_stopped(options, refresher));
@@ -104,9 +110,15 @@ fn refresh_options(options: &Options) -> RefreshOptions {
     refresh
 }
 
-/// Reads the database once and publishes what could be read.
-fn once(mut refresher: Refresher) -> Result<(), CliError> {
-    let report = refresher.refresh(true).map_err(CliError::failed)?;
+/// Reads the database once, publishes what could be read, and leaves the metrics beside it.
+fn once(mut refresher: Refresher, output: &Path) -> Result<(), CliError> {
+    let refreshed = refresher.refresh(true);
+    let metrics = metrics::text(refresher.monitor());
+    let mut file = Output::create(&output.join(METRICS))?;
+    file.file().write_all(metrics.as_bytes())?;
+    file.finish()?;
+    // It is in the log.
+    let report = refreshed.map_err(|_| CliError::AlreadyLogged)?;
     match report.failures.len() {
         0 => Ok(()),
         failures => Err(CliError::failed(format_args!(

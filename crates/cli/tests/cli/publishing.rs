@@ -233,6 +233,35 @@ fn keyset_that_left_is_unknown_and_its_file_stays_for_a_while() {
     assert_contains(&metrics, "nutfilter_items_lost_total 500\n");
 }
 
+#[test]
+fn removed_file_is_made_again_once_somebody_asks_for_it() {
+    let (place, sample) = mint();
+    let options = format!("--refresh 3600 --output {}", place.path("public").display());
+    let mut server = Server::of(&place, &options);
+    server.has_said("refreshed");
+    let path = format!("/v1/filter/spent/{}", sample.keyset);
+    fs::remove_file(place.path(&name_of(&sample))).unwrap();
+    assert_eq!(server.get(&path).0, "HTTP/1.1 503 Service Unavailable");
+    let start = Instant::now();
+    while server.get(&path).0 != "HTTP/1.1 200 OK" {
+        assert!(start.elapsed() < PATIENCE, "not made again");
+    }
+    assert_eq!(count_and_date(&place.read(&name_of(&sample))).0, 300);
+}
+
+#[test]
+fn once_leaves_metrics_for_a_collector_and_says_an_error_once() {
+    let (place, _) = mint();
+    once(&place).ok();
+    let metrics = |place: &Place| String::from_utf8(place.read("public/.nutfilter.prom")).unwrap();
+    assert_contains(&metrics(&place), "nutfilter_status{status=\"ok\"} 1\n");
+    assert_contains(&metrics(&place), "nutfilter_items{kind=\"spent\"} 300\n");
+    let ran = place.run("serve --mint-database gone.sqlite --output public --once");
+    assert_eq!(ran.code, Some(2));
+    assert_eq!(ran.stderr.matches("database not found").count(), 1, "{}", ran.stderr);
+    assert_contains(&metrics(&place), "nutfilter_last_refresh_timestamp_seconds 0\n");
+}
+
 /// The number of kills: many in a campaign, which sets `NUTFILTER_KILLS`.
 fn kills() -> (u32, Duration) {
     match std::env::var("NUTFILTER_KILLS") {
