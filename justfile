@@ -8,7 +8,9 @@
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
 # The published vectors lie beside the repository; without them their tests are skipped.
-export NUTFILTER_VECTORS := env("NUTFILTER_VECTORS", canonicalize(justfile_directory() / "..") / "shared/vectors")
+published := canonicalize(justfile_directory() / "..") / "shared/vectors"
+# Without that folder, the tests of published vectors say that they are skipped.
+export NUTFILTER_VECTORS := env("NUTFILTER_VECTORS", if path_exists(published) == "true" { published } else { "" })
 venv := justfile_directory() / "target/venv/bin"
 work := justfile_directory() / "target/work"
 nutfilter := justfile_directory() / "target/release/nutfilter"
@@ -42,11 +44,16 @@ steps names:
     printf '\n%s%-28s %5d s\n\nsteps: %d passed, %d failed\n' "$table" all "$SECONDS" "$passed" "$failed"
     [ "$failed" = 0 ]
 
+# The programs of Python packages that recipes run.
+[private]
+programs:
+    @[ -x {{venv}}/mdbook ] || { python3 -m venv target/venv && {{venv}}/pip install -q -r .ci/requirements.txt; }
+
 # --- The gate
 
 # Format of all Rust code, and Python code
 [group('gate')]
-style:
+style: programs
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
     cargo fmt --manifest-path benches/peers/Cargo.toml --check
@@ -127,7 +134,7 @@ test how='debug':
 
 # Our vectors are what the Python implementation writes; `bytes` compares `nutfilter build` with it, byte for byte, 100,000 items
 [group('gate')]
-vectors how='check':
+vectors how='check': programs
     #!/usr/bin/env bash
     set -euo pipefail
     [ {{how}} = bytes ] || exec {{venv}}/python tests/vectors/make_vectors.py check
@@ -169,7 +176,7 @@ semver baseline=`git describe --tags --abbrev=0 2>/dev/null || true`:
 
 # Documentation with warnings denied, the book in target/book, all links, and the README's table, which the records make
 [group('gate')]
-docs:
+docs: programs
     python3 .ci/check_links.py
     {{venv}}/mdbook build docs
     python3 -m benches.dashboard readme --check

@@ -31,3 +31,8 @@ pub use dialect::Nut25EmptyTail;
 pub use endpoint::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
 pub use points::PointKind;
 pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
+
+/// Compiles the README's example as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

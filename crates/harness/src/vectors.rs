@@ -15,9 +15,10 @@ pub fn own(name: &str) -> Value {
 }
 
 /// A file of published vectors. They are not in the repository: `NUTFILTER_VECTORS` names their folder. If it is
-/// not set, this prints a message and returns `None`.
+/// not set or empty, this prints a message and returns `None`.
 pub fn published(name: &str) -> Option<Value> {
-    let Some(folder) = std::env::var_os("NUTFILTER_VECTORS") else {
+    let folder = std::env::var_os("NUTFILTER_VECTORS").filter(|folder| !folder.is_empty());
+    let Some(folder) = folder else {
         eprintln!("skipped: NUTFILTER_VECTORS does not say where {name} is");
         return None;
     };

@@ -68,3 +68,8 @@ pub use refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
 pub use source::{MintSource, MintType};
 pub use status::{FilterStatus, Monitor, NotReady, Status};
 pub use thread::RefreshThread;
+
+/// Compiles the README's example as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -222,7 +222,10 @@ impl Refresher {
             sets.read_whole = Some(began);
         }
         if sets.unservable != reading.unservable {
-            tracing::warn!(ids = reading.unservable.join(" "), "skipping rows with invalid keyset ids");
+            tracing::warn!(
+                ids = reading.unservable.join(" "),
+                "skipping rows with invalid keyset ids"
+            );
             sets.unservable = reading.unservable;
         }
         for (keyset, lost) in &taken.lost {

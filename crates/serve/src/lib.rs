@@ -11,33 +11,7 @@
 //!
 //! Errors have the form of every Cashu mint: a status and `{"detail": text, "code": number}`.
 //!
-//! ```no_run
-//! use nutfilter_objects::Table;
-//! use nutfilter_serve::{Limits, Listener, Site};
-//!
-//! struct Hello(Table);
-//!
-//! impl Site for Hello {
-//!     fn table(&self) -> &Table {
-//!         &self.0
-//!     }
-//!     fn ready(&self) -> Result<(), String> {
-//!         Ok(())
-//!     }
-//!     fn health(&self) -> String {
-//!         "{}".to_owned()
-//!     }
-//! }
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let table = Table::in_memory();
-//! table.put("hello", "text/plain", 1_767_225_600, b"hello".to_vec())?;
-//! let listener = Listener::tcp("127.0.0.1:3339").await?;
-//! let stop = core::future::pending();
-//! nutfilter_serve::serve(vec![listener], nutfilter_serve::router(Hello(table)), Limits::default(), stop).await;
-//! # Ok(())
-//! # }
-//! ```
+//! The README has an example.
 
 #![forbid(unsafe_code)]
 
@@ -50,3 +24,8 @@ mod site;
 pub use router::{BasePathError, base_path, object_router, router, under};
 pub use server::{Limits, Listener, serve};
 pub use site::{Refusal, Site};
+
+/// Compiles the README's example as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

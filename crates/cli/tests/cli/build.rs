@@ -65,7 +65,8 @@ fn small_vectors_are_built_byte_for_byte_and_match() {
 
 #[test]
 fn published_ten_items_give_the_published_filter() {
-    let Some(directory) = std::env::var_os("NUTFILTER_VECTORS") else {
+    let directory = std::env::var_os("NUTFILTER_VECTORS").filter(|folder| !folder.is_empty());
+    let Some(directory) = directory else {
         eprintln!("skipped: NUTFILTER_VECTORS is not set");
         return;
     };

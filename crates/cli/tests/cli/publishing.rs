@@ -258,8 +258,16 @@ fn once_leaves_metrics_for_a_collector_and_says_an_error_once() {
     assert_contains(&metrics(&place), "nutfilter_items{kind=\"spent\"} 300\n");
     let ran = place.run("serve --mint-database gone.sqlite --output public --once");
     assert_eq!(ran.code, Some(2));
-    assert_eq!(ran.stderr.matches("database not found").count(), 1, "{}", ran.stderr);
-    assert_contains(&metrics(&place), "nutfilter_last_refresh_timestamp_seconds 0\n");
+    assert_eq!(
+        ran.stderr.matches("database not found").count(),
+        1,
+        "{}",
+        ran.stderr
+    );
+    assert_contains(
+        &metrics(&place),
+        "nutfilter_last_refresh_timestamp_seconds 0\n",
+    );
 }
 
 /// The number of kills: many in a campaign, which sets `NUTFILTER_KILLS`.
