@@ -131,7 +131,9 @@ def check(browser: webdriver.Chrome, page: Path, name: str) -> list[str]:
     browser.find_element(By.CSS_SELECTOR, "#rates summary").send_keys(Keys.ENTER)
     WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-rates svg"))
     browser.find_element(By.CSS_SELECTOR, "#history summary").click()
-    for part in ("#history table:first-of-type", "#history div:nth-of-type(2) table", "#own table"):
+    WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-leads svg"))
+    WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-leads .mark-symbol path"))
+    for part in ("#history table", "#own table"):
         lines = [line.text for line in browser.find_elements(By.CSS_SELECTOR, f"{part} tbody tr")]
         expect(lines and any(character.isdigit() for character in lines[0]), f"{part} is empty")
     faults += [f"{name}: {fault}" for fault in browser.execute_script(COLLISIONS)]

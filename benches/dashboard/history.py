@@ -27,8 +27,9 @@ def instructions(most: int = 20) -> list[list[str]]:
     return lines
 
 
-def ratios(cpus: list[Cpu]) -> list[list[str]]:
-    """Date, commit, CPU, and how many times as fast as the fastest other we are, of each record, newest first."""
+def leads(cpus: list[Cpu]) -> list[dict]:
+    """For each record and group: how many times as fast as the fastest other we are, and who that is. A row is redefined when
+    somebody else is the fastest: values before and after do not compare."""
     records = {record["date"]: record for cpu in cpus for record in cpu.records}
     commit = ""
     for line in git("log", "--format=%h", "--diff-filter=AM", "--name-only", "--", "benches/record").splitlines():
@@ -36,13 +37,19 @@ def ratios(cpus: list[Cpu]) -> list[list[str]]:
             commit = line or commit
         elif (record := json.loads(git("show", f"{commit}:{line}"))).get("schema") == SCHEMA:
             records.setdefault(record["date"], record)
-    lines = []
-    for date, record in sorted(records.items(), reverse=True):
+    points, last = [], {}
+    for date, record in sorted(records.items()):
         cpu = Cpu([record])
-        cells = [f"{ratio:.2f}" if (ratio := cpu.lead(f"{group}/1m")) else "" for group in GROUPS]
-        if any(cells):
-            lines.append([date[:10], record["source"]["commit"][:7], cpu.name, *cells])
-    return lines
+        for group in GROUPS:
+            if not (ratio := cpu.lead(f"{group}/1m")):
+                continue
+            other = cpu.best_peer(f"{group}/1m").label
+            before = last.get((cpu.key, group), other)
+            last[cpu.key, group] = other
+            note = f"redefined: compared with {other} from here on" if other != before else ""
+            point = {"date": date, "commit": record["source"]["commit"][:7], "machine": cpu.key, "task": group}
+            points.append(point | {"ratio": ratio, "other": other, "note": note})
+    return points
 
 
 def beside(own: Cpu, cpus: list[Cpu]) -> list[list[str]]:

@@ -28,7 +28,7 @@ function show() {
   });
   document.getElementById("wins").replaceChildren(...rows);
   for (const [key, view] of Object.entries(views)) {
-    if (key === "rates") continue;
+    if (key === "rates") continue; // It has no choices.
     view.signal("machine", choice.machine).signal("cpu", choice.cpu).signal("size", choice.size).run();
   }
 }
@@ -42,7 +42,7 @@ addEventListener("hashchange", show);
 const draw = async (key) => (views[key] = (await vegaEmbed(`#chart-${key}`, specs[key], { renderer: "svg", actions: false, logLevel: 1, config })).view);
 // A chart in a closed part has no width, so it is drawn when the part is opened.
 const hidden = (key) => document.getElementById(`chart-${key}`).closest("details");
-for (const key of Object.keys(specs).filter(hidden)) hidden(key).addEventListener("toggle", () => draw(key), { once: true });
+for (const key of Object.keys(specs).filter(hidden)) hidden(key).addEventListener("toggle", () => draw(key).then(show), { once: true });
 Promise.all(Object.keys(specs).filter((key) => !hidden(key)).map(draw)).then(() => {
   show();
   document.body.dataset.ready = "yes";

@@ -25,8 +25,10 @@ CHARTS = [  # key, title, group
     ("lookup", "Look up", "match/1k-absent-indexed"),
 ]
 # The structures of the table, by the row that measured them. Without an entry: not measured by that row.
+INDEXED, RESIDENT = ("lookup/latency", "match/1k-absent-indexed"), ("lookup/latency-resident", "match/1k-absent-resident")
 STRUCTURES = [
-    ("GCS (this library)", None, "from the kept hashes, in one pass"),
+    ("GCS, with an index", None, "from the kept hashes, in one pass"),
+    ("GCS, resident form", None, "rebuild from the filter"),
     ("Bloom filter (fastbloom)", "fastbloom-same-rate", "yes, in place, until it is full"),
     ("Binary fuse, 16 bits (xorf)", "xorf-binary-fuse-16", "no, rebuild"),
     ("Binary fuse, 32 bits (xorf)", "xorf-binary-fuse-32", "no, rebuild"),
@@ -61,9 +63,12 @@ def timed(cpus: list[Cpu], task: str) -> alt.LayerChart:
     """The rows of a task for all CPUs and sizes."""
     data = []
     for cpu, size in product(cpus, SIZES):
-        rows = [row for row in cpu.rows(f"{task}/{size}").values() if row.kind in ("ours", "peer")]
-        unit = unit_for(min(row.seconds for row in rows))
-        for row in rows:
+        rows = [(row, row.label) for row in cpu.rows(f"{task}/{size}").values() if row.kind in ("ours", "peer")]
+        if task == INDEXED[1]:
+            resident = cpu.rows(f"{RESIDENT[1]}/{size}").values()
+            rows += [(row, f"{row.label}, resident form") for row in resident if row.kind == "ours"]
+        unit = unit_for(min(row.seconds for row, _ in rows))
+        for row, label in rows:
             scale = row.seconds / row.median
             quartiles = [duration(value * scale) for value in (row.lower_quartile, row.upper_quartile)]
             kind = "nutfilter" if row.kind == "ours" else "same format" if row.same_format else "other structure"
@@ -71,7 +76,7 @@ def timed(cpus: list[Cpu], task: str) -> alt.LayerChart:
                 {
                     "machine": cpu.key,
                     "size": size,
-                    "who": row.label,
+                    "who": label,
                     "kind": kind,
                     "level": row.who if row.kind == "ours" else "",
                     "value": row.seconds,
@@ -141,6 +146,23 @@ def rates(cpu: Cpu) -> alt.Chart:
     )
 
 
+def leads(cpus: list[Cpu]) -> alt.LayerChart:
+    """How many times as fast as the fastest other we were, over the records of the chosen CPU."""
+    machine = alt.param(name="machine", value=cpus[0].key)
+    base = alt.Chart(alt.Data(values=history.leads(cpus))).transform_filter("datum.machine === machine").encode(
+        x=alt.X("date:O", title="record", axis=alt.Axis(labelExpr="slice(datum.value, 0, 10)", labelAngle=0, labelOverlap="greedy")),
+        y=alt.Y("ratio:Q", title="times as fast as the fastest other", scale=alt.Scale(zero=True)),
+        color=alt.Color("task:N", title=None, legend=alt.Legend(columns=2)),
+        tooltip=["task:N", alt.Tooltip("ratio:Q", format=".2f"), "other:N", "commit:N", "note:N"],
+    )
+    # A ring marks a row that was redefined.
+    points = base.mark_point(size=60).encode(
+        fillOpacity=alt.condition("datum.note === ''", alt.value(1), alt.value(0)), fill=alt.Fill("task:N", legend=None)
+    )
+    unused = [alt.param(name=name, value="") for name in ("cpu", "size")]
+    return (base.mark_line() + points).add_params(machine, *unused).properties(width="container", height=300, autosize=FIT)
+
+
 def sentences(cpu: Cpu) -> dict:
     """For each level and size: the hero and one sentence per chart."""
     return {level: {size: for_choice(cpu, level, size) for size in SIZES} for level in cpu.levels}
@@ -196,25 +218,30 @@ def structures(cpu: Cpu) -> list[dict]:
     """The rows of "Should I use it?" for a million notes, and the best value of each column."""
     level, rows = cpu.levels[0], []
     for name, who, merge in STRUCTURES:
-        build, single, many = (
-            cpu.rows(f"{group}/1m")[who or level]
-            for group in ("build/nut23", "lookup/latency", "match/1k-absent-indexed")
-        )
+        resident = name.endswith("resident form")
+        build = cpu.rows("build/nut23/1m")[who or level]
+        seconds, bits = build.seconds, build.bits_per_item
+        if resident:
+            if not (made := cpu.rows("index/resident/1m").get(level)):
+                continue  # An older record.
+            seconds, bits = seconds + made.seconds, made.bits_per_item or bits
+        single, many = (cpu.rows(f"{group}/1m")[who or level] for group in (RESIDENT if resident else INDEXED))
         rows.append(
             {
                 "name": name,
                 "rate": one_in(build.false_positive_rate),
-                "bits": (build.bits_per_item, f"{build.bits_per_item:.1f} bits"),
-                "build": (build.seconds, duration(build.seconds)),
+                "comparable": abs(build.false_positive_rate * RATE - 1) < 0.05,
+                "bits": (bits, f"{bits:.1f} bits"),
+                "build": (seconds, duration(seconds)),
                 "single": (single.seconds, duration(single.seconds, ("ns", 1e9))),
                 "many": (many.seconds, duration(many.seconds, ("µs", 1e6))),
                 "merge": merge,
             }
         )
     for column in ("bits", "build", "single", "many"):
-        best = min(row[column][0] for row in rows)
+        best = min(row[column][0] for row in rows if row["comparable"])
         for row in rows:
-            row[column] = {"text": row[column][1], "best": row[column][0] == best}
+            row[column] = {"text": row[column][1], "best": row["comparable"] and row[column][0] == best}
     return rows
 
 
@@ -234,7 +261,7 @@ def measurements(cpu: Cpu) -> list[dict]:
 
 
 def html(cpus: list[Cpu], own: Cpu | None) -> str:
-    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(cpus[0])}
+    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(cpus[0]), "leads": leads(cpus)}
     specs = {key: chart.to_dict() for key, chart in charts.items()}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True
@@ -263,8 +290,6 @@ def html(cpus: list[Cpu], own: Cpu | None) -> str:
         own=own and {"name": own.name, "record": own.records[0], "rows": history.beside(own, cpus)},
         counts=history.COUNTS,
         instructions=history.instructions(),
-        groups=history.GROUPS,
-        ratios=history.ratios(cpus),
         specs=script_json(specs),
         texts=script_json({cpu.key: sentences(cpu) for cpu in cpus}),
         library=vl_convert.javascript_bundle().replace("</script", "<\\/script"),
