@@ -10,7 +10,7 @@ The formulas are those of the documentation, in exact or plain arithmetic: `k` o
 import json
 import math
 import sys
-from email.utils import parsedate_to_datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 FILE = Path(__file__).resolve().parent / "wallet_limits.json"
@@ -42,7 +42,7 @@ def retry_after(value):
     if value.isascii() and value.isdigit():
         return max(int(value), 1) if len(value) <= 9 else None
     try:
-        date = parsedate_to_datetime(value)
+        date = datetime.strptime(value, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
     except ValueError:
         return None
     return max(int(date.timestamp()) - NOW, 1)
