@@ -1,5 +1,6 @@
-//! The client for one mint: fetches filters, and asks the mint about matches.
+//! The client for one mint: fetches filters, and restores.
 
+use std::thread;
 use std::time::Instant;
 
 use nutfilter::{ItemHash, Nut25};
@@ -7,20 +8,19 @@ use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
 use crate::cache::{CachedFetch, FilterCache, LOCK_WAIT, Limits};
-use crate::confirmation::{Confirmation, Confirmed};
-use crate::error::{FetchError, RejectReason};
-use crate::matches::{FilterSource, Matches};
+use crate::error::{FetchError, MintError, MintKeyset, RejectReason, UNKNOWN_KEYSET};
+use crate::matches::FilterSource;
 use crate::mint_filter::MintFilter;
-use crate::policy::{FetchContext, Policy};
+use crate::policy::{FetchContext, Policy, check_status};
 use crate::proxy::Proxy;
-use crate::query_error::QueryError;
-use crate::restoration::{Restoration, Restored};
+use crate::query_error::{QueryError, RestoreError};
+use crate::restore::{Restore, RestoreOptions, Restored, check_candidates};
 use crate::transport::{NOT_MODIFIED, Reply, Transport};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
 /// Connects directly unless a proxy is set ([`with_proxy`](Self::with_proxy)), and does not read the environment.
-/// Keeps no cookies, requests no compression, and trusts only the Mozilla root certificates.
+/// Keeps no cookies, and trusts only the Mozilla root certificates.
 #[derive(Clone, Debug)]
 pub struct MintClient {
     base: BaseUrl,
@@ -175,7 +175,8 @@ impl MintClient {
         last_seen: Option<u64>,
     ) -> Result<MintFilter<H>, FetchError> {
         let moment = FetchContext::now(last_seen);
-        let filter = self.policy.accept(status, body, moment)?;
+        let filter = self.policy.accept(status, body, moment);
+        let filter = filter.map_err(|reason| self.explain(keyset, reason))?;
         Ok(filter.fetched_from(FilterSource {
             mint: self.base.as_str().to_owned(),
             keyset: keyset.clone(),
@@ -183,60 +184,130 @@ impl MintClient {
         }))
     }
 
-    /// Asks the mint which of the matches are spent (NUT-07), see [`Confirmation`]. Returns one answer for each
-    /// item that was looked up, in order. Reveals only the matches to the mint. The crate's documentation says
-    /// what the mint can learn from them.
+    /// Restores a wallet: fetches both filters of the keyset, looks all candidates up, and asks the mint for its
+    /// signatures on those that are issued and not spent (NUT-09), and about nothing else. A candidate is the pair of
+    /// `B_` and `Y`, in the order of the counters. See [`Restore`] for a wallet with filters from a cache, or with its
+    /// own HTTP client.
     ///
-    /// Each request has its own [`Policy::deadline`]. Requests are not retried.
-    ///
-    /// # Errors
-    ///
-    /// Any [`QueryError`] except [`QueryError::Unfinished`]. Nothing more is sent after an error. An error never
-    /// means "unspent".
-    pub fn confirm(&self, matches: &Matches<'_>) -> Result<Vec<Confirmed>, QueryError> {
-        self.is_of_this_mint(matches)?;
-        let mut confirmation = Confirmation::new(matches, &self.policy)?;
-        while let Some(body) = confirmation.request() {
-            let answer = self.ask(Confirmation::PATH, &body)?;
-            confirmation.answer(answer.status, &answer.body)?;
-        }
-        confirmation.finish()
-    }
-
-    /// Asks the mint for its signatures on the matches (NUT-09), see [`Restoration`]. Returns one answer for each
-    /// item that was looked up, in order.
+    /// After an answer of 429 it waits as the mint says, within [`RestoreOptions::time_limit`]. A request whose
+    /// connection broke is sent once more.
     ///
     /// # Errors
     ///
-    /// As [`confirm`](Self::confirm). An error never means "not signed".
-    pub fn restore(
+    /// [`RestoreError`] holds what is done so far, for [`resume`](Self::resume).
+    pub fn restore<I: AsRef<[u8]>>(
         &self,
         keyset: &KeysetId,
-        matches: &Matches<'_>,
-    ) -> Result<Vec<Restored>, QueryError> {
-        self.is_of_this_mint(matches)?;
-        let mut restoration = Restoration::new(matches, keyset, &self.policy)?;
-        while let Some(body) = restoration.request() {
-            let answer = self.ask(Restoration::PATH, &body)?;
-            restoration.answer(answer.status, &answer.body)?;
+        candidates: &[(I, I)],
+        options: &RestoreOptions,
+    ) -> Result<Restored, RestoreError> {
+        check_candidates(keyset, candidates).map_err(QueryError::from)?;
+        // In this order: what is spent in between is in both.
+        let issued = self
+            .fetch(keyset, NoteKind::Issued)
+            .map_err(QueryError::from)?;
+        let spent = self
+            .fetch(keyset, NoteKind::Spent)
+            .map_err(QueryError::from)?;
+        let restore = Restore::new(keyset, candidates, &issued, &spent, options, &self.policy)?;
+        self.resume(restore)
+    }
+
+    /// Continues a restore after an error, or begins one whose filters came from elsewhere, such as a [`FilterCache`].
+    ///
+    /// # Errors
+    ///
+    /// As [`restore`](Self::restore).
+    pub fn resume(&self, mut restore: Restore) -> Result<Restored, RestoreError> {
+        self.converse(&mut restore).map_err(|cause| RestoreError {
+            cause,
+            unfinished: Some(Box::new(restore)),
+        })
+    }
+
+    fn converse(&self, restore: &mut Restore) -> Result<Restored, QueryError> {
+        if let Some(source) = restore.source().filter(|of| of.mint != self.base.as_str()) {
+            return Err(QueryError::OtherSource(Box::new(source.clone())));
         }
-        restoration.finish()
-    }
-
-    fn ask(&self, path: &str, body: &str) -> Result<Reply, FetchError> {
-        let url = self.base.join(path)?;
-        self.transport.post(&url, body, &self.policy.for_answers())
-    }
-
-    fn is_of_this_mint(&self, matches: &Matches<'_>) -> Result<(), QueryError> {
-        match matches.source() {
-            Some(source) if source.mint != self.base.as_str() => {
-                Err(QueryError::OtherSource(Box::new(source.clone())))
+        let limit = restore.time_limit();
+        let end = Instant::now() + limit;
+        if restore.wants_info() {
+            let info = self.get("/v1/info", MAX_INFO_BYTES).unwrap_or_default();
+            restore.set_info(&info.body);
+        }
+        while let Some((path, body)) = restore.request() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(QueryError::OutOfTime { limit });
             }
-            _ => Ok(()),
+            let policy = Policy {
+                max_bytes: self.policy.max_answer_bytes,
+                deadline: self.policy.deadline.min(left),
+                ..self.policy.clone()
+            };
+            let url = self.base.join(path)?;
+            let post = || self.transport.post(&url, &body, &policy);
+            let reply = match post() {
+                Err(FetchError::Transport(_) | FetchError::Cut { .. }) => post(),
+                reply => reply,
+            }?;
+            let retry_after = reply.retry_after.as_deref();
+            if let Some(wait) = restore.answer(reply.status, retry_after, &reply.body)? {
+                if Instant::now() + wait >= end {
+                    return Err(QueryError::RateLimited { wait });
+                }
+                thread::sleep(wait);
+            }
         }
+        restore.finish()
+    }
+
+    /// The mint's keysets (NUT-02), inactive ones too.
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch`](Self::fetch).
+    pub fn keysets(&self) -> Result<Vec<MintKeyset>, FetchError> {
+        let reply = self.get("/v1/keysets", MAX_KEYSETS_BYTES)?;
+        check_status(reply.status, &reply.body)?;
+        Ok(MintKeyset::parse(&reply.body))
+    }
+
+    fn get(&self, path: &str, max_bytes: u64) -> Result<Reply, FetchError> {
+        let policy = Policy {
+            max_bytes,
+            ..self.policy.clone()
+        };
+        self.transport.get(&self.base.join(path)?, None, &policy)
+    }
+
+    /// The reason why the mint does not serve a filter, if it is not known from the answer itself.
+    fn explain(&self, keyset: &KeysetId, reason: RejectReason) -> FetchError {
+        let is_missing = match &reason {
+            RejectReason::Mint(error) if error.code == Some(UNKNOWN_KEYSET) => None,
+            RejectReason::Mint(MintError { status, .. }) | RejectReason::Status { status }
+                if matches!(status, 404 | 405 | 501) =>
+            {
+                Some(())
+            }
+            _ => return reason.into(),
+        };
+        let mut keysets = self.keysets().unwrap_or_default();
+        let is_known = keysets.is_empty() || keysets.iter().any(|one| one.id == *keyset);
+        if is_missing.is_some() && is_known {
+            return FetchError::NoFilters;
+        }
+        keysets.truncate(MAX_KEYSETS_LISTED);
+        FetchError::UnknownKeyset { keysets }
     }
 }
+
+/// Maximum sizes of the bodies of `/v1/info` and `/v1/keysets`, in bytes.
+const MAX_INFO_BYTES: u64 = 64 << 10;
+const MAX_KEYSETS_BYTES: u64 = 1 << 20;
+
+/// Maximum number of keysets in an error.
+const MAX_KEYSETS_LISTED: usize = 20;
 
 /// How much older the filter of another replica of the mint may be, in seconds. The cached one is then used: what it
 /// says remains true.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use nutfilter::DecodeError;
-use nutfilter_cashu::ResponseError;
+use nutfilter_cashu::{KeysetId, ResponseError};
 use thiserror::Error;
 
 use crate::dialect::OtherDialect;
@@ -69,12 +69,58 @@ pub enum FetchError {
         /// The target, as the mint wrote it: at most 300 characters, without control characters.
         to: String,
     },
+    /// The mint does not serve filters of this keyset, which it has. No item was sent.
+    #[error("the mint has no filters of this keyset")]
+    NoFilters,
+    /// The mint does not have this keyset. No item was sent.
+    #[error("the mint does not have this keyset{}", listed(.keysets))]
+    UnknownKeyset {
+        /// The mint's keysets, at most 20.
+        keysets: Vec<MintKeyset>,
+    },
     /// The filter cache cannot be read; nothing was sent.
     #[error("filter cache: {0}")]
     Cache(#[source] std::io::Error),
     /// The response was complete but was rejected.
     #[error(transparent)]
     Refused(#[from] RejectReason),
+}
+
+/// A keyset of a mint (NUT-02).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MintKeyset {
+    /// Its id, in the mint's spelling.
+    pub id: KeysetId,
+    /// Its unit: at most 300 characters, without control characters.
+    pub unit: String,
+}
+
+impl MintKeyset {
+    /// Those of a body of `/v1/keysets` that have a valid id.
+    #[cfg(feature = "client")]
+    pub(crate) fn parse(body: &[u8]) -> Vec<Self> {
+        let list: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let all = list["keysets"].as_array().into_iter().flatten();
+        let keyset = |keyset: &serde_json::Value| {
+            Some(Self {
+                id: KeysetId::parse(keyset["id"].as_str()?).ok()?,
+                unit: printable(keyset["unit"].as_str()?),
+            })
+        };
+        all.filter_map(keyset).collect()
+    }
+}
+
+/// The keysets in an error.
+fn listed(keysets: &[MintKeyset]) -> String {
+    let keysets = keysets
+        .iter()
+        .map(|MintKeyset { id, unit }| format!("{id} ({unit})"));
+    let keysets = keysets.collect::<Vec<_>>().join(", ");
+    match keysets.is_empty() {
+        true => String::new(),
+        false => format!("; it has {keysets}"),
+    }
 }
 
 /// Why a response was rejected: the part of [`FetchError`] that needs no network.
@@ -92,7 +138,7 @@ pub enum RejectReason {
         /// The limit, in bytes.
         max: u64,
     },
-    /// The body is compressed. The client requests no compression, and compression could hide any size.
+    /// The body has another encoding than gzip, which alone was requested.
     #[error("unexpected content encoding {encoding:?}")]
     Encoded {
         /// The `Content-Encoding`.
@@ -143,7 +189,7 @@ pub enum RejectReason {
 }
 
 /// A mint's error object, `{"detail": ..., "code": ...}`.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Error)]
 #[error("the mint returned error {detail:?} ({}HTTP {status})", .code.map(|code| format!("code {code}, ")).unwrap_or_default())]
 pub struct MintError {
     /// The HTTP status of the response. Some mints send 200.
@@ -158,6 +204,24 @@ pub struct MintError {
 #[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum CheckError {
+    /// There is nothing to look up.
+    #[error("no items")]
+    NoItems,
+    /// An item is not a point of a note. `Y`, `B_` and `C_` are points; secrets and tokens are not.
+    #[error(
+        "{what} {} ({bytes} bytes) is not a point of {}; give `Y` for spent notes, `B_` for issued ones",
+        .place + 1, curve_of(*.expected)
+    )]
+    NotAPoint {
+        /// `B_` or `Y` of a candidate, or `item`.
+        what: &'static str,
+        /// Index of the item or candidate, counted from 0. The message counts from 1.
+        place: usize,
+        /// Its length, in bytes.
+        bytes: usize,
+        /// The length of a point of the keyset; `None` if the keyset is not known.
+        expected: Option<usize>,
+    },
     /// The filter is older than one that was seen before.
     #[error("filter is dated {timestamp}, older than the last one seen ({last_seen})")]
     RolledBack {
@@ -166,17 +230,17 @@ pub enum CheckError {
         /// The timestamp of the newest filter seen before, in Unix seconds.
         last_seen: u64,
     },
-    /// More matches than chance and the wallet's own records allow. Confirming them with the mint would reveal
-    /// items that the mint must not learn.
+    /// More matches than chance and the wallet's own records allow; in a restore, more live notes. To ask the mint about
+    /// them would reveal items that it must not learn.
     #[error(
         "implausible filter: {matches} of {lookups} items match; expected {expected}, accepted up to {limit}"
     )]
     TooManyMatches {
-        /// Items that matched.
+        /// Items that matched, or live notes.
         matches: u64,
         /// Items that were looked up.
         lookups: u64,
-        /// Items that are in the set according to the wallet's records.
+        /// The number according to the wallet's records.
         expected: u64,
         /// The maximum that is accepted, see [`match_limit`](crate::match_limit).
         limit: u64,
@@ -187,18 +251,20 @@ pub enum CheckError {
     OtherDialect(OtherDialect),
 }
 
+/// The points of a keyset, in words.
+fn curve_of(bytes: Option<usize>) -> String {
+    match bytes {
+        Some(bytes) => format!("the keyset's curve ({bytes} bytes)"),
+        None => "a curve of Cashu (33 or 48 bytes)".to_owned(),
+    }
+}
+
 /// An error of the connection.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct TransportError(Box<dyn std::error::Error + Send + Sync>);
 
 impl FetchError {
-    /// Whether the mint reported an unknown keyset.
-    #[must_use]
-    pub fn is_unknown_keyset(&self) -> bool {
-        matches!(self, FetchError::Refused(RejectReason::Mint(error)) if error.code == Some(UNKNOWN_KEYSET))
-    }
-
     #[cfg(feature = "client")]
     pub(crate) fn bad_url(url: &str, why: &'static str) -> Self {
         FetchError::BadUrl {

@@ -70,7 +70,6 @@ mod cache;
 mod cache_file;
 #[cfg(feature = "client")]
 mod client;
-mod confirmation;
 mod dialect;
 mod error;
 mod match_limit;
@@ -80,7 +79,9 @@ mod policy;
 #[cfg(feature = "client")]
 mod proxy;
 mod query_error;
-mod restoration;
+mod restore;
+mod signature;
+mod state;
 #[cfg(feature = "client")]
 mod transport;
 
@@ -90,9 +91,10 @@ pub use cache::{CachedFetch, FilterCache};
 pub use cache_file::Damage;
 #[cfg(feature = "client")]
 pub use client::MintClient;
-pub use confirmation::{Confirmation, Confirmed};
 pub use dialect::{Dialect, OtherDialect, other_dialect};
-pub use error::{CheckError, FetchError, MintError, RejectReason, TransportError, UNKNOWN_KEYSET};
+pub use error::{
+    CheckError, FetchError, MintError, MintKeyset, RejectReason, TransportError, UNKNOWN_KEYSET,
+};
 pub use match_limit::match_limit;
 pub use matches::{FilterSource, Matches, Warning};
 pub use mint_filter::{Answer, MintFilter};
@@ -101,5 +103,6 @@ pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
 pub use policy::{FetchContext, Policy};
 #[cfg(feature = "client")]
 pub use proxy::Proxy;
-pub use query_error::{AnswerFault, QueryError};
-pub use restoration::{BlindSignature, Dleq, Restoration, Restored};
+pub use query_error::{AnswerFault, QueryError, RestoreError};
+pub use restore::{Chance, Outcome, Restore, RestoreOptions, Restored};
+pub use signature::{BlindSignature, Dleq};

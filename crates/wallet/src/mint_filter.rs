@@ -1,8 +1,9 @@
 //! A validated filter from a mint, and look-ups in it.
 
 use nutfilter::{Filter, ItemHash, Nut25, Params};
+use nutfilter_cashu::PointKind;
 
-use crate::dialect::{OtherDialect, other_dialect};
+use crate::dialect::other_dialect;
 use crate::error::CheckError;
 use crate::match_limit::match_limit;
 use crate::matches::{FilterSource, Matches, Warning};
@@ -90,102 +91,92 @@ impl<H: ItemHash> MintFilter<H> {
         self.rolled_back_from
     }
 
-    /// Returns one answer for each item, in order. For wallets that know nothing yet, such as one that restores
-    /// from its seed: any number of matches is accepted.
+    /// The origin of the filter; `None` when the wallet's own client fetched it.
+    #[must_use]
+    pub fn source(&self) -> Option<&FilterSource> {
+        self.source.as_ref()
+    }
+
+    /// Looks up the items. `expected` is the number of them in the set according to the wallet's records, if known: far
+    /// more matches are then an error. The items should all be different, because each repetition of a matching item
+    /// counts. Read the warnings before you use the answers.
     ///
     /// # Errors
     ///
-    /// [`CheckError::RolledBack`] when the filter is older than one seen before, and [`CheckError::OtherDialect`]
-    /// when it was made with another hash.
+    /// - [`CheckError::NoItems`] and [`CheckError::NotAPoint`]: notes are points, so another item would be absent from
+    ///   every filter. A filter of a known keyset takes points of its curve only; another one takes items that begin
+    ///   and end like a point of either curve.
+    /// - [`CheckError::RolledBack`] when the filter is older than one seen before, and [`CheckError::OtherDialect`]
+    ///   when it was made with another hash.
+    /// - [`CheckError::TooManyMatches`] above [`match_limit`].
     ///
     /// # Cost
     ///
-    /// One pass over the filter for all items together, and one with the other known hashes for the items that did
-    /// not match.
-    pub fn check<I: AsRef<[u8]>>(&self, items: &[I]) -> Result<Vec<Answer>, CheckError> {
-        Ok(self.look_up(items)?.0)
-    }
-
-    /// Looks up the items and keeps those that match, for confirmation or restoration. `expected` is the number of
-    /// items in the set according to the wallet's records, if known: far more matches are then an error. The items
-    /// should all be different, because each repetition of a matching item counts.
-    ///
-    /// Read [`Matches::warnings`] before you use the answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check), and [`CheckError::TooManyMatches`] above [`match_limit`].
-    pub fn matches<'a, I: AsRef<[u8]>>(
-        &self,
-        items: &'a [I],
-        expected: Option<u64>,
-    ) -> Result<Matches<'a>, CheckError> {
-        let (answers, other_dialect) = self.look_up(items)?;
-        let mut warnings: Vec<_> = other_dialect
-            .map(Warning::PossibleOtherDialect)
-            .into_iter()
-            .collect();
-        if self.age > MAX_AGE {
-            let (as_of, age) = (self.timestamp, self.age);
-            warnings.push(Warning::OldFilter { as_of, age });
-        }
-        let lookups = answers.len() as u64;
-        if let Some(expected) = expected {
-            let matches = self.limit_matches(&answers, expected)?;
-            // Members always match, so the records or the filter are wrong about at least half of them.
-            if matches < expected.min(lookups).div_ceil(2) {
-                warnings.push(Warning::FewMatches {
-                    matches,
-                    lookups,
-                    expected,
-                });
-            }
-        }
-        let chance_limit = match_limit(lookups, 0, self.params().m(), self.max_match_factor);
-        let matches = Matches::new(
-            items,
-            &answers,
-            self.timestamp,
-            chance_limit,
-            self.source.clone(),
-        );
-        Ok(matches.with_warnings(warnings))
-    }
-
-    /// Returns the answers, and a suspicion about the hash that is too weak to reject them.
-    fn look_up<I: AsRef<[u8]>>(
+    /// One pass over the filter for all items together, one with the other known hashes for the items that did not
+    /// match, and a check of each point: 3 µs on secp256k1, 0.1 ms on BLS12-381.
+    pub fn matches<I: AsRef<[u8]>>(
         &self,
         items: &[I],
-    ) -> Result<(Vec<Answer>, Option<OtherDialect>), CheckError> {
+        expected: Option<u64>,
+    ) -> Result<Matches, CheckError> {
+        if items.is_empty() {
+            return Err(CheckError::NoItems);
+        }
+        let curve = self
+            .source
+            .as_ref()
+            .map(|source| source.keyset.point_kind());
+        for (place, item) in items.iter().enumerate() {
+            check_point(curve, place, "item", item.as_ref())?;
+        }
+        let (found, mut warnings) = self.look_up(items)?;
+        if let Some(expected) = expected {
+            let matches = found.iter().filter(|&&found| found).count() as u64;
+            warnings.extend(self.limit_matches(matches, found.len() as u64, expected)?);
+        }
+        let as_of = self.timestamp;
+        let answer = |found| match found {
+            true => Answer::MaybePresent,
+            false => Answer::Absent { as_of },
+        };
+        let answers = found.into_iter().map(answer).collect();
+        Ok(Matches { answers, warnings })
+    }
+
+    /// Whether each item matches, and reasons to doubt it.
+    pub(crate) fn look_up<I: AsRef<[u8]>>(
+        &self,
+        items: &[I],
+    ) -> Result<(Vec<bool>, Vec<Warning>), CheckError> {
+        let (timestamp, age) = (self.timestamp, self.age);
         if let Some(last_seen) = self.rolled_back_from {
             return Err(CheckError::RolledBack {
-                timestamp: self.timestamp,
+                timestamp,
                 last_seen,
             });
         }
         let matched = self.filter.matches(items);
-        let other = other_dialect(&self.filter, items, &matched);
-        if let Some(other) = other.as_ref().filter(|other| other.is_certain()) {
-            return Err(CheckError::OtherDialect(other.clone()));
-        }
-        let as_of = self.timestamp;
-        let answer = |matched| {
-            if matched {
-                Answer::MaybePresent
-            } else {
-                Answer::Absent { as_of }
+        let mut warnings = Vec::new();
+        if let Some(other) = other_dialect(&self.filter, items, &matched) {
+            if other.is_certain() {
+                return Err(CheckError::OtherDialect(other));
             }
-        };
-        Ok((matched.into_iter().map(answer).collect(), other))
+            warnings.push(Warning::PossibleOtherDialect(other));
+        }
+        if age > MAX_AGE {
+            let as_of = timestamp;
+            warnings.push(Warning::OldFilter { as_of, age });
+        }
+        Ok((matched, warnings))
     }
 
-    /// Returns the number of matches, or an error if it is above the limit.
-    fn limit_matches(&self, answers: &[Answer], expected: u64) -> Result<u64, CheckError> {
-        let lookups = answers.len() as u64;
-        let matches = answers
-            .iter()
-            .filter(|&&answer| answer == Answer::MaybePresent)
-            .count() as u64;
+    /// An error for far more matches than expected, and a warning for far fewer.
+    pub(crate) fn limit_matches(
+        &self,
+        matches: u64,
+        lookups: u64,
+        expected: u64,
+    ) -> Result<Option<Warning>, CheckError> {
         let limit = match_limit(lookups, expected, self.params().m(), self.max_match_factor);
         if matches > limit {
             return Err(CheckError::TooManyMatches {
@@ -195,6 +186,32 @@ impl<H: ItemHash> MintFilter<H> {
                 limit,
             });
         }
-        Ok(matches)
+        // Members always match, so the records or the filter are wrong about at least half of them.
+        let is_few = matches < expected.min(lookups).div_ceil(2);
+        Ok(is_few.then_some(Warning::FewMatches {
+            matches,
+            lookups,
+            expected,
+        }))
     }
+}
+
+/// Whether an item is a point of a note: on this curve, or in the form of one of either curve if none is known.
+pub(crate) fn check_point(
+    curve: Option<PointKind>,
+    place: usize,
+    what: &'static str,
+    item: &[u8],
+) -> Result<(), CheckError> {
+    let is_point = match curve {
+        Some(_) => PointKind::on_curve(item) == curve,
+        None => PointKind::of(item).is_some(),
+    };
+    let bytes = item.len();
+    is_point.then_some(()).ok_or(CheckError::NotAPoint {
+        what,
+        place,
+        bytes,
+        expected: curve.map(PointKind::bytes),
+    })
 }

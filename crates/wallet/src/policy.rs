@@ -1,7 +1,6 @@
 //! All limits on what a wallet accepts from a mint, and the checks that need no network.
 
 use std::io::{self, Read};
-use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter::{ItemHash, Params};
@@ -28,7 +27,7 @@ const FIRST_BUFFER: u64 = 64 << 10;
 /// truncated anyway, and parsed nested lists take ten times the memory of their text.
 const MAX_WRITTEN_ANEW: usize = 2 << 10;
 
-/// Limits on what a mint may send, and on what may be revealed to it.
+/// Limits on what a mint may send.
 ///
 /// ```
 /// # use nutfilter_wallet::Policy;
@@ -36,8 +35,7 @@ const MAX_WRITTEN_ANEW: usize = 2 << 10;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Maximum body size, in bytes. The filter in it has at most three quarters of that size, because compressed
-    /// bodies are rejected. A body is also limited to what its own `n`, `p` and `m` can take, or to 64 MiB if they
+    /// Maximum body size, in bytes, decompressed. The filter in it has at most three quarters of that size. A body is also limited to what its own `n`, `p` and `m` can take, or to 64 MiB if they
     /// are not among its first 64 KiB. Default: 1 GiB.
     pub max_bytes: u64,
     /// Deadline for each step before the body: name look-up, connection, request, head. The body may then take one second
@@ -55,11 +53,6 @@ pub struct Policy {
     pub max_future: Duration,
     /// The factor of [`match_limit`](crate::match_limit). Default: 10.
     pub max_match_factor: u32,
-    /// Points in each request about matches. Default: 64. Many mints reject more than 1,000.
-    pub batch: NonZeroUsize,
-    /// Maximum number of matches revealed to the mint in one [`Confirmation`](crate::Confirmation) or
-    /// [`Restoration`](crate::Restoration). Default: 1,000.
-    pub max_revealed: u64,
     /// Maximum size of an answer to a request about matches, in bytes. Default: 4 MiB.
     pub max_answer_bytes: u64,
 }
@@ -78,11 +71,7 @@ impl Default for Policy {
             // The clocks of phones and servers differ by seconds, rarely by minutes.
             max_future: Duration::from_secs(5 * 60),
             max_match_factor: 10,
-            // A request of 64 points has 4.6 KB.
-            batch: const { NonZeroUsize::new(64).unwrap() },
-            // Matches of a wallet that was in use for years. A larger wallet must raise the limit.
-            max_revealed: 1_000,
-            // 64 KiB for each point of a batch: the answer includes the witness of a spent note, which may be long.
+            // 4 KiB for each of 1,000 points: the answer includes the witness of a spent note, which may be long.
             max_answer_bytes: 4 << 20,
         }
     }
@@ -123,8 +112,8 @@ impl Policy {
     /// First check, on the response's head: whether the body is worth reading. The body of an error has other limits
     /// ([`read_body`](Self::read_body)), and its status is the news.
     ///
-    /// `content_encodings` are the values of every `Content-Encoding` header. The content type is not checked:
-    /// mints and the caches in front of them send many different ones.
+    /// `content_encodings` are the values of every `Content-Encoding` header that the HTTP client has not decoded. The
+    /// content type is not checked: mints and the caches in front of them send many different ones.
     ///
     /// # Errors
     ///

@@ -1,40 +1,22 @@
 //! Errors of asking a mint about matches.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
-use crate::error::FetchError;
+use crate::error::{CheckError, FetchError};
 use crate::matches::FilterSource;
+use crate::restore::Restore;
 
 /// Why the mint's answers about the matches are unknown. An error never means "unspent" or "not signed".
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// More matches than the policy allows to reveal to the mint. Nothing was sent.
-    #[error("{matches} items match; at most {max} may be revealed to the mint")]
-    TooMany {
-        /// Number of distinct matching items.
-        matches: u64,
-        /// [`Policy::max_revealed`](crate::Policy::max_revealed).
-        max: u64,
-    },
-    /// A match is not a point of either curve, so it is neither a `Y` nor a `B_`. Nothing was sent.
-    #[error("match {place} is not a point of secp256k1 or BLS12-381")]
-    NotAPoint {
-        /// Index of the match, counted from 0.
-        place: usize,
-    },
-    /// A match is a point of another curve than those of the keyset. Nothing was sent.
-    #[error("match {place} is a point of {bytes} bytes; those of the keyset have {expected}")]
-    OtherCurve {
-        /// Index of the match, counted from 0.
-        place: usize,
-        /// Length of the match, in bytes.
-        bytes: usize,
-        /// Length of the keyset's points, in bytes.
-        expected: usize,
-    },
-    /// The matches come from a filter of another mint, another keyset, or the other kind. Nothing was sent.
-    #[error("the matches belong to another filter: {} notes of keyset {} at {}", .0.kind, .0.keyset, .0.mint)]
+    /// The filters or the candidates are unusable. Nothing was sent.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// A filter is of another mint, another keyset, or the other kind. Nothing was sent.
+    #[error("not the filter of this restore: {} notes of keyset {} at {}", .0.kind, .0.keyset, .0.mint)]
     OtherSource(Box<FilterSource>),
     /// The operating system's random number generator failed. Nothing was sent.
     #[error("the operating system provided no randomness")]
@@ -59,12 +41,45 @@ pub enum QueryError {
         /// The maximum that chance explains, see [`match_limit`](crate::match_limit).
         limit: u64,
     },
-    /// `finish` was called before every request was answered, or after an answer was rejected.
-    #[error("{requests} requests failed")]
-    Unfinished {
-        /// Requests without a valid answer.
-        requests: usize,
+    /// The mint asks to wait longer than the time limit allows.
+    #[error("the mint asks to wait {} s, which is beyond the time limit", .wait.as_secs())]
+    RateLimited {
+        /// The wait.
+        wait: Duration,
     },
+    /// Not all requests were answered within the time limit.
+    #[error("not finished within {} s", .limit.as_secs_f64())]
+    OutOfTime {
+        /// The time limit.
+        limit: Duration,
+    },
+    /// The mint has not answered about some notes, or nothing more may be sent.
+    #[error("the mint has not answered about {left} notes")]
+    Unfinished {
+        /// Notes without an answer.
+        left: usize,
+    },
+}
+
+/// A restore that ended before its end. Nothing that the mint answered is lost.
+#[derive(Debug, Error)]
+#[error("{cause}")]
+pub struct RestoreError {
+    /// Why it ended.
+    #[source]
+    pub cause: QueryError,
+    /// The restore with its results so far ([`Restore::so_far`]), for
+    /// [`MintClient::resume`](crate::MintClient::resume). `None` if nothing could be asked.
+    pub unfinished: Option<Box<Restore>>,
+}
+
+impl<E: Into<QueryError>> From<E> for RestoreError {
+    fn from(cause: E) -> Self {
+        Self {
+            cause: cause.into(),
+            unfinished: None,
+        }
+    }
 }
 
 /// How an answer is inconsistent with its request. No variant contains a point, because errors end up in logs.
@@ -110,7 +125,7 @@ pub enum AnswerFault {
         /// Number of signatures.
         signatures: usize,
     },
-    /// A signature is of another keyset than the filter's.
+    /// A signature names an invalid keyset, or one of another curve.
     #[error("mint response is for another keyset")]
     OtherKeyset,
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
 use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{
@@ -26,7 +27,7 @@ const USER_AGENT: &str = "nutfilter-wallet";
 
 const JSON: &str = "application/json";
 
-const IDENTITY: &str = "identity";
+const GZIP: &str = "gzip";
 
 /// The answer to a conditional request whose filter has not changed.
 pub(crate) const NOT_MODIFIED: u16 = 304;
@@ -35,6 +36,7 @@ pub(crate) const NOT_MODIFIED: u16 = 304;
 #[derive(Default)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
+    pub(crate) retry_after: Option<String>,
     pub(crate) body: Vec<u8>,
 }
 
@@ -55,7 +57,7 @@ impl Transport {
             .max_response_header_size(MAX_HEAD_BYTES)
             .user_agent(USER_AGENT)
             .accept(JSON)
-            .accept_encoding(IDENTITY)
+            .accept_encoding(GZIP)
             .build();
         let meter = Meter {
             allowed: policy.deadline,
@@ -115,8 +117,10 @@ fn read(
     let status = response.status().as_u16();
     if status == NOT_MODIFIED {
         // A 304 has no body. Its headers may describe the length and encoding of the full response.
-        let body = Vec::new();
-        return Ok(Reply { status, body });
+        return Ok(Reply {
+            status,
+            ..Reply::default()
+        });
     }
     if response.status().is_redirection()
         && let Some(to) = values(response.headers(), header::LOCATION).next()
@@ -124,16 +128,25 @@ fn read(
         let to = printable(to);
         return Err(FetchError::Redirect { status, to });
     }
+    let retry_after = values(response.headers(), header::RETRY_AFTER).next();
+    let retry_after = retry_after.map(str::to_owned);
     let declared = content_length(response.headers());
-    let encodings = values(response.headers(), header::CONTENT_ENCODING);
+    let encodings: Vec<_> = values(response.headers(), header::CONTENT_ENCODING).collect();
+    let is_gzip = matches!(encodings[..], [only] if only.trim().eq_ignore_ascii_case(GZIP));
+    let encodings = encodings.iter().copied().filter(|_| !is_gzip);
     policy.admit_head(status, declared, encodings)?;
     let mut counted = Counted {
         inner: response.into_body().into_reader(),
         received: 0,
     };
-    match policy.read_body(status, declared, &mut counted) {
+    let body = match is_gzip {
+        true => policy.read_body(status, None, GzDecoder::new(&mut counted)),
+        false => policy.read_body(status, declared, &mut counted),
+    };
+    match body {
         Ok(body) => Ok(Reply {
             status,
+            retry_after,
             body: body?,
         }),
         // Unwraps the transport's own error if there is one.

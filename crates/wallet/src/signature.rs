@@ -1,0 +1,132 @@
+//! A mint's signature on a blinded message, as `/v1/restore` returns it (NUT-09).
+
+use nutfilter_cashu::{KeysetId, PointKind};
+use serde::{Deserialize, Serialize};
+
+use crate::batches::{Asked, Question, from_hex, from_json};
+use crate::query_error::AnswerFault;
+
+/// A mint's signature on a blinded message, as sent by the mint. The curve has been checked. The signature itself is not
+/// verified: the wallet verifies it after unblinding, or with its DLEQ proof.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlindSignature {
+    /// The value of the note, in the keyset's unit. 0 for blank outputs that got nothing: skip them.
+    pub amount: u64,
+    /// The keyset, in the mint's spelling. It may be another one than the wallet asked for: use its keys and its unit.
+    pub keyset: KeysetId,
+    /// `C_`, a compressed point.
+    pub c: Vec<u8>,
+    /// The NUT-12 proof that the mint used its published key. Older signatures have none, and those of `02` keysets need
+    /// none: the wallet verifies the unblinded signature by a pairing.
+    pub dleq: Option<Dleq>,
+}
+
+/// The two numbers of a NUT-12 proof, big-endian.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dleq {
+    /// The challenge.
+    pub e: [u8; 32],
+    /// The response.
+    pub s: [u8; 32],
+}
+
+/// The request about these messages.
+pub(crate) fn body(asked: &[Asked], keyset: &KeysetId) -> String {
+    #[derive(Serialize)]
+    struct Output<'a> {
+        // A wallet that has lost everything does not know the amount; mints ignore it.
+        amount: u64,
+        id: &'a str,
+        #[serde(rename = "B_")]
+        blinded: String,
+    }
+    let output = |asked: &Asked| Output {
+        amount: 0,
+        id: keyset.as_str(),
+        blinded: const_hex::encode(&asked.point),
+    };
+    let outputs: Vec<_> = asked.iter().map(output).collect();
+    serde_json::json!({ "outputs": outputs }).to_string()
+}
+
+/// The fields of an answer that are used. Some mints repeat amount and keyset in the output; those of the signature
+/// count.
+#[derive(Deserialize)]
+struct Answer {
+    outputs: Vec<OutputText>,
+    signatures: Vec<SignatureText>,
+}
+
+#[derive(Deserialize)]
+struct OutputText {
+    #[serde(rename = "B_")]
+    blinded: String,
+}
+
+#[derive(Deserialize)]
+struct SignatureText {
+    amount: u64,
+    id: String,
+    #[serde(rename = "C_")]
+    c: String,
+    dleq: Option<DleqText>,
+}
+
+#[derive(Deserialize)]
+struct DleqText {
+    e: String,
+    s: String,
+}
+
+/// The signature on each message of the request; `None` for those that the mint leaves out: it never signed them.
+pub(crate) fn read(
+    mut question: Question<'_>,
+    curve: PointKind,
+    body: &[u8],
+) -> Result<Vec<(usize, Option<BlindSignature>, bool)>, AnswerFault> {
+    let answer: Answer = from_json(body)?;
+    if answer.outputs.len() != answer.signatures.len() {
+        return Err(AnswerFault::Unpaired {
+            outputs: answer.outputs.len(),
+            signatures: answer.signatures.len(),
+        });
+    }
+    let mut found = Vec::new();
+    for (output, signature) in answer.outputs.iter().zip(&answer.signatures) {
+        let place = question.take(&from_hex(&output.blinded, "B_")?)?;
+        found.push((place, Some(signature.check(curve)?), true));
+    }
+    let left_out = question.left_out().into_iter();
+    found.extend(left_out.map(|place| (place, None, false)));
+    Ok(found)
+}
+
+impl SignatureText {
+    fn check(&self, curve: PointKind) -> Result<BlindSignature, AnswerFault> {
+        let keyset = KeysetId::parse(&self.id).ok();
+        let keyset = keyset.filter(|keyset| keyset.point_kind() == curve);
+        let keyset = keyset.ok_or(AnswerFault::OtherKeyset)?;
+        let c = from_hex(&self.c, "C_")?;
+        if PointKind::on_curve(&c) != Some(curve) {
+            return Err(AnswerFault::Hex { field: "C_" });
+        }
+        let number = |text: &str| {
+            let number = from_hex(text, "dleq")?.try_into();
+            number.map_err(|_| AnswerFault::Hex { field: "dleq" })
+        };
+        // Where signatures have no proof, what a mint sends in its place means nothing.
+        let dleq = match &self.dleq {
+            Some(DleqText { e, s }) if curve.has_dleq() => Some(Dleq {
+                e: number(e)?,
+                s: number(s)?,
+            }),
+            _ => None,
+        };
+        Ok(BlindSignature {
+            amount: self.amount,
+            keyset,
+            c,
+            dleq,
+        })
+    }
+}
