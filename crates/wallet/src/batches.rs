@@ -147,7 +147,10 @@ impl Batches {
         let second = batch.split_off(batch.len() / 2);
         if let ([], [one]) = (&batch[..], &second[..]) {
             self.refused += 1;
-            let error = error_object(400, body).unwrap_or_default();
+            let error = error_object(400, body).unwrap_or(MintError {
+                status: 400,
+                ..MintError::default()
+            });
             if self.refused > MAX_REFUSED {
                 self.is_over = true;
                 self.open.push(second);

@@ -4,16 +4,16 @@ use std::io;
 
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
-use nutfilter_wallet::{
-    Answer, CheckError, Confirmation, Confirmed, FetchContext, FetchError, KeysetId, Policy,
-    QueryError, RejectReason, Restoration, Restored,
-};
-use serde_json::{Value, json};
+use nutfilter_wallet::{Answer, CheckError, FetchContext, Policy, RejectReason};
 
 const NOW: u64 = 1_767_225_600;
 
+/// Only their form is looked at, since the filter's keyset is not known.
+const SPENT: [u8; 33] = [2; 33];
+const OTHER: [u8; 33] = [3; 33];
+
 fn body(timestamp: u64) -> Vec<u8> {
-    let hashes = SortedHashes::from_items(["spent"]);
+    let hashes = SortedHashes::from_items([SPENT]);
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     FilterResponse::new(&filter, timestamp)
         .to_json()
@@ -38,11 +38,13 @@ fn response_passes_head_body_and_acceptance_checks() {
         .read_body(200, None, sent.as_slice())
         .expect("no I/O error");
     let filter = policy.accept::<Nut25>(200, read.expect("a short body"), at(None));
-    let answers = filter.expect("a good filter").check(&["spent", "other"]);
-    assert_eq!(
-        answers,
-        Ok(vec![Answer::MaybePresent, Answer::Absent { as_of: NOW }])
-    );
+    let filter = filter.expect("a good filter");
+    let found = filter.matches(&[SPENT, OTHER], None).expect("answers");
+    let wanted = [Answer::MaybePresent, Answer::Absent { as_of: NOW }];
+    assert_eq!(found.answers, wanted);
+    let refused = filter.matches(&[&SPENT[..], b"secret"], None).err();
+    let error = refused.expect("not a point").to_string();
+    assert!(error.contains("item 2 (6 bytes)"), "{error}");
 }
 
 #[test]
@@ -115,76 +117,10 @@ fn time_is_checked_against_the_given_context() {
     );
     let old = accept(NOW - 1, Some(NOW)).expect("a filter, with a warning");
     assert_eq!(
-        old.check(&["spent"]),
+        old.matches(&[SPENT], None).map(drop),
         Err(CheckError::RolledBack {
             timestamp: NOW - 1,
             last_seen: NOW
         })
     );
-}
-
-/// The test vector of NUT-00 for 32 zero bytes, a point on the curve.
-const POINT: &str = "024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725";
-
-fn point() -> [u8; 33] {
-    let byte = |i| u8::from_str_radix(&POINT[2 * i..2 * i + 2], 16).expect("hex");
-    std::array::from_fn(byte)
-}
-
-#[test]
-fn matches_are_confirmed_without_the_crates_transport() {
-    let policy = Policy::default();
-    let hashes = SortedHashes::from_items([point()]);
-    let filter = hashes.encode(Params::CASHU).expect("a filter");
-    let body = FilterResponse::new(&filter, NOW).to_json();
-    let filter = policy.accept::<Nut25>(200, body.into_bytes(), at(None));
-    let filter = filter.expect("a good filter");
-    let items = [point(), [2; 33]];
-    let matches = filter.matches(&items, Some(1)).expect("one match");
-    assert!(matches.source().is_none());
-    assert_eq!(matches.items(), [&point()[..]]);
-
-    let mut confirmation = Confirmation::new(&matches, &policy).expect("one match");
-    let request = confirmation.request().expect("a request");
-    let request: Value = serde_json::from_str(&request).expect("JSON");
-    let state = |y: &Value| {
-        let state = if y == POINT { "SPENT" } else { "UNSPENT" };
-        json!({ "Y": y, "state": state })
-    };
-    let ys = request["Ys"].as_array().expect("a list");
-    let states: Vec<_> = ys.iter().map(state).collect();
-    let states = json!({ "states": states }).to_string();
-    confirmation
-        .answer(200, states.as_bytes())
-        .expect("a good answer");
-    assert_eq!(confirmation.request(), None);
-    let wanted = [Confirmed::Spent, Confirmed::Absent { as_of: NOW }];
-    assert_eq!(confirmation.finish().expect("all answered"), wanted);
-
-    let keyset = KeysetId::parse("009a1f293253e41e").expect("a keyset id");
-    let mut restoration = Restoration::new(&matches, &keyset, &policy).expect("one match");
-    let request = restoration.request().expect("a request");
-    assert!(request.contains(POINT), "{request}");
-    // No signature: the match was by chance.
-    restoration
-        .answer(200, br#"{"outputs":[],"signatures":[]}"#)
-        .expect("a good answer");
-    let wanted = [Restored::Unsigned, Restored::Absent { as_of: NOW }];
-    assert_eq!(restoration.finish().expect("all answered"), wanted);
-
-    // The limit on answers also applies when the wallet did not check it during the transfer.
-    for (max_answer_bytes, is_accepted) in [(states.len() as u64, true), (10, false)] {
-        let policy = Policy {
-            max_answer_bytes,
-            ..Policy::default()
-        };
-        let mut confirmation = Confirmation::new(&matches, &policy).expect("one match");
-        match confirmation.answer(200, states.as_bytes()) {
-            Err(QueryError::Fetch(FetchError::Refused(RejectReason::TooLarge {
-                max: 10, ..
-            }))) => assert!(!is_accepted),
-            answered => assert!(is_accepted, "{answered:?}"),
-        }
-        assert_eq!(policy.for_answers().max_bytes, max_answer_bytes);
-    }
 }

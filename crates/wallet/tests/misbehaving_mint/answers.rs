@@ -20,7 +20,7 @@ fn odd_error_objects_are_parsed_and_made_printable() {
 fn other_statuses_are_errors_with_their_number() {
     let page = "<html>".repeat(100_000);
     for (status, number) in [
-        ("404 Not Found", 404),
+        ("403 No", 403),
         ("500 Oops", 500),
         ("429 Slow", 429),
         ("304 Same", 304),

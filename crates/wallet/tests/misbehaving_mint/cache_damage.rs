@@ -73,7 +73,7 @@ fn filter_that_cannot_be_cached_is_still_usable() {
     assert_eq!(fetched.discarded, Some(Damage::NotAFile));
     assert!(fetched.not_kept.is_some());
     assert_eq!(
-        fetched.filter.check(&[item(1)]),
+        look_up(&fetched.filter, &[item(1)]),
         Ok(vec![Answer::MaybePresent])
     );
 

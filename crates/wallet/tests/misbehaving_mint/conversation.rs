@@ -1,75 +1,112 @@
-//! A mint that serves filters and answers requests about matches.
+//! A mint that serves both filters of a wallet's candidates, and answers questions about them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json as value};
 
 use crate::*;
-use nutfilter_wallet::Matches;
+use nutfilter_wallet::{Outcome, RestoreError, RestoreOptions, Restored};
 
-/// Number of notes whose `Y` is in the filter of [`mint`]; as many more are not in it.
-pub(crate) const SPENT: usize = 300;
+pub(crate) const KEYSET: &str = "009a1f293253e41e";
 
-/// 33 bytes on the curve, different for each number, the same in every test.
-pub(crate) fn note(number: usize) -> [u8; 33] {
-    static NOTES: OnceLock<Vec<[u8; 33]>> = OnceLock::new();
-    NOTES.get_or_init(|| {
-        let on_curve = |x: u32| {
-            let mut point = [2; 33];
-            point[1..29].fill(0x5a);
-            point[29..].copy_from_slice(&x.to_be_bytes());
-            secp256k1::PublicKey::from_slice(&point)
-                .is_ok()
-                .then_some(point)
-        };
-        (0..).filter_map(on_curve).take(2 * SPENT).collect()
-    })[number]
+/// The candidates of the wallet. The first ones are spent, then come live ones, then unused ones.
+pub(crate) const SPENT: Range<usize> = 0..120;
+pub(crate) const LIVE: Range<usize> = 120..300;
+pub(crate) const UNUSED: Range<usize> = 300..400;
+pub(crate) const ALL: Range<usize> = 0..400;
+
+/// A pair of `B_` and `Y`.
+pub(crate) type Candidate = ([u8; 33], [u8; 33]);
+
+/// 33 bytes on the curve, different for each number, the same in every test: the messages of all candidates, and then
+/// their notes.
+pub(crate) fn point(number: usize) -> [u8; 33] {
+    static POINTS: OnceLock<Vec<[u8; 33]>> = OnceLock::new();
+    POINTS.get_or_init(|| on_curve(0x5a).take(2 * ALL.end).collect())[number]
 }
 
-pub(crate) fn notes(numbers: std::ops::Range<usize>) -> Vec<[u8; 33]> {
-    numbers.map(note).collect()
+pub(crate) fn candidates(numbers: Range<usize>) -> Vec<Candidate> {
+    let pair = |i| (point(i), point(ALL.end + i));
+    numbers.map(pair).collect()
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const_hex::encode(bytes)
 }
 
-/// The filter of the notes below [`SPENT`].
-pub(crate) fn spent_filter(timestamp: u64) -> FilterResponse {
-    let hashes = SortedHashes::from_items(notes(0..SPENT));
-    FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp)
+/// The number of a candidate, by the hex of its message or of its note.
+pub(crate) fn number(point_in_hex: &str) -> usize {
+    static NUMBERS: OnceLock<BTreeMap<String, usize>> = OnceLock::new();
+    let numbers = NUMBERS.get_or_init(|| {
+        let numbers = 0..2 * ALL.end;
+        numbers.map(|i| (hex(&point(i)), i % ALL.end)).collect()
+    });
+    numbers[point_in_hex]
+}
+
+/// A filter of these points.
+pub(crate) fn filter_of(points: impl Iterator<Item = [u8; 33]>, timestamp: u64) -> FilterResponse {
+    let filter = SortedHashes::from_items(points).encode(Params::CASHU);
+    FilterResponse::new(&filter.expect("a filter"), timestamp)
+}
+
+pub(crate) fn filter(kind: NoteKind, timestamp: u64) -> FilterResponse {
+    match kind {
+        NoteKind::Issued => filter_of((0..LIVE.end).map(point), timestamp),
+        NoteKind::Spent => filter_of(SPENT.map(|i| point(ALL.end + i)), timestamp),
+    }
 }
 
 /// The points in the body of a request.
 pub(crate) fn asked(request: &str) -> Vec<String> {
     let (_, body) = request.split_once("\r\n\r\n").expect("a head");
     let body: Value = serde_json::from_str(body).expect("a JSON body");
-    let texts = |list: &Value, name: Option<&str>| -> Vec<String> {
-        let text = |entry: &Value| match name {
-            Some(name) => entry[name].as_str().expect("text").to_owned(),
-            None => entry.as_str().expect("text").to_owned(),
-        };
-        list.as_array().expect("a list").iter().map(text).collect()
-    };
-    if body["Ys"].is_array() {
-        texts(&body["Ys"], None)
-    } else {
-        texts(&body["outputs"], Some("B_"))
-    }
+    let outputs = body["outputs"].as_array().into_iter().flatten();
+    let ys = body["Ys"].as_array().into_iter().flatten();
+    let points = ys.chain(outputs.map(|output| &output["B_"]));
+    let text = |point: &Value| point.as_str().expect("text").to_owned();
+    points.map(text).collect()
 }
 
-/// Answers every GET with the filter, and every POST with `answer`.
-pub(crate) fn mint(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'static) -> Loopback {
-    let filter = json(spent_filter(now()).to_json());
+/// What an honest mint answers. The amount is the candidate's number, `C_` its message with another y.
+pub(crate) fn honest_answer(request: &str) -> Value {
+    let asked = asked(request);
+    if request.starts_with("POST /v1/checkstate") {
+        let state = |y: &String| {
+            let is_spent = SPENT.contains(&number(y));
+            value!({"Y": y, "state": if is_spent { "SPENT" } else { "UNSPENT" }, "witness": null})
+        };
+        return value!({ "states": asked.iter().map(state).collect::<Value>() });
+    }
+    let signed: Vec<_> = asked.iter().filter(|b| number(b) < LIVE.end).collect();
+    let output = |b: &&String| value!({"amount": 0, "id": KEYSET, "B_": b});
+    let sign = |b: &&String| value!({"amount": number(b), "id": KEYSET, "C_": format!("03{}", &b[2..]), "dleq": null});
+    value!({
+        "outputs": signed.iter().map(output).collect::<Value>(),
+        "signatures": signed.iter().map(sign).collect::<Value>(),
+    })
+}
+
+/// Answers a GET with a filter, and a POST with `answer`.
+pub(crate) fn mint(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Loopback {
+    let time = now();
+    let [spent, issued] = NoteKind::ALL.map(|kind| json(filter(kind, time).to_json()));
     Loopback::start(move |request, stream| {
-        if request.starts_with("POST ") {
-            stream.write_all(&answer(asked(request)))
-        } else {
-            stream.write_all(&filter)
-        }
+        let answer = match request {
+            _ if request.starts_with("POST ") => answer(request),
+            _ if request.contains("/issued/") => issued.clone(),
+            _ if request.contains("/spent/") => spent.clone(),
+            _ => json(r#"{"max_array_length":100}"#),
+        };
+        stream.write_all(&answer)
     })
     .asked_about_matches()
+}
+
+pub(crate) fn honest_mint() -> Loopback {
+    mint(|request| json(honest_answer(request).to_string()))
 }
 
 /// All POST requests so far.
@@ -79,46 +116,53 @@ pub(crate) fn posts(mint: &Loopback) -> Vec<String> {
     requests
 }
 
-/// The states of `ys` according to an honest mint: the notes in the filter are spent.
-pub(crate) fn honest_states(ys: &[String]) -> Vec<Value> {
-    static SPENT_YS: OnceLock<BTreeSet<String>> = OnceLock::new();
-    let spent = SPENT_YS.get_or_init(|| (0..SPENT).map(|i| hex(&note(i))).collect());
-    let state = |y: &String| {
-        let state = if spent.contains(y) {
-            "SPENT"
-        } else {
-            "UNSPENT"
-        };
-        value!({"Y": y, "state": state, "witness": null})
-    };
-    ys.iter().map(state).collect()
+pub(crate) const CONFIRM: RestoreOptions = RestoreOptions {
+    expected: None,
+    confirm: true,
+    time_limit: Duration::from_secs(600),
+};
+
+pub(crate) fn client(mint: &Loopback) -> MintClient {
+    MintClient::new(&mint.url(), Policy::default()).expect("a good URL")
 }
 
-pub(crate) fn states(states: impl Into<Value>) -> Vec<u8> {
-    json(value!({ "states": states.into() }).to_string())
-}
-
-/// A client of the mint, and the matches of these items in its filter of `kind`.
-pub(crate) fn matches_of<'a>(
+pub(crate) fn restore(
     mint: &Loopback,
-    kind: NoteKind,
-    policy: Policy,
-    items: &'a [[u8; 33]],
-) -> (MintClient, Matches<'a>) {
-    let client = MintClient::new(&mint.url(), policy).expect("a good URL");
-    let filter = client.fetch(&keyset(), kind).expect("a filter");
-    let matches = filter.matches(items, None).expect("matches");
-    (client, matches)
+    numbers: Range<usize>,
+    options: &RestoreOptions,
+) -> Result<Restored, RestoreError> {
+    client(mint).restore(&keyset(), &candidates(numbers), options)
+}
+
+/// The number of each outcome, by its word.
+pub(crate) fn counts(restored: &Restored) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for outcome in &restored.outcomes {
+        *counts.entry(outcome.word()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// Checks each outcome of all candidates at an honest mint.
+pub(crate) fn assert_honest(restored: &Restored) {
+    for (number, outcome) in restored.outcomes.iter().enumerate() {
+        match outcome {
+            Outcome::Spent => assert!(SPENT.contains(&number)),
+            Outcome::Live(signature) => {
+                assert_eq!(signature.amount, number as u64);
+                assert_eq!(signature.c, [&[3], &point(number)[1..]].concat());
+            }
+            Outcome::Unused => assert!(UNUSED.contains(&number)),
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    assert_eq!(counts(restored)["live"], LIVE.len());
 }
 
 /// Checks that the points are neither in the wallet's order nor a contiguous part of its list. By chance a contiguous
 /// part occurs once in 10^17 for 30 of 60 points.
-pub(crate) fn assert_mixed(sent: &[String], in_order: &[String]) {
-    let place = |point: &String| in_order.iter().position(|other| other == point);
-    let places: Vec<_> = sent
-        .iter()
-        .map(|point| place(point).expect("a match"))
-        .collect();
+pub(crate) fn assert_mixed(sent: &[String]) {
+    let places: Vec<_> = sent.iter().map(|point| number(point)).collect();
     assert!(!places.is_sorted(), "{places:?}");
     let (first, last) = (places.iter().min(), places.iter().max());
     assert!(

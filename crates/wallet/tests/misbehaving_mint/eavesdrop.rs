@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::conversation::{SPENT, hex, note};
+use crate::conversation::{ALL, LIVE, SPENT, hex, point};
 use crate::{ITEMS, item};
 
 /// This many characters at the end of an encoding identify a note.
@@ -18,17 +18,21 @@ type Spellings = HashMap<[u8; TELLING], Told>;
 /// A note that was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Told {
-    /// Whether it is in the filter of [`conversation::mint`](crate::conversation::mint), so that it may be
-    /// revealed.
+    /// Whether [`conversation::mint`](crate::conversation::mint) may be shown it: a live message, or a spent note.
     pub(crate) is_match: bool,
     /// Whether it is in hex, as in the requests about matches.
     pub(crate) is_hex: bool,
 }
 
-/// All notes of these tests, with whether they are in the filter.
+/// All points of these tests, with whether they may be shown.
 fn notes() -> impl Iterator<Item = ([u8; 33], bool)> {
     let items = (0..2 * ITEMS).map(|number| (item(number), false));
-    items.chain((0..2 * SPENT).map(|number| (note(number), number < SPENT)))
+    let may_tell = |number: usize| match number.checked_sub(ALL.end) {
+        // A mint may call the first two unspent.
+        None => LIVE.contains(&number) || number < 2,
+        Some(number) => SPENT.contains(&number),
+    };
+    items.chain((0..2 * ALL.end).map(move |number| (point(number), may_tell(number))))
 }
 
 fn spellings() -> &'static Spellings {
@@ -79,7 +83,11 @@ pub(crate) fn find(bytes: &[u8], is_told: impl Fn(Told) -> bool) -> Option<(usiz
 #[test]
 fn find_detects_a_note_in_every_encoding_and_position() {
     let url_safe = base64::prelude::BASE64_URL_SAFE_NO_PAD;
-    for (note, is_match) in [(note(7), true), (note(SPENT), false), (item(ITEMS), false)] {
+    for (note, is_match) in [
+        (point(LIVE.start), true),
+        (point(7), false),
+        (item(ITEMS), false),
+    ] {
         for before in 0..5 {
             for after in 0..5 {
                 let bytes = [&b"abcde"[..before], &note, &b"fghij"[..after]].concat();

@@ -98,7 +98,7 @@ impl Loopback {
         }
     }
 
-    /// Allows requests about matches, which are notes of `conversation`'s filter.
+    /// Allows requests about the candidates of `conversation` that may be shown.
     pub(crate) fn asked_about_matches(mut self) -> Self {
         self.may_be_asked = true;
         self

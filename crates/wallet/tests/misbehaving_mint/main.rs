@@ -30,13 +30,13 @@ mod bls;
 mod cache;
 mod cache_damage;
 mod cases;
-mod confirm;
-mod confirm_lies;
 mod conversation;
 mod eavesdrop;
 mod filters;
 mod framing;
 mod honest;
+mod lies;
+mod limits;
 mod loopback;
 mod proxy;
 mod redirects;
@@ -44,10 +44,11 @@ mod restore;
 mod size;
 mod time;
 mod tls;
+mod wrong_items;
 
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -75,11 +76,23 @@ fn now() -> u64 {
         .as_secs()
 }
 
-/// 33 bytes, different for each number.
+/// Points whose bytes after the first are these, and a number.
+fn on_curve(fill: u8) -> impl Iterator<Item = [u8; 33]> {
+    let point = move |x: u32| {
+        let mut point = [fill; 33];
+        point[0] = 2;
+        point[29..].copy_from_slice(&x.to_be_bytes());
+        secp256k1::PublicKey::from_slice(&point).ok()?;
+        Some(point)
+    };
+    (0..).filter_map(point)
+}
+
+/// A point, different for each number.
 fn item(number: u32) -> [u8; 33] {
-    let mut item = [2; 33];
-    item[29..].copy_from_slice(&number.to_be_bytes());
-    item
+    static ITEMS_ON_CURVE: OnceLock<Vec<[u8; 33]>> = OnceLock::new();
+    ITEMS_ON_CURVE.get_or_init(|| on_curve(2).take(2 * ITEMS as usize + 1).collect())
+        [number as usize]
 }
 
 fn honest(timestamp: u64) -> FilterResponse {
@@ -99,6 +112,10 @@ fn fetch_by(mint: &Loopback, policy: Policy) -> Fetched {
 
 fn fetch(mint: &Loopback) -> Fetched {
     fetch_by(mint, Policy::default())
+}
+
+fn look_up(filter: &MintFilter, items: &[[u8; 33]]) -> Result<Vec<Answer>, CheckError> {
+    filter.matches(items, None).map(|matches| matches.answers)
 }
 
 fn fetch_answer(answer: impl Into<Vec<u8>>) -> Fetched {

@@ -1,189 +1,482 @@
-//! NUT-09: what a mint is asked, and how its answers are validated.
+//! A restore at an honest mint: what it returns, and what the mint never sees. And at one that fails halfway: nothing
+//! that was answered is lost.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
+use std::sync::Mutex;
 
 use serde_json::{Value, json as value};
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{BlindSignature, Dleq, QueryError, Restored};
+use nutfilter_wallet::{AnswerFault, Dleq, Outcome, QueryError, Restore, RestoreOptions, Warning};
 
-const KEYSET: &str = "009a1f293253e41e";
+const PLAIN: RestoreOptions = RestoreOptions {
+    confirm: false,
+    ..CONFIRM
+};
 
-/// The output and signature of each signed message. The amount depends on the last byte of `B_`.
-fn honest_pairs(asked: &[String]) -> (Vec<Value>, Vec<Value>) {
-    let signed: BTreeSet<_> = (0..SPENT).map(|i| hex(&note(i))).collect();
-    let pair = |b: &String| {
-        let amount = u64::from_str_radix(&b[64..], 16).expect("hex");
-        (
-            value!({"amount": 0, "id": KEYSET, "B_": b, "witness": null}),
-            value!({"amount": amount, "id": KEYSET, "C_": hex(&signature_of(b)), "dleq": null}),
-        )
-    };
-    asked
-        .iter()
-        .filter(|b| signed.contains(*b))
-        .map(pair)
-        .unzip()
-}
-
-/// Any point will do, as long as it is unique for the message.
-fn signature_of(blinded: &str) -> [u8; 33] {
-    let number = (0..SPENT).position(|i| hex(&note(i)) == blinded);
-    let mut point = note(number.expect("one of the notes") + SPENT);
-    point[0] = 3;
-    point
-}
-
-fn pairs((outputs, signatures): (Vec<Value>, Vec<Value>)) -> Vec<u8> {
-    json(value!({ "outputs": outputs, "signatures": signatures }).to_string())
-}
-
-fn restore_by(
-    mint: &Loopback,
-    policy: Policy,
-    items: &[[u8; 33]],
-) -> Result<Vec<Restored>, QueryError> {
-    let (client, matches) = matches_of(mint, NoteKind::Issued, policy, items);
-    client.restore(&keyset(), &matches)
+fn paths(mint: &Loopback) -> Vec<String> {
+    let requests = mint.requests();
+    let path = |request: &String| request.split(' ').nth(1).unwrap_or_default().to_owned();
+    requests.iter().map(path).collect()
 }
 
 #[test]
-fn each_match_gets_its_own_signature_in_any_order() {
-    let mint = mint(|asked| {
-        let (mut outputs, mut signatures) = honest_pairs(&asked);
-        outputs.reverse();
-        signatures.reverse();
-        pairs((outputs, signatures))
-    });
-    let items: Vec<_> = (0..70).flat_map(|i| [note(i), note(i + SPENT)]).collect();
-    let (client, matches) = matches_of(&mint, NoteKind::Issued, Policy::default(), &items);
-    let restored = client.restore(&keyset(), &matches).expect("signatures");
-    assert_eq!(restored.len(), items.len());
-    for (item, restored) in items.iter().zip(&restored) {
-        let b = hex(item);
-        match restored {
-            Restored::Absent { as_of } => {
-                assert!(notes(SPENT..SPENT + 70).contains(item));
-                assert_eq!(*as_of, matches.as_of());
-            }
-            Restored::Signed(signature) => assert_eq!(
-                *signature,
-                BlindSignature {
-                    amount: u64::from(item[32]),
-                    keyset: keyset(),
-                    c: signature_of(&b).to_vec(),
-                    dleq: None,
-                }
-            ),
-            Restored::Unsigned => panic!("{b}"),
-        }
-    }
-}
+fn restore_shows_live_messages_only_shuffled() {
+    let mint = honest_mint();
+    let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
+    assert_honest(&restored);
+    assert_eq!(restored.next_counter(), LIVE.end);
+    assert!(restored.warnings.is_empty());
+    let chance = restored.chance.expect("live notes").to_string();
+    assert_eq!(
+        chance,
+        "1 in 4,300 that one of 180 live notes was taken for spent"
+    );
 
-#[test]
-fn requests_hold_only_matches_shuffled_without_amounts() {
-    let mint = mint(|asked| pairs(honest_pairs(&asked)));
-    let items = notes(SPENT - 100..SPENT + 100);
-    let matching: Vec<_> = (SPENT - 100..SPENT).map(|i| hex(&note(i))).collect();
-    restore_by(&mint, Policy::default(), &items).expect("signatures");
+    let filters = NoteKind::ALL.map(|kind| format!("/v1/filter/{kind}/{KEYSET}"));
+    let [spent, issued] = &filters;
+    let wanted = [issued, spent, "/v1/info", "/v1/restore", "/v1/restore"];
+    assert_eq!(paths(&mint), wanted);
     let posts = posts(&mint);
-    let sizes: Vec<_> = posts.iter().map(|post| asked(post).len()).collect();
-    assert_eq!(sizes, [64, 36]);
-    let sent: Vec<_> = posts.iter().flat_map(|post| asked(post)).collect();
-    for post in &posts {
-        assert_mixed(&asked(post), &matching);
-    }
-    assert!(sent.iter().collect::<BTreeSet<_>>() == matching.iter().collect());
-    let (head, body) = posts[0].split_once("\r\n\r\n").expect("a head");
-    assert!(head.starts_with("POST /v1/restore HTTP/1.1\r\n"));
+    let sent: Vec<_> = posts.iter().map(|post| asked(post)).collect();
+    assert_eq!([sent[0].len(), sent[1].len()], [100, 80]);
+    let all: BTreeSet<_> = sent.concat().into_iter().collect();
+    assert_eq!(all, LIVE.map(|i| hex(&point(i))).collect());
+    assert_mixed(&sent[0]);
+    assert_mixed(&sent[1]);
+    let (_, body) = posts[0].split_once("\r\n\r\n").expect("a head");
     let body: Value = serde_json::from_str(body).expect("JSON");
-    for output in body["outputs"].as_array().expect("outputs") {
-        assert_eq!(output["amount"], 0);
-        assert_eq!(output["id"], KEYSET);
-        assert_eq!(output.as_object().expect("an object").len(), 3);
-    }
+    let output = value!({"amount": 0, "id": KEYSET, "B_": sent[0][0]});
+    assert_eq!(body["outputs"][0], output);
+    // Another restore has another order.
+    restore(&mint, ALL, &PLAIN).expect("an honest mint");
+    let again = &self::posts(&mint)[2];
+    assert_ne!(asked(again), sent[0]);
 }
 
 #[test]
-fn chance_matches_are_unsigned_and_too_many_are_an_error() {
-    let without = |missing: usize| {
-        let mint = mint(move |asked| {
-            let left_out: Vec<_> = (0..missing).map(|i| hex(&note(i))).collect();
-            let mut signed = asked;
-            signed.retain(|b| !left_out.contains(b));
-            pairs(honest_pairs(&signed))
-        });
-        let restored = restore_by(&mint, Policy::default(), &notes(0..200));
-        (restored, posts(&mint).len())
-    };
-    let (restored, _) = without(2);
-    let restored = restored.expect("two are believable");
-    assert_eq!(restored.len(), 200);
-    assert_eq!(restored[..2], [Restored::Unsigned, Restored::Unsigned]);
-    assert!(
-        restored[2..]
-            .iter()
-            .all(|one| matches!(one, Restored::Signed(_)))
-    );
+fn up_to_100_live_notes_take_three_requests() {
+    let mint = honest_mint();
+    let restored = restore(&mint, 20..LIVE.start + 100, &PLAIN).expect("an honest mint");
+    assert_eq!(counts(&restored), [("live", 100), ("spent", 100)].into());
+    assert_eq!(paths(&mint).len(), 3);
+    // Nothing is posted if nothing is live.
+    let mint = honest_mint();
+    let restored = restore(&mint, UNUSED, &PLAIN).expect("an honest mint");
+    assert_eq!((restored.next_counter(), restored.chance), (0, None));
+    assert_eq!(paths(&mint).len(), 2);
+}
 
-    let (error, requests) = without(200);
-    assert_failed!(
-        error,
-        QueryError::Contradicted {
-            not_in_set: 64,
-            asked: 64,
-            ..
+#[test]
+fn confirmed_restore_asks_about_the_spent_ones_first() {
+    // Two spent notes are not spent for this mint: the filter matched them by chance. A third one is pending.
+    let mint = mint(|request| {
+        let mut answer = honest_answer(request);
+        for state in answer["states"].as_array_mut().into_iter().flatten() {
+            let number = number(state["Y"].as_str().expect("text"));
+            let new = ["UNSPENT", "UNSPENT", "PENDING"].get(number);
+            state["state"] = (*new.unwrap_or(&"SPENT")).into();
         }
-    );
-    assert_eq!(requests, 1);
+        json(answer.to_string())
+    });
+    let restored = restore(&mint, ALL, &CONFIRM).expect("an honest mint");
+    let words: Vec<_> = restored.outcomes.iter().map(Outcome::word).collect();
+    assert_eq!(words[..4], ["live", "live", "pending", "spent"]);
+    assert_eq!(counts(&restored)["live"], LIVE.len() + 2);
+    assert_eq!(restored.chance, None);
+    let posts = posts(&mint);
+    let states = |post: &&String| post.starts_with("POST /v1/checkstate ");
+    let first: Vec<_> = posts
+        .iter()
+        .take_while(states)
+        .flat_map(|post| asked(post))
+        .collect();
+    let ys: BTreeSet<_> = first.iter().cloned().collect();
+    assert_eq!(ys, SPENT.map(|i| hex(&point(ALL.end + i))).collect());
+    assert_eq!((first.len(), posts.len()), (SPENT.len(), 4));
+    assert_mixed(&first[..100]);
 }
 
 #[test]
-fn dleq_is_returned_and_keyset_spelling_may_differ() {
-    let mint = mint(|asked| {
-        let (outputs, mut signatures) = honest_pairs(&asked);
-        for signature in &mut signatures {
+fn equal_candidates_are_asked_about_once() {
+    let mint = honest_mint();
+    let mut some = candidates(LIVE.start..LIVE.start + 3);
+    some.extend(some.clone());
+    let restored = client(&mint).restore(&keyset(), &some, &PLAIN);
+    let restored = restored.expect("an honest mint").outcomes;
+    assert_eq!(restored[..3], restored[3..]);
+    assert_eq!(asked(&posts(&mint)[0]).len(), 3);
+}
+
+#[test]
+fn dleq_and_another_keyset_are_returned() {
+    let mint = mint(|request| {
+        let mut answer = honest_answer(request);
+        for signature in answer["signatures"].as_array_mut().expect("a list") {
             signature["dleq"] = value!({"e": "01".repeat(32), "s": "ab".repeat(32)});
-            signature["id"] = KEYSET.to_uppercase().into();
+            signature["id"] = "00ffd48b8f5ecf80".into();
         }
         // Some mints add this for older wallets.
-        let all = value!({ "outputs": outputs, "signatures": signatures, "promises": signatures });
-        json(all.to_string())
+        answer["promises"] = answer["signatures"].clone();
+        json(answer.to_string())
     });
-    let restored = restore_by(&mint, Policy::default(), &notes(0..3)).expect("signatures");
-    for restored in restored {
-        let Restored::Signed(signature) = restored else {
-            panic!("{restored:?}")
+    let restored = restore(&mint, LIVE, &PLAIN).expect("signatures");
+    for outcome in restored.outcomes {
+        let Outcome::Live(signature) = outcome else {
+            panic!("{outcome:?}")
         };
-        let wanted = Dleq {
-            e: [0x01; 32],
-            s: [0xab; 32],
-        };
-        assert_eq!(signature.dleq, Some(wanted));
+        let (e, s) = ([0x01; 32], [0xab; 32]);
+        assert_eq!(signature.dleq, Some(Dleq { e, s }));
+        assert_eq!(signature.keyset.as_str(), "00ffd48b8f5ecf80");
+    }
+}
+
+/// A mint that answers the requests of these numbers (from 0) otherwise.
+fn failing(fails: impl Fn(usize) -> Option<Vec<u8>> + Send + Sync + 'static) -> Loopback {
+    let number = Mutex::new(0);
+    mint(move |request| {
+        let mut number = number.lock().expect("no panic");
+        *number += 1;
+        fails(*number - 1).unwrap_or_else(|| json(honest_answer(request).to_string()))
+    })
+}
+
+#[test]
+fn after_429_the_same_body_is_sent_when_the_mint_says() {
+    let soon = |seconds| {
+        let then = SystemTime::now() + Duration::from_secs(seconds);
+        httpdate::fmt_http_date(then)
+    };
+    for header in [
+        Some("1".to_owned()),
+        Some(soon(2)),
+        Some("soon".to_owned()),
+        None,
+    ] {
+        let mint = failing(move |number| {
+            let headers = header.iter().map(|value| ("Retry-After", value.as_str()));
+            let headers: Vec<_> = headers.collect();
+            (number == 1).then(|| response("429 Slow down", &headers, ""))
+        });
+        let begun = std::time::Instant::now();
+        let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
+        assert!(begun.elapsed() >= Duration::from_secs(1));
+        assert_honest(&restored);
+        let posts = posts(&mint);
+        assert_eq!(posts.len(), 3);
+        assert_eq!(posts[1], posts[2]);
     }
 }
 
 #[test]
-fn matches_of_other_filters_are_not_sent() {
-    let mint = mint(|asked| pairs(honest_pairs(&asked)));
-    let items = notes(0..10);
-    // The `Y`s of spent notes are not outputs, and outputs belong to one keyset.
-    let (client, matches) = matches_of(&mint, NoteKind::Spent, Policy::default(), &items);
-    let error = client
-        .restore(&keyset(), &matches)
-        .expect_err("spent notes");
-    assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
-    let (client, matches) = matches_of(&mint, NoteKind::Issued, Policy::default(), &items);
+fn wait_beyond_the_time_limit_is_an_error_that_resumes() {
+    let mint = failing(|number| {
+        let headers = [("Retry-After", "601")];
+        (number == 1).then(|| response("429 Slow down", &headers, ""))
+    });
+    let error = restore(&mint, ALL, &PLAIN).expect_err("a long wait");
+    let wait = Duration::from_secs(601);
+    assert!(matches!(error.cause, QueryError::RateLimited { wait: w } if w == wait));
+    let unfinished = error.unfinished.expect("one answered batch");
+    let so_far = unfinished.so_far();
+    let counts = counts(&so_far);
+    assert_eq!((counts["live"], counts["open"]), (100, 80));
+    assert_eq!(so_far.next_counter(), LIVE.end);
+    let restored = client(&mint).resume(*unfinished).expect("an honest mint");
+    assert_honest(&restored);
+    let posts = posts(&mint);
+    assert_eq!(posts.len(), 3);
+    assert_eq!(posts[1], posts[2]);
+    // No time at all: nothing is sent.
+    let mint = honest_mint();
+    let options = RestoreOptions {
+        time_limit: Duration::ZERO,
+        ..PLAIN
+    };
+    let error = restore(&mint, LIVE, &options).expect_err("no time");
+    assert!(matches!(error.cause, QueryError::OutOfTime { .. }));
+    assert_eq!(self::posts(&mint).len(), 0);
+}
+
+#[test]
+fn broken_connection_repeats_the_body_once() {
+    let cut = || b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec();
+    for broken in [Vec::new, cut] {
+        let mint = failing(move |number| (number == 1).then(broken));
+        let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
+        assert_honest(&restored);
+        let posts = posts(&mint);
+        assert_eq!(posts.len(), 3);
+        assert_eq!(posts[1], posts[2]);
+    }
+    let mint = failing(|number| (1..3).contains(&number).then(Vec::new));
+    let error = restore(&mint, ALL, &PLAIN).expect_err("broken twice");
+    assert_failed!(Err::<(), _>(error.cause), QueryError::Fetch(_));
+    let unfinished = error.unfinished.expect("one answered batch");
+    assert_honest(&client(&mint).resume(*unfinished).expect("an honest mint"));
+    let posts = posts(&mint);
+    assert_eq!(posts.len(), 4);
+    assert!(posts[2..].iter().all(|post| *post == posts[1]));
+}
+
+/// A mint that refuses requests with any of these candidates.
+fn refusing(numbers: &'static [usize]) -> Loopback {
+    mint(move |request| {
+        let asked = asked(request);
+        match asked.iter().any(|point| numbers.contains(&number(point))) {
+            true => response("400 No", &[], r#"{"detail":"amount 0","code":11006}"#),
+            false => json(honest_answer(request).to_string()),
+        }
+    })
+}
+
+#[test]
+fn refused_messages_are_found_by_halving_and_skipped() {
+    let mint = refusing(&[5, 150, 299]);
+    for (options, refused) in [(PLAIN, &[150, 299][..]), (CONFIRM, &[5, 150, 299])] {
+        let before = posts(&mint).len();
+        let restored = restore(&mint, ALL, &options).expect("all but a few");
+        for (number, outcome) in restored.outcomes.iter().enumerate() {
+            assert_eq!(outcome.word() == "refused", refused.contains(&number));
+            if let Outcome::Refused(error) = outcome {
+                assert_eq!((error.status, error.code), (400, Some(11006)));
+            }
+        }
+        let live = refused.iter().filter(|number| LIVE.contains(number));
+        assert_eq!(counts(&restored)["live"], LIVE.len() - live.count());
+        // Each is found in two requests for each halving.
+        assert!(posts(&mint).len() - before <= 4 + refused.len() * 14);
+    }
+}
+
+#[test]
+fn more_than_ten_refusals_end_the_restore() {
+    let mint = mint(|_| response("400 No", &[], ""));
+    let error = restore(&mint, LIVE, &PLAIN).expect_err("refusals");
+    assert_eq!(
+        error.to_string(),
+        r#"the mint returned error "" (HTTP 400)"#
+    );
+    let unfinished = error.unfinished.expect("a restore");
+    assert_eq!(counts(&unfinished.so_far())["refused"], 10);
+    assert_eq!(unfinished.request(), None);
+    let error = client(&mint).resume(*unfinished).expect_err("it is over");
+    assert_failed!(
+        Err::<(), _>(error.cause),
+        QueryError::Unfinished { left: 170 }
+    );
+}
+
+#[test]
+fn mint_without_filters_is_sent_nothing() {
+    let keysets = json(format!(
+        r#"{{"keysets":[{{"id":"{KEYSET}","unit":"sat"}},{{"id":"00ffd48b8f5ecf80","unit":"usd"}}]}}"#
+    ));
+    let unknown = br#"{"detail":"keyset is not known","code":12001}"#;
+    for (status, body, id, wanted) in [
+        (
+            "404 Not Found",
+            &b"{\"detail\":\"Not Found\"}"[..],
+            KEYSET,
+            "the mint has no filters of this keyset",
+        ),
+        (
+            "405 No",
+            b"",
+            KEYSET,
+            "the mint has no filters of this keyset",
+        ),
+        (
+            "404 Not Found",
+            b"",
+            "009a1f293253e41f",
+            "the mint does not have this keyset; it has 009a1f293253e41e (sat), 00ffd48b8f5ecf80 (usd)",
+        ),
+        (
+            "400 No",
+            unknown,
+            KEYSET,
+            "the mint does not have this keyset; it has 009a1f293253e41e (sat), 00ffd48b8f5ecf80 (usd)",
+        ),
+    ] {
+        let (answer, list) = (response(status, &[], body), keysets.clone());
+        let mint = Loopback::start(move |request, stream| {
+            stream.write_all(if request.contains("keysets") {
+                &list
+            } else {
+                &answer
+            })
+        });
+        let id = KeysetId::parse(id).expect("an ID");
+        let error = client(&mint).restore(&id, &candidates(ALL), &PLAIN);
+        let error = error.expect_err("no filters");
+        assert_eq!(error.to_string(), wanted);
+        let is_right = match error.cause {
+            QueryError::Fetch(FetchError::NoFilters) => wanted.contains("no filters"),
+            QueryError::Fetch(FetchError::UnknownKeyset { keysets }) => keysets.len() == 2,
+            _ => false,
+        };
+        assert!(is_right && error.unfinished.is_none());
+        assert_eq!(mint.requests().len(), 2);
+    }
+    // A list that does not come, or without end, says nothing.
+    for list in ["", r#"{"keysets":[]}"#, r#"{"keysets":17}"#] {
+        let mint = Loopback::start(move |request, stream| match request.contains("keysets") {
+            true => stream.write_all(&json(list)),
+            false => stream.write_all(&response("404 Not Found", &[], "")),
+        });
+        let error = restore(&mint, ALL, &PLAIN).expect_err("no filters");
+        assert_failed!(
+            Err::<(), _>(error.cause),
+            QueryError::Fetch(FetchError::NoFilters)
+        );
+    }
+}
+
+/// A restore of all candidates, with filters of these times. `empty` replaces the filter of spent notes by an empty
+/// one, `full` that of issued notes by one of everything.
+fn offline(
+    times: [u64; 2],
+    [empty, full]: [bool; 2],
+    options: &RestoreOptions,
+) -> Result<Restore, QueryError> {
+    let policy = Policy::default();
+    let issued = match full {
+        true => filter_of(ALL.map(point), times[0]),
+        false => filter(NoteKind::Issued, times[0]),
+    };
+    let spent = match empty {
+        true => filter_of(std::iter::empty(), times[1]),
+        false => filter(NoteKind::Spent, times[1]),
+    };
+    let [issued, spent]: [MintFilter; 2] = [issued, spent].map(|filter| {
+        let moment = nutfilter_wallet::FetchContext::now(None);
+        let filter = policy.accept(200, filter.to_json().into_bytes(), moment);
+        filter.expect("a filter")
+    });
+    Restore::new(
+        &keyset(),
+        &candidates(ALL),
+        &issued,
+        &spent,
+        options,
+        &policy,
+    )
+}
+
+#[test]
+fn implausible_filters_are_refused_by_the_expected_number() {
+    let time = now();
+    let expecting = |expected, wrong| {
+        let expected = Some(expected);
+        offline([time; 2], wrong, &RestoreOptions { expected, ..PLAIN })
+            .map(|one| one.so_far().warnings)
+    };
+    // 180 are live: ten times as many as expected are accepted, half as many without a warning.
+    for (expected, wrong, limit) in [
+        (17, [false, false], Some(171)),
+        (18, [false, false], None),
+        (360, [false, false], None),
+        // Everything issued is live: 300. Everything is issued: 280. Both: 400.
+        (29, [true, false], Some(291)),
+        (30, [true, false], None),
+        (27, [false, true], Some(271)),
+        (39, [true, true], Some(391)),
+    ] {
+        let found = expecting(expected, wrong);
+        match limit {
+            None => assert_eq!(found.expect("plausible"), []),
+            Some(wanted) => assert_failed!(
+                found,
+                QueryError::Check(CheckError::TooManyMatches { limit, .. }) if limit == wanted
+            ),
+        }
+    }
+    let warnings = expecting(361, [false, false]).expect("a warning");
+    assert!(matches!(
+        warnings[..],
+        [Warning::FewMatches { matches: 180, .. }]
+    ));
+    let error = expecting(0, [false, false]).expect_err("none expected");
+    assert!(error.to_string().contains("180 of 400"), "{error}");
+}
+
+#[test]
+fn old_or_stale_filters_give_warnings() {
+    let time = now();
+    let warnings = |times| {
+        offline(times, [false; 2], &PLAIN)
+            .expect("a restore")
+            .so_far()
+            .warnings
+    };
+    assert_eq!(warnings([time, time - 3_600]), []);
+    assert_eq!(warnings([time - 7_200, time]), []);
+    let stale = warnings([time, time - 3_601]);
+    assert_eq!(stale, [Warning::StaleSpent { by: 3_601 }]);
+    let old = warnings([time - 90_000; 2]);
+    assert!(matches!(
+        old[..],
+        [Warning::OldFilter { .. }, Warning::OldFilter { .. }]
+    ));
+}
+
+#[test]
+fn filters_of_another_origin_are_refused() {
+    let mint = honest_mint();
+    let client = client(&mint);
+    let [spent, issued] =
+        NoteKind::ALL.map(|kind| client.fetch(&keyset(), kind).expect("a filter"));
+    let new = |keyset: &KeysetId, issued, spent| {
+        let policy = client.policy();
+        Restore::new(keyset, &candidates(ALL), issued, spent, &PLAIN, policy)
+    };
     let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
-    let error = client
-        .restore(&other, &matches)
-        .expect_err("another keyset");
-    assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
-    assert_eq!(posts(&mint), [] as [&str; 0]);
-    // A batch may hold a single output.
-    let one = policy!(batch: NonZeroUsize::MIN);
-    restore_by(&mint, one, &items).expect("signatures");
-    assert_eq!(posts(&mint).len(), 10);
+    assert_failed!(new(&other, &issued, &spent), QueryError::OtherSource(_));
+    assert_failed!(new(&keyset(), &spent, &issued), QueryError::OtherSource(_));
+    let elsewhere = honest_mint();
+    let restore = new(&keyset(), &issued, &spent).expect("a restore");
+    let error = self::client(&elsewhere)
+        .resume(restore)
+        .expect_err("another mint");
+    assert_failed!(Err::<(), _>(error.cause), QueryError::OtherSource(_));
+    let theirs = self::client(&elsewhere).fetch(&keyset(), NoteKind::Spent);
+    let mixed = new(&keyset(), &issued, &theirs.expect("a filter"));
+    assert_failed!(mixed, QueryError::OtherSource(_));
+    assert_eq!(posts(&elsewhere).len() + posts(&mint).len(), 0);
+}
+
+#[test]
+fn request_is_the_same_until_it_is_answered() {
+    let mut restore = offline([now(); 2], [false; 2], &PLAIN).expect("a restore");
+    assert!(restore.wants_info());
+    restore.set_info(br#"{"max_array_length":90}"#);
+    assert!(!restore.wants_info());
+    let answer = |restore: &Restore| {
+        let (path, body) = restore.request().expect("a request");
+        honest_answer(&format!("POST {path}\r\n\r\n{body}")).to_string()
+    };
+    let first = restore.request();
+    assert_eq!(restore.request(), first);
+    let answered = answer(&restore);
+    restore
+        .answer(200, None, answered.as_bytes())
+        .expect("an answer");
+    assert_ne!(restore.request(), first);
+    // The first answer again: its points are not those of the second request.
+    let second = restore.request();
+    let error = restore.answer(200, None, answered.as_bytes());
+    assert_failed!(error, QueryError::Answer(AnswerFault::NotAsked));
+    assert_failed!(restore.finish(), QueryError::Unfinished { left: 90 });
+    assert_eq!(restore.request(), second);
+    let answered = answer(&restore);
+    restore
+        .answer(200, None, answered.as_bytes())
+        .expect("an answer");
+    assert_honest(&restore.finish().expect("all answered"));
+    assert_failed!(
+        restore.answer(200, None, answered.as_bytes()),
+        QueryError::Unfinished { .. }
+    );
 }

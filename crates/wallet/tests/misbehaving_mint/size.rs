@@ -64,27 +64,57 @@ fn body_truncated_anywhere_is_never_a_filter() {
     }
 }
 
+fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(body).expect("memory");
+    encoder.finish().expect("memory")
+}
+
 #[test]
-fn compressed_bodies_are_rejected_by_their_header() {
+fn gzip_body_is_limited_like_a_plain_one() {
+    let body = honest(now()).to_json();
+    let compressed = gzip(body.as_bytes());
+    let headers = [("Content-Encoding", "gzip")];
+    let answer = response("200 OK", &headers, &compressed);
+    assert_eq!(fetch_answer(answer.clone()).expect("a filter").n(), ITEMS);
+    let limit = |max_bytes| fetch_by(&Loopback::saying(answer.clone()), policy!(max_bytes));
+    let length = body.len() as u64;
+    assert!(limit(length).is_ok());
+    assert_refused!(limit(length - 1), RejectReason::TooLarge { .. });
+    // 1 MB that becomes 1 GB: neither its own numbers nor the limit without numbers justify that.
+    for (begin, most) in [(&body[..40], 64 << 10), ("", 64 << 20)] {
+        let bomb = [begin.as_bytes(), &vec![b'x'; 65 << 20]].concat();
+        let answer = response("200 OK", &headers, gzip(&bomb));
+        let limit = match fetch_answer(answer) {
+            Err(FetchError::Refused(RejectReason::TooLarge { max, .. })) => max,
+            other => panic!("{other:?}"),
+        };
+        assert!(limit >= most && limit < most + 2 * length, "{limit}");
+    }
+    let cut = &compressed[..compressed.len() - 20];
+    assert_failed!(
+        fetch_answer(response("200 OK", &headers, cut)),
+        FetchError::Cut { .. }
+    );
+    let plain = response("200 OK", &headers, body);
+    assert_failed!(fetch_answer(plain), FetchError::Transport(_));
+}
+
+#[test]
+fn other_encodings_are_rejected_by_their_header() {
     for encoding in [
-        "gzip",
         "br",
         "zstd",
         "deflate",
         "identity, gzip",
         "gzip, gzip, gzip",
-        "GZIP",
-        "x-gzip",
         "nonsense",
     ] {
         let headers = [("Content-Encoding", encoding)];
         let answer = response("200 OK", &headers, honest(now()).to_json());
         assert_refused!(fetch_answer(answer), RejectReason::Encoded { encoding: e } if e == encoding);
     }
-    let twice = [
-        ("Content-Encoding", "identity"),
-        ("Content-Encoding", "gzip"),
-    ];
+    let twice = [("Content-Encoding", "gzip"), ("Content-Encoding", "gzip")];
     let answer = response("200 OK", &twice, honest(now()).to_json());
     assert_refused!(fetch_answer(answer), RejectReason::Encoded { .. });
     let none = [("Content-Encoding", "identity")];

@@ -200,6 +200,9 @@ fn invalid_responses_take_no_more_memory_either() {
 /// Memory of one connection in the transport: two buffers of 128 KiB, a head, names.
 const TRANSPORT: usize = 320 << 10;
 
+/// Memory of a decompressor: the window of gzip, and its buffer.
+const WINDOW: usize = 64 << 10;
+
 /// Sends `first`, then `again` until the client disconnects; returns the URL to fetch. Its thread ends with the
 /// process.
 fn mint_without_end(first: &'static str, again: &'static str) -> String {
@@ -242,7 +245,7 @@ fn endless_responses_take_bounded_memory() {
         ("a chunk's extension", chunked, "1;x", TRANSPORT),
         ("trailers", chunked, "0\r\nX: y\r\n", TRANSPORT),
         ("a gigabyte", gigabyte, "[", TRANSPORT),
-        ("a compressed body", gzip, "\x1f", TRANSPORT),
+        ("a compressed body", gzip, "\x1f", TRANSPORT + WINDOW),
         ("a redirect's body", redirect, "[", TRANSPORT),
         ("a status line", "HTTP/1.1 200 ", "x", TRANSPORT),
         ("headers", "HTTP/1.1 200 OK\r\n", "X: y\r\n", TRANSPORT),

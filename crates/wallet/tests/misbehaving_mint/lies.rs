@@ -1,0 +1,254 @@
+//! A dishonest mint: each lie gives its error, nothing new is sent after it, and what it said before is kept.
+
+use serde_json::{Value, json as value};
+
+use crate::cases::name_of_lie;
+use crate::conversation::*;
+use crate::*;
+use nutfilter_wallet::{AnswerFault, QueryError, RestoreOptions};
+
+/// The name of the error for this answer to the first request. Checks that its message contains `text` and no note, and
+/// that nothing new is sent.
+#[track_caller]
+fn assert_lie<A: Fn(&str) -> Vec<u8> + Send + Sync + 'static>(text: &str, answer: A) -> String {
+    let mint = mint(answer);
+    let error = restore(&mint, LIVE, &RestoreOptions::default()).expect_err("a lie");
+    assert!(error.to_string().contains(text), "{error:?}");
+    name_of_lie(&mint, &error.cause)
+}
+
+#[test]
+fn only_status_200_is_accepted_and_redirects_are_errors() {
+    let elsewhere = Loopback::saying(json("{}"));
+    let location = elsewhere.url();
+    for status in [
+        "204 None",
+        "301 Moved",
+        "302 Found",
+        "303 See",
+        "304 Same",
+        "307 There",
+        "308 There",
+        "404 Not Found",
+    ] {
+        for to in [location.clone(), "/v1/restore".to_owned()] {
+            let code = &status[..3];
+            let text = match code {
+                "204" | "304" | "404" => format!("HTTP status {code}"),
+                _ => format!("redirect (HTTP {code}) to "),
+            };
+            assert_lie(&text, move |request| {
+                // A valid body with the wrong status.
+                let body = match status {
+                    "204 None" | "304 Same" => String::new(),
+                    _ => honest_answer(request).to_string(),
+                };
+                response(status, &[("Location", &to)], body)
+            });
+        }
+    }
+    assert_eq!(elsewhere.requests(), [] as [&str; 0]);
+}
+
+#[test]
+fn answer_beyond_the_limit_is_rejected() {
+    // The length is declared in the first case, and found by counting in the second.
+    let text = "declares 1073741824 bytes, at most 4194304";
+    assert_lie(text, |_| {
+        head("200 OK", &[("Content-Length", "1073741824")])
+    });
+    let padded = |request: &str| {
+        let mut all = honest_answer(request);
+        all["witness"] = "x".repeat(64 << 10).into();
+        let mut answer = head("200 OK", &[]);
+        answer.extend(all.to_string().into_bytes());
+        answer
+    };
+    let small = policy!(max_answer_bytes: 64 << 10);
+    let by = |policy| {
+        let mint = mint(padded);
+        let client = MintClient::new(&mint.url(), policy).expect("a good URL");
+        let restored = client.restore(&keyset(), &candidates(LIVE), &RestoreOptions::default());
+        restored.map_err(|error| error.to_string())
+    };
+    let error = by(small).expect_err("too large");
+    assert_eq!(error, "response longer than 65536 bytes");
+    assert!(by(Policy::default()).is_ok());
+    assert_lie("unexpected content encoding", |_| {
+        response("200 OK", &[("Content-Encoding", "br")], "{}")
+    });
+}
+
+#[test]
+fn slow_deep_and_truncated_answers_are_errors() {
+    let [issued, spent] =
+        [NoteKind::Issued, NoteKind::Spent].map(|kind| json(filter(kind, now()).to_json()));
+    let drip = Loopback::start(move |request, stream| {
+        if request.starts_with("GET ") {
+            return stream.write_all(if request.contains("issued") {
+                &issued
+            } else {
+                &spent
+            });
+        }
+        stream.write_all(&head("200 OK", &[]))?;
+        loop {
+            stream.write_all(b" ")?;
+            thread::sleep(Duration::from_millis(20));
+        }
+    })
+    .asked_about_matches();
+    let short = policy!(deadline: Duration::from_secs(1));
+    let client = MintClient::new(&drip.url(), short).expect("a good URL");
+    let error = client.restore(&keyset(), &candidates(LIVE), &RestoreOptions::default());
+    let error = error.expect_err("a drip").cause;
+    assert_failed!(
+        Err::<(), _>(error),
+        QueryError::Fetch(FetchError::Deadline { .. })
+    );
+    assert_eq!(posts(&drip).len(), 1);
+
+    assert_lie("connection closed after", |request| {
+        let mut answer = json(honest_answer(request).to_string());
+        answer.truncate(answer.len() - 10);
+        answer
+    });
+    assert_eq!(assert_lie("", |_| Vec::new()), "Fetch");
+    assert_lie("malformed mint response", |_| json("[".repeat(100_000)));
+}
+
+#[test]
+fn a_million_states_are_rejected_within_the_size_limit() {
+    // As many states as fit into 4 MiB: of other points, of the same point, of invalid points.
+    let of = |state: String| {
+        let many = vec![state.as_str(); (4 << 20) / (state.len() + 1) - 1].join(",");
+        json(format!(r#"{{"states":[{many}]}}"#))
+    };
+    let lie = |answer: Box<dyn Fn(String) -> String + Send + Sync>| {
+        let mint = mint(move |request| of(answer(asked(request).swap_remove(0))));
+        let error = restore(&mint, SPENT, &CONFIRM).expect_err("a lie").cause;
+        name_of_lie(&mint, &error)
+    };
+    let state = |y: &str| format!(r#"{{"Y":"{y}","state":"SPENT"}}"#);
+    assert_eq!(lie(Box::new(move |_| state(&hex(&point(0))))), "NotAsked");
+    assert_eq!(lie(Box::new(move |_| state(""))), "NotAsked");
+    assert_eq!(lie(Box::new(move |y| state(&y))), "Repeated");
+    assert_lie("at most 4194304 are accepted", |_| {
+        json("[".repeat((4 << 20) + 1))
+    });
+}
+
+#[test]
+fn contradiction_ends_the_restore_for_good() {
+    // Two of 400 candidates may match by chance, three not. In the second batch, so the first one is kept.
+    for (missing, is_lie) in [(2, false), (3, true)] {
+        let number = AtomicU64::new(0);
+        let mint = mint(move |request| {
+            let mut answer = honest_answer(request);
+            if number.fetch_add(1, Ordering::SeqCst) == 1 {
+                for list in ["outputs", "signatures"] {
+                    let list = answer[list].as_array_mut().expect("a list");
+                    list.truncate(list.len() - missing);
+                }
+            }
+            json(answer.to_string())
+        });
+        let error = match restore(&mint, ALL, &RestoreOptions::default()) {
+            Ok(restored) => {
+                assert!(!is_lie);
+                assert_eq!(counts(&restored)["unsigned"], missing);
+                continue;
+            }
+            Err(error) => error,
+        };
+        assert!(is_lie);
+        let limits = QueryError::Contradicted {
+            not_in_set: 3,
+            asked: 180,
+            limit: 2,
+        };
+        assert_eq!(error.to_string(), limits.to_string());
+        let unfinished = error.unfinished.expect("a restore");
+        assert_eq!(counts(&unfinished.so_far())["live"], 100);
+        assert_eq!(unfinished.request(), None);
+        let error = client(&mint).resume(*unfinished).expect_err("it is over");
+        assert_failed!(
+            Err::<(), _>(error.cause),
+            QueryError::Unfinished { left: 80 }
+        );
+        assert_eq!(posts(&mint).len(), 2);
+    }
+    // A mint that calls its spent notes unspent would be shown the messages of all.
+    let mint = mint(|request| {
+        let states = asked(request)
+            .into_iter()
+            .map(|y| value!({"Y": y, "state": "UNSPENT"}));
+        json(value!({ "states": states.collect::<Value>() }).to_string())
+    });
+    let error = restore(&mint, ALL, &CONFIRM).expect_err("a lie").cause;
+    assert_failed!(
+        Err::<(), _>(error),
+        QueryError::Contradicted {
+            asked: 100,
+            limit: 2,
+            ..
+        }
+    );
+    assert_eq!(posts(&mint).len(), 1);
+}
+
+#[test]
+fn error_in_a_later_answer_keeps_the_earlier_ones() {
+    let number = AtomicU64::new(0);
+    let mint = mint(move |request| {
+        let mut answer = honest_answer(request);
+        if number.fetch_add(1, Ordering::SeqCst) == 1 {
+            answer["outputs"].as_array_mut().expect("a list").pop();
+        }
+        json(answer.to_string())
+    });
+    let error = restore(&mint, ALL, &RestoreOptions::default()).expect_err("a lie");
+    assert!(matches!(
+        error.cause,
+        QueryError::Answer(AnswerFault::Unpaired { .. })
+    ));
+    let unfinished = error.unfinished.expect("one answered batch");
+    assert_honest(
+        &client(&mint)
+            .resume(*unfinished)
+            .expect("an honest mint now"),
+    );
+}
+
+#[test]
+fn nothing_is_sent_after_an_error_of_a_filter() {
+    let good = filter(NoteKind::Spent, now());
+    let low = SortedHashes::from_items([point(0)])
+        .encode(Params::new(0, 1).expect("parameters"))
+        .expect("a filter");
+    let mut with_n_17 = good.clone();
+    with_n_17.n = 17;
+    for answer in [
+        response("500 Oops", &[], "{}"),
+        json("<html>"),
+        json(FilterResponse::new(&low, now()).to_json()),
+        json(filter(NoteKind::Spent, now() + 1_000).to_json()),
+        json(with_n_17.to_json()),
+        json(&good.to_json()[..100]),
+        Vec::new(),
+    ] {
+        for bad in NoteKind::ALL {
+            let good = json(filter(NoteKind::Issued, now()).to_json());
+            let answer = answer.clone();
+            let mint = Loopback::start(move |request, stream| {
+                stream.write_all(if request.contains(bad.as_str()) {
+                    &answer
+                } else {
+                    &good
+                })
+            });
+            let error = restore(&mint, ALL, &RestoreOptions::default()).expect_err("a bad filter");
+            assert!(error.unfinished.is_none());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Defaults and limits as in `tests/vectors/wallet_limits.json`, which the npm package tests too.
+
+use serde_json::Value;
+
+use crate::conversation::*;
+use crate::*;
+use nutfilter_wallet::{
+    Chance, Outcome, QueryError, Restore, RestoreOptions, Restored, match_limit,
+};
+
+fn file() -> Value {
+    let text = include_str!("../../../../tests/vectors/wallet_limits.json");
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn rows(member: &str) -> Vec<Value> {
+    file()[member].as_array().expect("a list").clone()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
+#[test]
+fn defaults_are_those_of_the_file() {
+    let defaults = file()["defaults"].clone();
+    let policy = Policy::default();
+    let options = RestoreOptions::default();
+    for (name, ours) in [
+        ("max_bytes", policy.max_bytes),
+        ("deadline_seconds", policy.deadline.as_secs()),
+        ("min_m", policy.min_m),
+        ("min_p", policy.min_p.into()),
+        ("max_p", policy.max_p.into()),
+        ("max_future_seconds", policy.max_future.as_secs()),
+        ("max_match_factor", policy.max_match_factor.into()),
+        ("max_answer_bytes", policy.max_answer_bytes),
+        ("time_limit_seconds", options.time_limit.as_secs()),
+    ] {
+        assert_eq!(ours, number(&defaults[name]), "{name}");
+    }
+    assert_eq!((options.expected, options.confirm), (None, false));
+}
+
+#[test]
+fn match_limits_are_those_of_the_file() {
+    for row in rows("match_limit") {
+        let [lookups, expected, m, factor, limit] =
+            ["lookups", "expected", "m", "factor", "limit"].map(|name| number(&row[name]));
+        assert_eq!(
+            match_limit(lookups, expected, m, factor as u32),
+            limit,
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn chances_are_those_of_the_file() {
+    for row in rows("chance") {
+        let chance = Chance::of(number(&row["live"]), number(&row["m"]));
+        assert_eq!(
+            chance.map(|chance| chance.one_in),
+            row["one_in"].as_u64(),
+            "{row}"
+        );
+        let text = chance.map(|chance| chance.to_string());
+        assert_eq!(text.as_deref(), row["text"].as_str(), "{row}");
+    }
+}
+
+#[test]
+fn next_counters_are_those_of_the_file() {
+    let signature = || {
+        let restored = restore(&honest_mint(), LIVE, &RestoreOptions::default());
+        restored.expect("an honest mint").outcomes.swap_remove(0)
+    };
+    let outcome = |word: &Value| match word.as_str().expect("a word") {
+        "unused" => Outcome::Unused,
+        "unsigned" => Outcome::Unsigned,
+        "spent" => Outcome::Spent,
+        "pending" => Outcome::Pending,
+        "refused" => Outcome::Refused(Default::default()),
+        "open" => Outcome::Open,
+        "live" => signature(),
+        other => panic!("{other}"),
+    };
+    for row in rows("next_counter") {
+        let words = row["outcomes"].as_array().expect("a list");
+        let restored = Restored {
+            outcomes: words.iter().map(outcome).collect(),
+            issued_as_of: 0,
+            spent_as_of: 0,
+            warnings: vec![],
+            chance: None,
+        };
+        assert_eq!(
+            restored.next_counter() as u64,
+            number(&row["next_counter"]),
+            "{row}"
+        );
+    }
+}
+
+/// A restore of all candidates, of which 180 are live.
+fn offline() -> Restore {
+    let [spent, issued] = NoteKind::ALL.map(|kind| -> MintFilter {
+        let body = filter(kind, now()).to_json().into_bytes();
+        let moment = nutfilter_wallet::FetchContext::now(None);
+        Policy::default()
+            .accept(200, body, moment)
+            .expect("a filter")
+    });
+    let (options, policy) = (RestoreOptions::default(), Policy::default());
+    let restore = Restore::new(
+        &keyset(),
+        &candidates(ALL),
+        &issued,
+        &spent,
+        &options,
+        &policy,
+    );
+    restore.expect("plausible filters")
+}
+
+fn points(restore: &Restore) -> usize {
+    let (path, body) = restore.request().expect("a request");
+    asked(&format!("POST {path}\r\n\r\n{body}")).len()
+}
+
+#[test]
+fn batches_are_those_of_the_file() {
+    assert_eq!(
+        points(&offline()) as u64,
+        number(&file()["defaults"]["batch"])
+    );
+    for row in rows("batch") {
+        let mut restore = offline();
+        restore.set_info(row["info"].as_str().expect("text").as_bytes());
+        let batch = number(&row["batch"]).min(LIVE.len() as u64);
+        assert_eq!(points(&restore) as u64, batch, "{row}");
+    }
+}
+
+#[test]
+fn waits_are_those_of_the_file() {
+    let mut restore = offline();
+    let mut wait = |header: Option<&str>| {
+        let wait = restore.answer(429, header, b"").expect("a wait");
+        wait.expect("a wait").as_secs()
+    };
+    for (row, seconds) in rows("waits").iter().enumerate() {
+        assert_eq!(wait(None), number(seconds), "{row}");
+    }
+    let longest = number(&file()["defaults"]["longest_wait_seconds"]);
+    for row in rows("retry_after") {
+        // The dates of the file are years ago.
+        let is_date = row["value"]
+            .as_str()
+            .is_some_and(|value| value.ends_with("GMT"));
+        let seconds = row["seconds"].as_u64().unwrap_or(longest);
+        let seconds = if is_date { 1 } else { seconds };
+        assert_eq!(wait(row["value"].as_str()), seconds, "{row}");
+    }
+    let (path, body) = restore.request().expect("a request");
+    let answer = honest_answer(&format!("POST {path}\r\n\r\n{body}")).to_string();
+    restore
+        .answer(200, None, answer.as_bytes())
+        .expect("an answer");
+    let first = number(&file()["defaults"]["first_wait_seconds"]);
+    let wait = restore.answer(429, None, b"").expect("a wait");
+    assert_eq!(wait, Some(Duration::from_secs(first)), "after an answer");
+}
+
+#[test]
+fn refusals_are_limited_as_in_the_file() {
+    let mut restore = offline();
+    let mut refused = 0;
+    while refused < number(&file()["defaults"]["max_refused"]) {
+        refused += u64::from(points(&restore) == 1);
+        restore.answer(400, None, b"").expect("another batch");
+    }
+    while points(&restore) > 1 {
+        restore.answer(400, None, b"").expect("another batch");
+    }
+    let last = restore.answer(400, None, b"");
+    assert_failed!(
+        last,
+        QueryError::Fetch(FetchError::Refused(RejectReason::Mint(_)))
+    );
+    assert_eq!(restore.request(), None);
+}
