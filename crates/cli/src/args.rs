@@ -43,15 +43,15 @@ const LAST: usize = 900;
 
 const EXAMPLES: &str = "\
 Examples:
-  nutfilter demo                                    see it work on sample notes
-  nutfilter build spent.hex --output spent.json     build a filter from hex lines
+  nutfilter demo                          see it work on sample notes
+  nutfilter build spent.hex -o spent.json build a filter from hex lines
   nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
-  nutfilter check spent.json mine.hex               which of mine may be in it?
-  nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex
-  nutfilter plan --items 1M                         how large would it be?
+  nutfilter check spent.json mine.hex     which of mine may be in it?
+  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e pairs
+  nutfilter plan --items 1M               how large would it be?
 
-Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
-signature, 1 none has, 2 error.";
+Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did.
+`restore`: 0 some note is live, 1 none is.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Build(BuildArgs),
     /// Check which items may be in a filter.
     Check(CheckArgs),
-    /// Restore blind signatures, revealing only messages that match the filter.
+    /// Restore blind signatures, showing the mint live notes only.
     Restore(RestoreArgs),
     /// Validate a filter and print its properties.
     Inspect(InspectArgs),

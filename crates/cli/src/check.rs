@@ -3,21 +3,21 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{
-    Answer, CheckError, Confirmed, MintFilter, NoteKind, Warning, other_dialect,
-};
+use nutfilter_cashu::PointKind;
+use nutfilter_wallet::{Answer, CheckError, MintFilter, NoteKind, Warning, other_dialect};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
-use crate::fetch::{self, AskArgs, FetchArgs};
+use crate::fetch::{self, FetchArgs};
 use crate::filter_file::{self, Key, RawArgs};
 use crate::globals::Globals;
 use crate::items::{Input, InputArgs, ItemList, is_stdin};
 use crate::output::{self, utc};
-use crate::profile::{self, AnyHash, ProfileArgs};
+use crate::profile::{AnyHash, ProfileArgs};
 use crate::progress::Progress;
 use crate::value_parsers;
 
@@ -28,11 +28,11 @@ use crate::value_parsers;
                       nutfilter check [OPTIONS] --mint <URL> --keyset <ID> <ITEMS>"
 )]
 pub(crate) struct CheckArgs {
-    /// The filter: a response object, a .gcs file, or raw bytes with --raw. Not with --mint.
+    /// The filter: a response object or a .gcs file. Not with --mint.
     #[arg(value_name = "FILTER")]
     first: PathBuf,
 
-    /// File of items to check. For both FILTER and ITEMS, `-` means standard input.
+    /// File of items to check. `-` means standard input, also for FILTER.
     #[arg(value_name = "ITEMS")]
     second: Option<PathBuf>,
 
@@ -42,9 +42,6 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     profile: ProfileArgs,
 
-    #[command(flatten)]
-    raw: RawArgs,
-
     /// Print the counts instead of a line for each item.
     #[arg(long)]
     count: bool,
@@ -53,32 +50,20 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     json: bool,
 
-    /// Print one JSON object per item and line.
-    #[arg(long, conflicts_with_all = ["json", "count"])]
-    jsonl: bool,
-
     #[command(flatten)]
     mint: MintArgs,
 
     #[command(flatten)]
     fetch: FetchArgs,
-
-    #[command(flatten)]
-    ask: AskArgs,
 }
 
 /// The options that select a mint's filter.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Mint filter")]
+#[command(next_help_heading = "Mint")]
 struct MintArgs {
-    /// Fetch the filter from this mint instead of reading a file. The mint is not trusted.
-    #[arg(
-        long = "mint",
-        id = "mint",
-        value_name = "URL",
-        requires = "keyset",
-        conflicts_with = "raw"
-    )]
+    /// Fetch the filter from this mint, which is not trusted. Items are points
+    /// in hex.
+    #[arg(long = "mint", id = "mint", value_name = "URL", requires = "keyset", conflicts_with_all = ["encoding", "null"])]
     url: Option<String>,
 
     /// Keyset whose filter to fetch.
@@ -89,30 +74,34 @@ struct MintArgs {
     #[arg(long, value_parser = value_parsers::kind(), requires = "mint")]
     kind: Option<NoteKind>,
 
-    /// Ask the mint whether the matching items are spent. Reveals only these items to the mint.
-    #[arg(long, requires = "mint", help_heading = "Queries about matches")]
-    confirm: bool,
+    /// Number of items that should match. Far more matches are an error, far
+    /// fewer a warning.
+    #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
+    expected: Option<u64>,
+
+    /// Seconds within which an answer must begin, and its longest pause
+    /// [default: 30].
+    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = fetch::parse_seconds)]
+    timeout: Option<Duration>,
 }
 
 const EXAMPLES: &str = "\
-Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in input order. An item with a line break is
-printed as a JSON string; with --null, lines end in NUL. After a warning that the filter may have been made with
-another hash, `unknown` stands instead of `absent`. `maybe` needs confirmation by the mint. `absent` is
-certain as of the filter's timestamp, if the filter is honest. With --count: `maybe<TAB>number` and
-`absent<TAB>number`. The filter's size and timestamp go to stderr.
+Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in input order. An
+item with a line break is printed as a JSON string; with --null, lines end in
+NUL. After a warning that the filter may have been made with another hash,
+`unknown` stands instead of `absent`. `maybe` is wrong for one non-member in M.
+`absent` is certain as of the filter's timestamp, if the filter is honest. With
+--count: `maybe<TAB>number` and `absent<TAB>number`. The filter's size and
+timestamp go to stderr. Items for a mint's filter are points: `Y` of spent notes,
+`B_` of issued ones.
 Exit code: 0 some item matched, 1 none did, 2 error.
-
-With --confirm, prints `spent`, `pending`, `unspent` or `absent` before each item; exit code 0 if any is spent
-or pending. The mint sees the matching items in random order, and no others.
 
 Examples:
   nutfilter check spent.json mine.hex
-  nutfilter check --mint https://mint.example/Bitcoin --keyset 009a1f293253e41e mine.hex
-  nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex --confirm --cache ~/.cache/nutfilter
-  nutfilter check emails.gcs mine.txt --input text --jsonl
+  nutfilter check --mint https://mint.example/Bitcoin \\
+      --keyset 009a1f293253e41e mine.hex --cache ~/.cache/nutfilter
+  nutfilter check emails.gcs mine.txt --input text --json
   nutfilter check users.gcs users.txt --input text --key-file key
-  nutfilter check --raw --n 1000 points.bin mine.hex --count
-  nutfilter check --raw --profile bip158 --key 4c6eb1...(32 digits) block.filter scripts.hex
   nutfilter check spent.json mine.hex | grep ^maybe | cut -f2";
 
 /// The results of a check, and the properties of the filter.
@@ -128,9 +117,6 @@ struct Checked {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Maybe,
-    Spent,
-    Pending,
-    Unspent,
     Absent,
     /// It did not match, but the filter may have been made with another hash.
     Unknown,
@@ -138,13 +124,6 @@ enum Verdict {
 
 /// The possible verdicts, in the order in which their counts are printed.
 const VERDICTS: [Verdict; 3] = [Verdict::Maybe, Verdict::Absent, Verdict::Unknown];
-const CONFIRMED_VERDICTS: [Verdict; 5] = [
-    Verdict::Spent,
-    Verdict::Pending,
-    Verdict::Unspent,
-    Verdict::Absent,
-    Verdict::Unknown,
-];
 
 impl Verdict {
     fn of_match(matched: bool) -> Self {
@@ -155,21 +134,9 @@ impl Verdict {
         }
     }
 
-    fn of(confirmed: Confirmed) -> Self {
-        match confirmed {
-            Confirmed::Absent { .. } => Verdict::Absent,
-            Confirmed::Unspent => Verdict::Unspent,
-            Confirmed::Pending => Verdict::Pending,
-            Confirmed::Spent => Verdict::Spent,
-        }
-    }
-
     fn as_str(self) -> &'static str {
         match self {
             Verdict::Maybe => "maybe",
-            Verdict::Spent => "spent",
-            Verdict::Pending => "pending",
-            Verdict::Unspent => "unspent",
             Verdict::Absent => "absent",
             Verdict::Unknown => "unknown",
         }
@@ -182,30 +149,26 @@ impl Verdict {
             verdict => verdict,
         }
     }
-
-    /// Whether an item with this verdict makes the exit code 0.
-    fn is_match(self) -> bool {
-        matches!(self, Verdict::Maybe | Verdict::Spent | Verdict::Pending)
-    }
 }
 
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     let (filter, items) = paths(args)?;
-    args.ask.needs(args.mint.confirm)?;
-    let items = ItemList::read_as(Input::open(items)?, &args.input, globals)?;
-    let checked = match (filter, &args.mint.url) {
-        (Some(path), _) => check_file(args, path, &items, globals)?,
-        (None, Some(url)) => check_mint(args, url, &items, globals)?,
+    let (checked, items) = match (filter, &args.mint.url) {
+        (Some(filter), _) => check_file(args, filter, items, globals)?,
+        (None, Some(url)) => check_mint(args, url, items, globals)?,
         (None, None) => {
             return Err(CliError::usage(
                 "give FILTER and ITEMS, or --mint and ITEMS",
             ));
         }
     };
-    if !args.json && !args.jsonl {
+    if !args.json {
         say_as_of(checked.n, checked.as_of, globals);
     }
-    let matched = checked.verdicts.iter().any(|verdict| verdict.is_match());
+    let matched = checked
+        .verdicts
+        .iter()
+        .any(|&verdict| verdict == Verdict::Maybe);
     output::exit_code(print(args, &checked, &items), matched)
 }
 
@@ -229,11 +192,35 @@ fn paths(args: &CheckArgs) -> Result<(Option<&Path>, &Path), CliError> {
 fn check_file(
     args: &CheckArgs,
     path: &Path,
-    items: &ItemList,
+    items: &Path,
     globals: &Globals,
-) -> Result<Checked, CliError> {
-    let items = items.items();
-    let file = filter_file::read(path, &args.raw, &args.profile, Key::Needed, globals)?;
+) -> Result<(Checked, ItemList), CliError> {
+    let file = filter_file::read(
+        path,
+        &RawArgs::default(),
+        &args.profile,
+        Key::Needed,
+        globals,
+    )?;
+    // A response object is about notes, and those are points.
+    let is_of_notes = !file.names_profile;
+    let input = match is_of_notes {
+        true => &args.input.of_points(),
+        false => &args.input,
+    };
+    let list = read(items, input, globals)?;
+    let items = list.items();
+    let is_point = |item: &&[u8]| PointKind::ALL.iter().any(|kind| kind.bytes() == item.len());
+    if let Some(place) = items.iter().position(|item| is_of_notes && !is_point(item)) {
+        let (what, bytes, expected) = ("item", items[place].len(), None);
+        let error = CheckError::NotAPoint {
+            what,
+            place,
+            bytes,
+            expected,
+        };
+        return Err(CliError::failed(error));
+    }
     let _progress = Progress::uncounted(globals, "checking");
     let matched = file.filter.matches(&items);
     let mut doubt = false;
@@ -248,24 +235,38 @@ fn check_file(
         doubt = true;
     }
     let verdict = |matched| Verdict::of_match(matched).doubted(doubt);
-    Ok(Checked {
+    let checked = Checked {
         verdicts: matched.into_iter().map(verdict).collect(),
         n: u64::from(file.filter.n()),
         as_of: file.timestamp,
-    })
+    };
+    Ok((checked, list))
+}
+
+fn read(path: &Path, args: &InputArgs, globals: &Globals) -> Result<ItemList, CliError> {
+    let list = ItemList::read_as(Input::open(path)?, args, globals)?;
+    match list.items().is_empty() {
+        true => Err(CliError::at(path.display(), CheckError::NoItems)),
+        false => Ok(list),
+    }
 }
 
 fn check_mint(
     args: &CheckArgs,
     url: &str,
-    items: &ItemList,
+    items: &Path,
     globals: &Globals,
-) -> Result<Checked, CliError> {
-    match args.profile.hasher()? {
-        AnyHash::Nut25(_) => ask_mint::<Nut25>(args, url, items, globals),
-        AnyHash::Nut23(_) => ask_mint::<Nut23>(args, url, items, globals),
-        _ => Err(profile::not_of_mints()),
-    }
+) -> Result<(Checked, ItemList), CliError> {
+    let hasher = args.profile.hasher()?;
+    let items = read(items, &args.input.of_points(), globals)?;
+    let checked = match hasher {
+        AnyHash::Nut25(_) => ask_mint::<Nut25>(args, url, &items, globals),
+        AnyHash::Nut23(_) => ask_mint::<Nut23>(args, url, &items, globals),
+        _ => Err(CliError::usage(
+            "mints do not use this hash; use --profile nut25 or nut23",
+        )),
+    };
+    Ok((checked?, items))
 }
 
 fn ask_mint<H: ItemHash + Default>(
@@ -274,39 +275,19 @@ fn ask_mint<H: ItemHash + Default>(
     items: &ItemList,
     globals: &Globals,
 ) -> Result<Checked, CliError> {
-    let keyset = fetch::keyset(args.mint.keyset.as_deref().unwrap_or_default())?;
+    let client = fetch::client(url, &args.fetch, args.mint.timeout, globals)?;
+    let keyset = fetch::keyset(&client, args.mint.keyset.as_deref().unwrap_or_default())?;
     let kind = args.mint.kind.unwrap_or(NoteKind::Spent);
-    if args.mint.confirm && kind == NoteKind::Issued {
-        return Err(CliError::usage(
-            "--confirm works with spent notes only; for issued notes use `nutfilter restore`",
-        ));
-    }
-    let client = fetch::client(url, &args.fetch, &args.ask, globals)?;
     let filter: MintFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
-    let items = items.items();
     let matches = filter
-        .matches(&items, args.fetch.expected)
+        .matches(&items.items(), args.mint.expected)
         .map_err(|error| fetch::refused(client.base_url(), error))?;
-    fetch::warn(&matches, globals);
-    let doubt = matches
-        .warnings()
-        .iter()
-        .any(|warning| matches!(warning, Warning::PossibleOtherDialect(_)));
-    let verdicts: Vec<_> = if args.mint.confirm {
-        let _progress = Progress::uncounted(globals, format!("querying {}", client.base_url()));
-        let confirmed = client
-            .confirm(&matches)
-            .map_err(|error| CliError::at(fetch::place(&client), error))?;
-        confirmed.into_iter().map(Verdict::of).collect()
-    } else {
-        let answers = matches.answers();
-        answers
-            .map(|answer| Verdict::of_match(answer == Answer::MaybePresent))
-            .collect()
-    };
-    let verdicts = verdicts.into_iter().map(|verdict| verdict.doubted(doubt));
+    fetch::warn(&matches.warnings, globals);
+    let is_doubt = |warning: &Warning| matches!(warning, Warning::PossibleOtherDialect(_));
+    let doubt = matches.warnings.iter().any(is_doubt);
+    let verdict = |answer| Verdict::of_match(answer == Answer::MaybePresent).doubted(doubt);
     Ok(Checked {
-        verdicts: verdicts.collect(),
+        verdicts: matches.answers.into_iter().map(verdict).collect(),
         n: u64::from(filter.n()),
         as_of: Some(filter.as_of()),
     })
@@ -324,15 +305,10 @@ pub(crate) fn say_as_of(n: u64, as_of: Option<u64>, globals: &Globals) {
 }
 
 fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), CliError> {
-    let verdicts: &[Verdict] = if args.mint.confirm {
-        &CONFIRMED_VERDICTS
-    } else {
-        &VERDICTS
-    };
     let usual = |verdict: &&Verdict| {
         **verdict != Verdict::Unknown || checked.verdicts.contains(&Verdict::Unknown)
     };
-    let verdicts: Vec<_> = verdicts.iter().filter(usual).collect();
+    let verdicts: Vec<_> = VERDICTS.iter().filter(usual).collect();
     let count = |verdict: &Verdict| {
         checked
             .verdicts
@@ -354,10 +330,6 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
     if args.count {
         for verdict in &verdicts {
             writeln!(out, "{}\t{}", verdict.as_str(), count(verdict))?;
-        }
-    } else if args.jsonl {
-        for answer in answers(checked, items) {
-            writeln!(out, "{answer}")?;
         }
     } else {
         let end: &[u8] = if args.input.null { b"\0" } else { b"\n" };

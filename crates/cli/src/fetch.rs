@@ -1,129 +1,46 @@
-//! Shared code of `check --mint` and `restore`: fetching a filter from an untrusted mint.
+//! Shared code of `check --mint` and `restore`: reaching an untrusted mint, and fetching its filters.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use nutfilter::ItemHash;
 use nutfilter_wallet::{
-    CachedFetch, CheckError, Dialect, FilterCache, KeysetId, Matches, MintClient, MintFilter,
-    NoteKind, Policy, Proxy,
+    CachedFetch, CheckError, Dialect, FetchError, FilterCache, KeysetId, MintClient, MintFilter,
+    NoteKind, Policy, Proxy, Warning,
 };
 
 use crate::error::CliError;
 use crate::globals::Globals;
 use crate::progress::Progress;
-use crate::value_parsers;
 
-/// Maximum number of points in a request; mints reject more.
-const MAX_BATCH: u32 = 1_000;
-
-/// The limits for fetching a filter.
+/// The options for fetching a filter.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Mint filter")]
+#[command(next_help_heading = "Mint")]
 pub(crate) struct FetchArgs {
-    /// Minimum M to accept [default: 784931].
-    #[arg(long, value_name = "M", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
-    min_m: Option<u64>,
-
-    /// Minimum P to accept [default: 16, or 0 with --min-m].
-    #[arg(long, value_name = "P", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
-    min_p: Option<u32>,
-
-    /// Maximum P to accept [default: 32].
-    #[arg(long, value_name = "P", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
-    max_p: Option<u32>,
-
-    /// Reject a filter older than this, in Unix seconds. Give the time of the newest filter seen before.
-    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
-    last_seen: Option<u64>,
-
-    /// Expected number of items in the set. Far more matches than that are an error.
-    #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
-    pub(crate) expected: Option<u64>,
-
-    /// Cache the filter in this directory, download it again only if it has changed, and reject an older one.
+    /// Cache filters in this directory: download one again only if it has
+    /// changed, and reject an older one. The mint can then link the visits.
     #[arg(long, value_name = "DIR", requires = "mint")]
     cache: Option<PathBuf>,
 
-    /// With --cache, always download the whole filter. A conditional request tells the mint which filter was
-    /// fetched before.
-    #[arg(long, requires = "cache")]
-    no_conditional: bool,
-
-    /// Maximum response size to accept, in bytes [default: 1073741824].
-    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>, help_heading = "Connection")]
-    max_bytes: Option<u64>,
-
-    /// Seconds within which a response must begin, and longest pause in its body, which must come at 16 KiB/s
-    /// [default: 30].
-    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds, help_heading = "Connection")]
-    timeout: Option<Duration>,
-
-    /// Connect through this proxy: http://, socks5h:// (the proxy resolves the mint's name; for Tor) or socks5://
-    /// (this machine resolves it), with user:password@ if needed. `none` connects directly. [default:
-    /// ALL_PROXY, HTTPS_PROXY or HTTP_PROXY from the environment, except for the hosts in NO_PROXY]
-    #[arg(
-        long,
-        value_name = "URL",
-        requires = "mint",
-        help_heading = "Connection"
-    )]
+    /// Connect through this proxy: http://, socks5h:// (the proxy resolves the
+    /// mint's name; for Tor) or socks5:// (this machine does). `none` connects
+    /// directly. [default: ALL_PROXY, HTTPS_PROXY or HTTP_PROXY from the
+    /// environment, except for the hosts in NO_PROXY]
+    #[arg(long, value_name = "URL", requires = "mint")]
     proxy: Option<String>,
 }
 
-/// The limits for revealing matches to the mint.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Queries about matches")]
-pub(crate) struct AskArgs {
-    /// Points in each request [default: 64].
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BATCH)))]
-    batch: Option<u32>,
-
-    /// Maximum number of matches to reveal to the mint; more are an error, and nothing is sent [default: 1000].
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
-    max_revealed: Option<u64>,
-}
-
-/// The effective limits: the wallet's defaults except where an option is given.
-fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
-    let usual = Policy::default();
-    // The best P is lower for a lower M.
-    let min_p = fetch.min_m.map_or(usual.min_p, |_| 0);
-    let batch = ask.batch.and_then(|batch| usize::try_from(batch).ok());
-    Policy {
-        max_bytes: fetch.max_bytes.unwrap_or(usual.max_bytes),
-        deadline: fetch.timeout.unwrap_or(usual.deadline),
-        min_m: fetch.min_m.unwrap_or(usual.min_m),
-        min_p: fetch.min_p.unwrap_or(min_p),
-        max_p: fetch.max_p.unwrap_or(usual.max_p),
-        batch: batch.and_then(NonZeroUsize::new).unwrap_or(usual.batch),
-        max_revealed: ask.max_revealed.unwrap_or(usual.max_revealed),
-        ..usual
-    }
-}
-
-impl AskArgs {
-    /// An error if a limit is given without --confirm.
-    pub(crate) fn needs(&self, confirm: bool) -> Result<(), CliError> {
-        match !confirm && (self.batch.is_some() || self.max_revealed.is_some()) {
-            true => Err(CliError::usage(
-                "--batch and --max-revealed require --confirm",
-            )),
-            false => Ok(()),
-        }
-    }
-}
-
-/// The mint's client, with the proxy from the command line or the environment.
+/// The mint's client, with the proxy from the command line or the environment. An answer must begin within `timeout`.
 pub(crate) fn client(
     url: &str,
     args: &FetchArgs,
-    ask: &AskArgs,
+    timeout: Option<Duration>,
     globals: &Globals,
 ) -> Result<MintClient, CliError> {
-    let client = MintClient::new(url, policy(args, ask))?;
+    let usual = Policy::default();
+    let deadline = timeout.unwrap_or(usual.deadline);
+    let client = MintClient::new(url, Policy { deadline, ..usual })?;
     let proxy = match args.proxy.as_deref() {
         Some("none") => None,
         Some(proxy) => Some(Proxy::parse(proxy)?),
@@ -148,10 +65,16 @@ pub(crate) fn place(client: &MintClient) -> String {
     }
 }
 
-/// Parses a keyset ID from the command line.
-pub(crate) fn keyset(text: &str) -> Result<KeysetId, CliError> {
-    text.parse()
-        .map_err(|error| CliError::at("--keyset", error))
+/// Parses a keyset ID from the command line. The error of an invalid one lists those of the mint.
+pub(crate) fn keyset(client: &MintClient, text: &str) -> Result<KeysetId, CliError> {
+    text.parse().map_err(|error| {
+        let keysets = client.keysets().unwrap_or_default();
+        let unknown = match keysets.is_empty() {
+            true => String::new(),
+            false => format!("; {}", FetchError::UnknownKeyset { keysets }),
+        };
+        CliError::at("--keyset", format_args!("{error}{unknown}"))
+    })
 }
 
 /// Fetches the mint's filter, through the cache if there is one.
@@ -165,20 +88,17 @@ pub(crate) fn filter<H: ItemHash + Default>(
     let _progress = Progress::uncounted(globals, format!("fetching from {}", client.base_url()));
     let at = |error| CliError::at(place(client), error);
     let Some(directory) = &args.cache else {
-        return client.fetch_as(keyset, kind, args.last_seen).map_err(at);
+        return client.fetch_as(keyset, kind, None).map_err(at);
     };
     let cache = FilterCache::open(directory);
-    let mut cache = cache.map_err(|error| CliError::at(directory.display(), error))?;
-    if args.no_conditional {
-        cache = cache.without_etag();
-    }
+    let cache = cache.map_err(|error| CliError::at(directory.display(), error))?;
     let CachedFetch {
         filter,
         from_cache,
         discarded,
         not_kept,
     } = client
-        .fetch_cached(&cache, keyset, kind, args.last_seen)
+        .fetch_cached(&cache, keyset, kind, None)
         .map_err(at)?;
     if let Some(damage) = discarded {
         globals.note(format_args!(
@@ -207,13 +127,17 @@ pub(crate) fn refused(place: &str, error: CheckError) -> CliError {
                 format_args!("{error}; this is a bug in the mint, and its filters are unusable"),
             ),
         },
+        CheckError::TooManyMatches { .. } => CliError::at(
+            place,
+            format_args!("{error}; if that is plausible, correct --expected"),
+        ),
         _ => CliError::at(place, error),
     }
 }
 
 /// Prints the warnings of a look-up on stderr.
-pub(crate) fn warn(matches: &Matches<'_>, globals: &Globals) {
-    for warning in matches.warnings() {
+pub(crate) fn warn(warnings: &[Warning], globals: &Globals) {
+    for warning in warnings {
         globals.warn(warning);
     }
 }

@@ -14,7 +14,7 @@ use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::value_parsers;
 
 /// The options that describe raw bytes.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct RawArgs {
     /// FILTER is raw bytes without a header. Needs --n, except for bip158.
     #[arg(long)]

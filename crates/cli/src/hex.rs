@@ -11,6 +11,11 @@ pub(crate) enum HexError {
     /// The text begins with `0x`.
     #[error("begins with 0x; give the hex digits alone")]
     Prefix,
+    /// The text begins like a token or like the JSON of proofs.
+    #[error(
+        "a token or proofs, not a point: give `Y` (hash_to_curve of a proof's secret), or what your seed gives"
+    )]
+    Token,
     /// The text contains a character that is not a hex digit.
     #[error("{} in column {column} is not a hex digit", Shown(*byte))]
     Digit { byte: u8, column: usize },
@@ -51,6 +56,10 @@ pub(crate) fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], String
 fn explain(text: &[u8]) -> HexError {
     if text.starts_with(b"0x") || text.starts_with(b"0X") {
         return HexError::Prefix;
+    }
+    let tokens: [&[u8]; 4] = [b"cashuA", b"cashuB", b"{", b"["];
+    if tokens.iter().any(|token| text.starts_with(token)) {
+        return HexError::Token;
     }
     match text.iter().position(|byte| !byte.is_ascii_hexdigit()) {
         Some(at) => HexError::Digit {

@@ -139,11 +139,6 @@ impl ProfileArgs {
     }
 }
 
-/// The error for a hash that filters of mints do not have.
-pub(crate) fn not_of_mints() -> CliError {
-    CliError::usage("mints do not use this hash; use --profile nut25 or nut23")
-}
-
 /// Reads 16 bytes, or 32 hex digits with an optional line end.
 fn read_key(path: &Path) -> Result<[u8; 16], CliError> {
     /// More than the length of a key in hex with line ends.

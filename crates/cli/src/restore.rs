@@ -1,174 +1,215 @@
-//! `nutfilter restore`: gets a mint's signatures on the blinded messages that match its filter.
+//! `nutfilter restore`: gets a mint's signatures on the live notes of a wallet, showing it nothing else.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
-use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{BlindSignature, MintFilter, NoteKind, Restored};
+use nutfilter_wallet::{
+    BlindSignature, MintFilter, NoteKind, Outcome, QueryError, Restore, RestoreOptions, Restored,
+};
 use serde_json::{Value, json};
 
 use crate::check::say_as_of;
 use crate::error::CliError;
-use crate::fetch::{self, AskArgs, FetchArgs};
-use crate::globals::Globals;
-use crate::items::{Input, ItemList};
+use crate::fetch::{self, FetchArgs};
+use crate::globals::{Globals, eprint_error};
+use crate::hex;
+use crate::items::Input;
 use crate::output;
-use crate::profile::{self, AnyHash, ProfileArgs};
 use crate::progress::Progress;
+use crate::value_parsers;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RestoreArgs {
-    /// File of blinded messages `B_`, one hex item per line; `-` is standard input.
-    #[arg(value_name = "ITEMS")]
-    items: PathBuf,
+    /// File of candidates, in the order of the counters: `B_<TAB>Y` in hex, one
+    /// pair per line. `-` is standard input.
+    #[arg(value_name = "PAIRS")]
+    pairs: PathBuf,
 
-    /// URL of the mint. The mint is not trusted.
-    #[arg(
-        long = "mint",
-        id = "mint",
-        value_name = "URL",
-        help_heading = "Mint filter"
-    )]
+    /// URL of the mint, which is not trusted.
+    #[arg(long = "mint", id = "mint", value_name = "URL", help_heading = "Mint")]
     url: String,
 
-    /// Keyset of the messages.
+    /// Keyset of the candidates.
     #[arg(
         long,
         value_name = "ID",
         allow_hyphen_values = true,
-        help_heading = "Mint filter"
+        help_heading = "Mint"
     )]
     keyset: String,
 
-    #[command(flatten)]
-    profile: ProfileArgs,
+    /// Number of live notes by the wallet's records. Far more are an error, and
+    /// the mint is shown nothing; far fewer are a warning.
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
+    expected: Option<u64>,
 
-    /// Print the counts instead of a line for each item.
+    /// Ask the mint about the notes that match its filter of spent notes. Shows
+    /// it every spent note of the wallet.
     #[arg(long)]
-    count: bool,
+    confirm: bool,
 
-    /// Print a JSON object.
-    #[arg(long)]
-    json: bool,
+    /// Seconds for all requests, waits included [default: 600]. An answer must
+    /// begin within 30 of them.
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fetch::parse_seconds, help_heading = "Mint")]
+    timeout: Option<Duration>,
 
     #[command(flatten)]
     fetch: FetchArgs,
-
-    #[command(flatten)]
-    ask: AskArgs,
 }
 
 const EXAMPLES: &str = "\
-Fetches the filter of the keyset's issued notes, and asks the mint for signatures (NUT-09) on the matching
-items. Prints one line per item, in input order:
-  signed<TAB>item<TAB>signature   the signature is a JSON object with amount, id, C_ and, if present, dleq
-  unsigned<TAB>item               the item matched by chance
-  absent<TAB>item                 the item is not in the filter
-Exit code: 0 some item has a signature, 1 none has, 2 error.
+Fetches both filters of the keyset, looks all candidates up, and asks the mint
+for signatures (NUT-09) on those that are issued and not spent, and about
+nothing else. Prints one line per candidate, in input order:
+  live<TAB>B_<TAB>signature   the signature is JSON: amount, id, C_, maybe dleq
+  spent<TAB>B_                in both filters
+  pending<TAB>B_              a payment is pending (with --confirm)
+  unused<TAB>B_               not issued as of the filter's time
+  unsigned<TAB>B_             matched `issued` by chance
+  unknown<TAB>B_              not issued, but the filter's hash is in doubt
+Without --confirm, one unspent note in M is taken for spent; stderr says how
+likely that is. After an error the lines that are known are printed: run it
+again with the rest.
+Exit code: 0 some note is live, 1 none is, 2 error.
 
-The signatures are not verified: unblind them, and check them against the keyset's keys. Deriving the messages
-from a seed, and deciding when to stop (the gap limit of NUT-13), is up to the wallet.
+The signatures are not verified: unblind them, and check them against the keys
+of the keyset that they name. Deriving the candidates from a seed, and deciding
+when to stop (the gap limit of NUT-13), is up to the wallet.
 
 Examples:
-  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex
-  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex | grep ^signed | cut -f2,3";
+  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e pairs
+  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e \\
+      pairs --confirm | grep ^live | cut -f2,3";
 
-/// The results, and the properties of the filter.
-struct Answers {
-    restored: Vec<Restored>,
-    n: u32,
-    as_of: u64,
-}
+/// `B_` and `Y`.
+type Pair = (Vec<u8>, Vec<u8>);
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
-    let hasher = args.profile.hasher()?;
-    let items = ItemList::read(Input::open(&args.items)?, globals)?;
-    let answers = match hasher {
-        AnyHash::Nut25(_) => restore::<Nut25>(args, &items, globals)?,
-        AnyHash::Nut23(_) => restore::<Nut23>(args, &items, globals)?,
-        _ => return Err(profile::not_of_mints()),
+    let pairs = read_pairs(args, globals)?;
+    let usual = RestoreOptions::default();
+    let options = RestoreOptions {
+        expected: args.expected,
+        confirm: args.confirm,
+        time_limit: args.timeout.unwrap_or(usual.time_limit),
     };
-    if !args.json {
-        say_as_of(u64::from(answers.n), Some(answers.as_of), globals);
+    let deadline = args
+        .timeout
+        .map(|timeout| timeout.min(Duration::from_secs(30)));
+    let client = fetch::client(&args.url, &args.fetch, deadline, globals)?;
+    let at = |error: QueryError| match error {
+        QueryError::Check(error) => fetch::refused(client.base_url(), error),
+        error => CliError::at(fetch::place(&client), error),
+    };
+    let keyset = fetch::keyset(&client, &args.keyset)?;
+    let fetch = |kind| -> Result<MintFilter, CliError> {
+        let filter = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
+        say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
+        Ok(filter)
+    };
+    let (issued, spent) = (fetch(NoteKind::Issued)?, fetch(NoteKind::Spent)?);
+    let restore = Restore::new(&keyset, &pairs, &issued, &spent, &options, client.policy());
+    let restore = restore.map_err(at)?;
+    fetch::warn(&restore.so_far().warnings, globals);
+    let progress = Progress::uncounted(globals, format!("querying {}", client.base_url()));
+    let (restored, error) = match client.resume(restore) {
+        Ok(restored) => (restored, None),
+        Err(error) => match error.unfinished {
+            Some(unfinished) => (unfinished.so_far(), Some(at(error.cause))),
+            None => return Err(at(error.cause)),
+        },
+    };
+    drop(progress);
+    let printed = print(&restored, &pairs);
+    if let Some(error) = error {
+        eprint_error(error);
     }
-    let is_signed = |one: &Restored| matches!(one, Restored::Signed(_));
-    let any = answers.restored.iter().any(is_signed);
-    output::exit_code(print(args, &answers, &items), any)
+    let left = report(&restored, globals);
+    if left > 0 {
+        let total = pairs.len();
+        return Err(CliError::failed(format_args!(
+            "{left} of {total} candidates have no line; run again with only these"
+        )));
+    }
+    let is_live = |one: &Outcome| matches!(one, Outcome::Live(_));
+    output::exit_code(printed, restored.outcomes.iter().any(is_live))
 }
 
-fn restore<H: ItemHash + Default>(
-    args: &RestoreArgs,
-    items: &ItemList,
-    globals: &Globals,
-) -> Result<Answers, CliError> {
-    let keyset = fetch::keyset(&args.keyset)?;
-    let client = fetch::client(&args.url, &args.fetch, &args.ask, globals)?;
-    let filter: MintFilter<H> =
-        fetch::filter(&client, &args.fetch, &keyset, NoteKind::Issued, globals)?;
-    let items = items.items();
-    let matches = filter
-        .matches(&items, args.fetch.expected)
-        .map_err(|error| fetch::refused(client.base_url(), error))?;
-    fetch::warn(&matches, globals);
-    let _progress = Progress::uncounted(globals, format!("querying {}", client.base_url()));
-    let restored = client
-        .restore(&keyset, &matches)
-        .map_err(|error| CliError::at(fetch::place(&client), error))?;
-    Ok(Answers {
-        restored,
-        n: filter.n(),
-        as_of: filter.as_of(),
-    })
+fn read_pairs(args: &RestoreArgs, globals: &Globals) -> Result<Vec<Pair>, CliError> {
+    let input = Input::open(&args.pairs)?;
+    let name = input.name.clone();
+    let bytes = input.read_all(globals)?;
+    let mut pairs = Vec::new();
+    for (number, line) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
+        let fields = line.split(u8::is_ascii_whitespace);
+        let fields: Vec<_> = fields.filter(|field| !field.is_empty()).collect();
+        let decoded = fields.iter().map(|field| {
+            let mut bytes = Vec::new();
+            hex::decode_into(field, &mut bytes).map(|()| bytes)
+        });
+        let at = |error: &dyn std::fmt::Display| {
+            CliError::at(format_args!("{name}, line {number}"), error)
+        };
+        let decoded: Vec<_> = decoded
+            .collect::<Result<_, _>>()
+            .map_err(|error| at(&error))?;
+        match <[Vec<u8>; 2]>::try_from(decoded) {
+            Ok([blinded, y]) => pairs.push((blinded, y)),
+            Err(decoded) if decoded.is_empty() => {}
+            Err(decoded) => {
+                let found = decoded.len();
+                return Err(at(&format_args!(
+                    "expected B_ and Y in hex, found {found} fields"
+                )));
+            }
+        }
+    }
+    match pairs.is_empty() {
+        true => Err(CliError::at(name, "no candidates")),
+        false => Ok(pairs),
+    }
 }
 
-fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), CliError> {
-    let all = || answers.restored.iter().zip(items.texts());
-    let count = |wanted| all().filter(|(one, _)| word(one) == wanted).count();
-    let words = ["signed", "unsigned", "absent"];
-    if args.json {
-        let mut object = json!({ "n": answers.n, "as_of": answers.as_of });
-        for word in words {
-            object[word] = count(word).into();
-        }
-        if !args.count {
-            object["answers"] = all().map(|(one, item)| entry(one, item)).collect();
-        }
-        return output::print_json(&object);
-    }
+/// Prints a line for each candidate whose outcome is known.
+fn print(restored: &Restored, pairs: &[Pair]) -> Result<(), CliError> {
     let mut out = output::stdout();
-    if args.count {
-        for word in words {
-            writeln!(out, "{word}\t{}", count(word))?;
+    for (outcome, (blinded, _)) in restored.outcomes.iter().zip(pairs) {
+        let (word, blinded) = (outcome.word(), const_hex::encode(blinded));
+        match outcome {
+            Outcome::Open | Outcome::Refused(_) => {}
+            Outcome::Live(signature) => {
+                writeln!(out, "{word}\t{blinded}\t{}", as_json(signature))?;
+            }
+            _ => writeln!(out, "{word}\t{blinded}")?,
         }
-        return Ok(out.flush()?);
-    }
-    for (one, item) in all() {
-        write!(out, "{}\t{item}", word(one))?;
-        if let Restored::Signed(signature) = one {
-            write!(out, "\t{}", as_json(signature))?;
-        }
-        writeln!(out)?;
     }
     Ok(out.flush()?)
 }
 
-fn word(restored: &Restored) -> &'static str {
-    match restored {
-        Restored::Absent { .. } => "absent",
-        Restored::Unsigned => "unsigned",
-        Restored::Signed(_) => "signed",
+/// Says on stderr what the lines do not. Returns the number of candidates without a line.
+fn report(restored: &Restored, globals: &Globals) -> usize {
+    let mut left = 0;
+    for (number, outcome) in (1..).zip(&restored.outcomes) {
+        match outcome {
+            Outcome::Open => left += 1,
+            Outcome::Refused(error) => {
+                globals.warn(format_args!("candidate {number}: {error}"));
+                left += 1;
+            }
+            _ => {}
+        }
     }
-}
-
-fn entry(restored: &Restored, item: &str) -> Value {
-    let mut entry = json!({ "item": item, "answer": word(restored) });
-    if let Restored::Signed(signature) = restored {
-        entry["signature"] = as_json(signature);
+    if let Some(chance) = restored.chance {
+        globals.note(format_args!("{chance}; --confirm asks the mint"));
     }
-    entry
+    let next = restored.next_counter();
+    globals.note(format_args!(
+        "nothing was issued after the first {next} candidates"
+    ));
+    left
 }
 
 /// Writes a signature as in NUT-00, so that wallets can parse it.

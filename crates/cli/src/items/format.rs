@@ -48,6 +48,14 @@ pub(crate) struct Item<'a> {
 type Sink<'a> = &'a mut dyn FnMut(Item<'_>) -> Result<(), CliError>;
 
 impl InputArgs {
+    /// The same for points, which are never text: no error suggests another format.
+    pub(crate) fn of_points(&self) -> Self {
+        Self {
+            can_change: false,
+            ..*self
+        }
+    }
+
     /// The byte that ends an item.
     pub(crate) fn end(&self) -> u8 {
         if self.null { b'\0' } else { b'\n' }

@@ -260,11 +260,6 @@ impl Parts {
 }
 
 impl ItemList {
-    /// Reads hex items, one per line.
-    pub(crate) fn read(input: Input, globals: &Globals) -> Result<Self, CliError> {
-        Self::read_as(input, &InputArgs::default(), globals)
-    }
-
     /// Reads items in the selected format.
     pub(crate) fn read_as(
         input: Input,
@@ -287,12 +282,6 @@ impl ItemList {
     /// Each item as given, without the space around it if it is hex.
     pub(crate) fn given(&self) -> impl Iterator<Item = &[u8]> {
         self.texts.iter()
-    }
-
-    /// The items of [`ItemList::read`] as given.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
-        // Hex digits are always valid UTF-8.
-        self.given().map(|text| str::from_utf8(text).unwrap_or(""))
     }
 }
 

@@ -47,6 +47,10 @@ pub(crate) struct Options {
     #[arg(long, requires = "output", help_heading = OUTPUT)]
     pub(crate) once: bool,
 
+    /// M of the filters: one look-up in M matches by chance, and a note takes log2 M + 1.5 bits
+    #[arg(long, env = "NUTFILTER_RATE", value_name = "M", default_value = "784931", value_parser = number::<u64>(LEAST_RATE..=u32::MAX.into()), allow_negative_numbers = true, help_heading = REFRESH)]
+    pub(crate) rate: u64,
+
     /// Seconds between two refreshes; caches may keep a filter as long
     #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) refresh: Duration,
@@ -119,6 +123,9 @@ const PROCESS: &str = "Process";
 pub(super) const VARIABLES: &str = "\
 A flag takes precedence over its variable. An empty variable is an error, and so is an unknown one that begins with
 NUTFILTER_. All errors are reported together.";
+
+/// The M of the drafts. Wallets refuse filters with a lower one.
+const LEAST_RATE: u64 = 784_931;
 
 /// The longest time that any option accepts: a day, in seconds.
 const DAY: u64 = 86_400;

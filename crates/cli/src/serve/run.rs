@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args};
+use nutfilter::Params;
 use nutfilter_mint::source::{self, ItemSink, Keysets, MintSource, Reading, SourceError};
 use nutfilter_mint::{MintInfo, Monitor, NoteKind, RefreshOptions, RefreshThread, Refresher};
 use nutfilter_objects::Table;
@@ -69,7 +70,7 @@ fn serve(options: &Options, globals: &Globals) -> Result<(), CliError> {
     let refresher = Refresher::new(
         Waiting::new(options),
         Arc::clone(&monitor),
-        refresh_options(options),
+        refresh_options(options)?,
     );
     if let (true, Some(output)) = (options.once, &options.output) {
         return once(refresher, output);
@@ -99,15 +100,16 @@ fn table(options: &Options) -> Result<Table, CliError> {
     Ok(table)
 }
 
-fn refresh_options(options: &Options) -> RefreshOptions {
+fn refresh_options(options: &Options) -> Result<RefreshOptions, CliError> {
     let mut refresh = RefreshOptions::default();
+    refresh.params = Params::with_best_p(options.rate)?;
     refresh.reread = options.reread;
     // That of a `RefreshThread`, also for a single refresh.
     refresh.grid = options.refresh.min(Duration::from_secs(60));
     refresh.restamp = refresh.restamp.min(options.ready_within() / 2);
     // The mint itself answers for its keysets.
     refresh.lists_keysets = options.mint_api.is_none();
-    refresh
+    Ok(refresh)
 }
 
 /// Reads the database once, publishes what could be read, and leaves the metrics beside it.
