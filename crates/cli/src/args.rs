@@ -15,7 +15,7 @@ use crate::serve::ServeArgs;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
 #[derive(Debug, Parser)]
-#[command(name = "nutfilter", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "nutfilter", version, propagate_version = true, max_term_width = 80, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// Do not print progress, summaries or warnings on stderr.
     #[arg(long, short, global = true, display_order = LAST)]
