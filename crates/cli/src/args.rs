@@ -67,7 +67,7 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Serve the filters of a mint's database, over HTTP or as files.
     Serve(ServeArgs),
-    /// Run a complete demo on a sample mint: build, serve, restore, and print the figures.
+    /// Run a demo on a sample mint: build, serve and restore.
     Demo(DemoArgs),
     /// Print a completion script for a shell.
     Completions(CompletionsArgs),

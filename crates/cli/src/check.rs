@@ -202,8 +202,8 @@ fn check_file(
         Key::Needed,
         globals,
     )?;
-    // A response object is about notes, and those are points.
-    let is_of_notes = !file.names_profile;
+    // A response object is about notes, and those are points; with a key it is somebody's own.
+    let is_of_notes = !file.names_profile && !file.profile.is_keyed();
     let input = match is_of_notes {
         true => &args.input.of_points(),
         false => &args.input,

@@ -11,11 +11,6 @@ pub(crate) enum HexError {
     /// The text begins with `0x`.
     #[error("begins with 0x; give the hex digits alone")]
     Prefix,
-    /// The text begins like a token or like the JSON of proofs.
-    #[error(
-        "a token or proofs, not a point: give `Y` (hash_to_curve of a proof's secret), or what your seed gives"
-    )]
-    Token,
     /// The text contains a character that is not a hex digit.
     #[error("{} in column {column} is not a hex digit", Shown(*byte))]
     Digit { byte: u8, column: usize },
@@ -42,6 +37,15 @@ pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Result<(), HexError
     const_hex::decode_to_slice(text, &mut out[start..]).map_err(|_| explain(text))
 }
 
+/// What to say about the text of a token, or of proofs in JSON, in the place of a point.
+pub(crate) fn about_token(text: &[u8]) -> Option<&'static str> {
+    let begins: [&[u8]; 4] = [b"cashuA", b"cashuB", b"[", b"{"];
+    let is_token = begins.iter().any(|begin| text.starts_with(begin));
+    is_token.then_some(
+        "a token or proofs, not a point; derive `Y` by hash_to_curve from each proof's secret",
+    )
+}
+
 /// Decodes exactly `N` bytes.
 pub(crate) fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], String> {
     let mut bytes = Vec::new();
@@ -56,10 +60,6 @@ pub(crate) fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], String
 fn explain(text: &[u8]) -> HexError {
     if text.starts_with(b"0x") || text.starts_with(b"0X") {
         return HexError::Prefix;
-    }
-    let tokens: [&[u8]; 4] = [b"cashuA", b"cashuB", b"{", b"["];
-    if tokens.iter().any(|token| text.starts_with(token)) {
-        return HexError::Token;
     }
     match text.iter().position(|byte| !byte.is_ascii_hexdigit()) {
         Some(at) => HexError::Digit {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use nutfilter_wallet::{
-    BlindSignature, MintFilter, NoteKind, Outcome, QueryError, Restore, RestoreOptions, Restored,
+    BlindSignature, CheckError, MintFilter, NoteKind, Outcome, QueryError, Restore, RestoreOptions,
+    Restored,
 };
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::check::say_as_of;
 use crate::error::CliError;
 use crate::fetch::{self, FetchArgs};
 use crate::globals::{Globals, eprint_error};
-use crate::hex;
+use crate::hex::{self, HexError};
 use crate::items::Input;
 use crate::output;
 use crate::progress::Progress;
@@ -101,7 +102,9 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         .map(|timeout| timeout.min(Duration::from_secs(30)));
     let client = fetch::client(&args.url, &args.fetch, deadline, globals)?;
     let at = |error: QueryError| match error {
-        QueryError::Check(error) => fetch::refused(client.base_url(), error),
+        QueryError::Check(error @ CheckError::TooManyMatches { .. }) => {
+            fetch::refused(client.base_url(), error)
+        }
         error => CliError::at(fetch::place(&client), error),
     };
     let keyset = fetch::keyset(&client, &args.keyset)?;
@@ -148,7 +151,10 @@ fn read_pairs(args: &RestoreArgs, globals: &Globals) -> Result<Vec<Pair>, CliErr
         let fields: Vec<_> = fields.filter(|field| !field.is_empty()).collect();
         let decoded = fields.iter().map(|field| {
             let mut bytes = Vec::new();
-            hex::decode_into(field, &mut bytes).map(|()| bytes)
+            let decoded = hex::decode_into(field, &mut bytes);
+            let explain =
+                |error: HexError| hex::about_token(field).map_or(error.to_string(), str::to_owned);
+            decoded.map(|()| bytes).map_err(explain)
         });
         let at = |error: &dyn std::fmt::Display| {
             CliError::at(format_args!("{name}, line {number}"), error)

@@ -192,9 +192,12 @@ impl<R: Read> Read for Gunzip<R> {
             let input = self.inner.fill_buf()?;
             let is_end = input.is_empty();
             let before = [self.inflate.total_in(), self.inflate.total_out()];
-            let status = self.inflate.decompress(input, buffer, InflateFlush::NoFlush);
+            let status = self
+                .inflate
+                .decompress(input, buffer, InflateFlush::NoFlush);
             let status = status.map_err(|error| io::Error::other(error.as_str()))?;
-            self.inner.consume((self.inflate.total_in() - before[0]) as usize);
+            self.inner
+                .consume((self.inflate.total_in() - before[0]) as usize);
             self.is_over = matches!(status, Status::StreamEnd);
             match (self.inflate.total_out() - before[1]) as usize {
                 0 if self.is_over => {}

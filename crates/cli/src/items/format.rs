@@ -204,7 +204,8 @@ struct Decoded<'a> {
 }
 
 impl<'a> Decoded<'a> {
-    fn of(piece: &'a [u8], end: u8, encoding: Encoding) -> Self {
+    fn of(piece: &'a [u8], end: u8, args: &InputArgs) -> Self {
+        let encoding = args.encoding;
         let mut decoded = Self {
             bytes: Vec::with_capacity(piece.len()),
             items: vec![],
@@ -218,7 +219,8 @@ impl<'a> Decoded<'a> {
                 continue;
             }
             if let Err(error) = encoding.decode_into(text, &mut decoded.bytes) {
-                decoded.invalid = Some(error);
+                let about = hex::about_token(text).filter(|_| !args.can_change);
+                decoded.invalid = Some(about.map_or(error, str::to_owned));
                 break;
             }
             decoded.items.push((text, decoded.bytes.len()));
@@ -235,7 +237,7 @@ fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Res
     let (mut lines, mut is_first) = (0, true);
     while let Some(block) = blocks.next().map_err(|error| CliError::at(name, error))? {
         let pieces: Vec<_> = pieces(without_mark(block, lines == 0), end).collect();
-        let decode = |piece| Decoded::of(piece, end, encoding);
+        let decode = |piece| Decoded::of(piece, end, args);
         let decoded: Vec<_> = pieces.into_par_iter().map(decode).collect();
         for decoded in decoded {
             let mut start = 0;

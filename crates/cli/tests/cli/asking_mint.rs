@@ -1,12 +1,13 @@
-//! A mint for `check --confirm` and `restore`: filters, states and signatures, and a record of all requests.
+//! A mint for `check --mint` and `restore`: filters, states and signatures, and a record of all requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use nutfilter::{Params, SortedHashes};
-use nutfilter_cashu::FilterResponse;
+use nutfilter_cashu::{FilterResponse, NoteKind};
 use serde_json::{Value, json};
 
 use crate::nutfilter::{Place, Ran, hex};
@@ -14,10 +15,18 @@ use crate::nutfilter::{Place, Ran, hex};
 pub(crate) const TIMESTAMP: u64 = 1_000_000;
 pub(crate) const KEYSET: &str = "009a1f293253e41e";
 
-/// Number of points in both filters; as many more are not in them.
-pub(crate) const KNOWN: usize = 100;
+/// Candidates: the first ones are spent, then come live ones up to the number of issued ones, then unused ones.
+pub(crate) const SPENT: usize = 60;
+pub(crate) const ISSUED: usize = 100;
+const CANDIDATES: usize = 200;
 
-/// A point on the curve, different for each number.
+/// The first candidate is pending for the mint, and the second unspent. It has no signature on the last but one and refuses
+/// the last issued one.
+pub(crate) const UNSIGNED: usize = 98;
+pub(crate) const REFUSED: usize = 99;
+
+/// A point on the curve, different for each number: those below 200 are the messages of the candidates, the next 200
+/// their notes.
 pub(crate) fn point(number: usize) -> [u8; 33] {
     static POINTS: OnceLock<Vec<[u8; 33]>> = OnceLock::new();
     POINTS.get_or_init(|| {
@@ -27,12 +36,19 @@ pub(crate) fn point(number: usize) -> [u8; 33] {
             let is_point = secp256k1::PublicKey::from_slice(&point).is_ok();
             is_point.then_some(point)
         };
-        (0..).filter_map(on_curve).take(2 * KNOWN).collect()
+        (0..).filter_map(on_curve).take(102_000).collect()
     })[number]
 }
 
-pub(crate) fn points(numbers: std::ops::Range<usize>) -> String {
+/// One hex line for each point of a range.
+pub(crate) fn points(numbers: Range<usize>) -> String {
     numbers.map(|number| hex(&point(number)) + "\n").collect()
+}
+
+/// The lines of candidates for `restore`.
+pub(crate) fn pairs(numbers: Range<usize>) -> String {
+    let pair = |i| format!("{}\t{}\n", hex(&point(i)), hex(&point(CANDIDATES + i)));
+    numbers.map(pair).collect()
 }
 
 /// A request: its first line, its condition (`If-None-Match`), and its body.
@@ -94,9 +110,8 @@ impl Mint {
         Self { url, seen }
     }
 
-    /// All known points are spent and signed, except that the first is pending and the second is neither.
     pub(crate) fn honest() -> Self {
-        Self::answering(|request| ("200 OK", honest(request)))
+        Self::answering(honest)
     }
 
     pub(crate) fn seen(&self) -> Vec<Request> {
@@ -124,37 +139,52 @@ impl Mint {
     }
 }
 
-pub(crate) fn filter() -> String {
-    let hashes = SortedHashes::from_items((0..KNOWN).map(point));
-    let filter = hashes.encode(Params::CASHU).expect("a filter");
-    FilterResponse::new(&filter, TIMESTAMP).to_json()
+pub(crate) fn filter(kind: NoteKind) -> String {
+    let points = match kind {
+        NoteKind::Issued => 0..ISSUED,
+        NoteKind::Spent => CANDIDATES..CANDIDATES + SPENT,
+    };
+    let filter = SortedHashes::from_items(points.map(point)).encode(Params::CASHU);
+    FilterResponse::new(&filter.expect("a filter"), TIMESTAMP).to_json()
 }
 
-pub(crate) fn honest(request: &Request) -> String {
-    let known: Vec<_> = (0..KNOWN).map(|number| hex(&point(number))).collect();
+pub(crate) fn honest(request: &Request) -> (&'static str, String) {
     let path = request.line.split(' ').nth(1).expect("a path");
     let list = |name: &str| request.body[name].as_array().expect("a list").clone();
-    match path {
+    let number = |point: &Value, from: usize| {
+        let is_it = |&number: &usize| *point == *hex(&self::point(number)).as_str();
+        (from..from + CANDIDATES).find(is_it).expect("a candidate") - from
+    };
+    let body = match path {
         "/v1/checkstate" => {
-            let state = |y: &Value| match known.iter().position(|known| y == known) {
-                Some(0) => json!({"Y": y, "state": "PENDING"}),
-                None | Some(1) => json!({"Y": y, "state": "UNSPENT"}),
-                Some(_) => json!({"Y": y, "state": "SPENT", "witness": ""}),
+            let state = |y: &Value| {
+                let state = match number(y, CANDIDATES) {
+                    0 => "PENDING",
+                    1 => "UNSPENT",
+                    _ => "SPENT",
+                };
+                json!({"Y": y, "state": state})
             };
-            let states: Vec<_> = list("Ys").iter().map(state).collect();
-            json!({ "states": states }).to_string()
+            json!({ "states": list("Ys").iter().map(state).collect::<Value>() })
         }
         "/v1/restore" => {
             let mut outputs = list("outputs");
-            outputs.retain(|output| known.iter().skip(2).any(|known| output["B_"] == *known));
+            let is = |wanted: usize| move |output: &Value| number(&output["B_"], 0) == wanted;
+            if outputs.iter().any(is(REFUSED)) {
+                return ("400 No", r#"{"detail":"amount 0","code":11006}"#.to_owned());
+            }
+            outputs.retain(|output| !is(UNSIGNED)(output));
             let signature = |output: &Value| {
-                let c = hex(&point(KNOWN));
+                let c = hex(&point(ISSUED));
                 let dleq = json!({"e": "11".repeat(32), "s": "22".repeat(32)});
                 json!({"amount": 8, "id": output["id"], "C_": c, "dleq": dleq})
             };
-            let signatures: Vec<_> = outputs.iter().map(signature).collect();
-            json!({ "outputs": outputs, "signatures": signatures }).to_string()
+            let signatures = outputs.iter().map(signature).collect::<Value>();
+            json!({ "outputs": outputs, "signatures": signatures })
         }
-        _ => filter(),
-    }
+        path if path.contains("/issued/") => return ("200 OK", filter(NoteKind::Issued)),
+        path if path.contains("/spent/") => return ("200 OK", filter(NoteKind::Spent)),
+        _ => return ("404 Not Found", String::new()),
+    };
+    ("200 OK", body.to_string())
 }

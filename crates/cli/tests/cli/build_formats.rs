@@ -60,16 +60,13 @@ fn check_prints_items_as_given() {
     let told = format!("maybe\t{alice}\0absent\ttwo\nlines\0");
     assert_eq!(check("--input text --null", &asked), told);
     let asked = format!("{alice}\nmallory\n");
-    let told = check("--input text --jsonl", &asked);
-    let told: Vec<serde_json::Value> = told
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let told: serde_json::Value =
+        serde_json::from_str(&check("--input text --json", &asked)).expect("JSON");
     let wanted = [
         serde_json::json!({"item": alice, "answer": "maybe"}),
         serde_json::json!({"item": "mallory", "answer": "absent"}),
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(told["answers"], serde_json::json!(wanted));
 }
 
 #[test]
@@ -269,7 +266,7 @@ fn malformed_gcs_header_is_one_clear_error() {
             assert_eq!(error.lines().count(), 1, "{error}");
         }
     }
-    place.fails("check f.gcs items --raw --n 100", "leave out --raw");
+    place.fails("inspect f.gcs --raw --n 100", "leave out --raw");
 }
 
 #[test]

@@ -3,14 +3,14 @@
 use nutfilter::{Nut23, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 
-use crate::asking_mint::{Mint, TIMESTAMP};
-use crate::nutfilter::{Place, Ran, assert_contains, item, lines};
+use crate::asking_mint::{Mint, TIMESTAMP, point, points};
+use crate::nutfilter::{Place, Ran, assert_contains, hex, lines};
 
 fn serving(status: &'static str, body: String) -> Mint {
     Mint::answering(move |_| (status, body.clone()))
 }
 
-/// Items 0..1000.
+/// Points 0..1000.
 fn honest() -> Mint {
     serving("200 OK", response(Params::CASHU).to_json())
 }
@@ -21,13 +21,13 @@ fn asked(mint: &Mint) -> Vec<String> {
 }
 
 fn response(params: Params) -> FilterResponse {
-    let hashes = SortedHashes::from_items((0..1000).map(item));
+    let hashes = SortedHashes::from_items((0..1000).map(point));
     FilterResponse::new(&hashes.encode(params).expect("a filter"), TIMESTAMP)
 }
 
 fn check(mint: &Mint, args: &str) -> Ran {
     let place = Place::new();
-    place.write("mine.hex", lines(995..1005));
+    place.write("mine.hex", points(995..1005));
     let url = &mint.url;
     place.run(format!(
         "check --mint {url} --keyset 009a1f293253e41e mine.hex {args}"
@@ -48,7 +48,7 @@ fn mint_is_asked_only_for_the_filter() {
 fn proxy_option_precedes_the_environment() {
     let mint = honest();
     let place = Place::new();
-    place.write("mine.hex", lines(995..1005));
+    place.write("mine.hex", points(995..1005));
     let run = |args: &str, variables: &[(&str, &str)]| {
         let first = "check mine.hex --count --keyset 009a1f293253e41e --mint";
         let mut command = place.command(format!("{first} {} {args}", mint.url));
@@ -84,7 +84,7 @@ fn proxy_option_precedes_the_environment() {
 
 #[test]
 fn mint_profile_may_be_nut23_and_never_bip158() {
-    let hashes = SortedHashes::builder(Nut23).hash_items((0..1000).map(item));
+    let hashes = SortedHashes::builder(Nut23).hash_items((0..1000).map(point));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     let mint = serving("200 OK", FilterResponse::new(&filter, 0).to_json());
     let counts = check(&mint, "--profile nut23 --count").text();
@@ -98,19 +98,9 @@ fn default_limits_are_those_of_the_policy() {
     let weak = Params::new(6, 64).expect("good parameters");
     let mint = serving("200 OK", response(weak).to_json());
     check(&mint, "").error_with("rate of 1 in 64;");
-    let counts = check(&mint, "--min-m 64 --count").text();
-    assert!(counts.starts_with("maybe\t"), "{counts}");
-
     let mint = honest();
-    check(&mint, "--max-bytes 100").error_with("at most 100 are accepted");
     check(&mint, "--timeout 0").error_with("must be greater than 0");
     assert!(check(&mint, "--timeout -1").code == Some(2));
-    let rolled_back = check(&mint, "--last-seen 1000001").error();
-    assert_contains(
-        &rolled_back,
-        "dated 1000000, older than the last one seen (1000001",
-    );
-    assert_eq!(check(&mint, "--last-seen 1000000").code, Some(0));
     let too_many = check(&mint, "--expected 0").error();
     assert_contains(&too_many, "5 of 10 items match");
     assert_eq!(check(&mint, "--expected 5").code, Some(0));
@@ -122,16 +112,15 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
     let unknown = serving("400 Bad Request", body);
     let error = check(&unknown, "").error();
     assert!(
-        error.contains(&unknown.url) && error.contains("keyset is not known"),
+        error.contains(&unknown.url) && error.contains("the mint does not have this keyset"),
         "{error}"
     );
-    assert_contains(&error, "12001");
 
     let page = serving("200 OK", "<html>".to_owned());
     check(&page, "").error_with("not a filter response");
 
     let place = Place::new();
-    place.write("mine.hex", lines(0..1));
+    place.write("mine.hex", points(0..1));
     place.fail_each(
         "check mine.hex",
         "
@@ -141,18 +130,69 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
         --mint http://127.0.0.1:9 => --keyset
         --mint http://127.0.0.1:9 --keyset=-2yN-iRYfk_T => Connection refused
         --mint http://127.0.0.1:9 --keyset -2yN-iRYfk_T => Connection refused
-        --last-seen -1 => '--last-seen <SECONDS>': is below zero
+        --expected -1 => '--expected <COUNT>': is below zero
         --timeout -1.5 => must be greater than 0
-        --raw --n -1 => '--n <N>': is below zero
         --mint http://127.0.0.1:9 --keyset 009a1f293253e41e mine.hex => only file
-        --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --raw => --raw",
+        --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --input text => --input",
     );
+}
+
+#[test]
+fn items_that_are_not_points_are_refused_by_their_place() {
+    let mint = honest();
+    let place = Place::new();
+    let run = |items: &str| {
+        let args = format!("check --mint {} --keyset 009a1f293253e41e -", mint.url);
+        place.run_with(args, items.as_bytes())
+    };
+    let good = points(0..2);
+    let x_only = hex(&point(0)[1..]);
+    for (wrong, wanted) in [
+        (
+            "aabb",
+            "item 3 (2 bytes) is not a point of the keyset's curve (33 bytes)",
+        ),
+        (&*x_only, "item 3 (32 bytes) is not a point"),
+        (&lines(0..1), "item 3 (33 bytes) is not a point"),
+        (
+            "cashuAeyJ0b2tlbiI6W10",
+            "line 3: a token or proofs, not a point; derive `Y`",
+        ),
+        ("not hex", "line 3: 'n' in column 1 is not a hex digit"),
+    ] {
+        let error = run(&format!("{good}{wrong}")).error_with(wanted);
+        assert!(
+            !error.contains("--input") && !error.contains(&x_only),
+            "{error}"
+        );
+    }
+    run("\n").error_with("no items");
+    assert_eq!(
+        run("alice").error_with("'l' in column 2").lines().count(),
+        1
+    );
+    // The same for a response in a file, of which only the length is known.
+    place.write("spent.json", response(Params::CASHU).to_json());
+    for (wrong, wanted) in [
+        (
+            "aabb",
+            "item 3 (2 bytes) is not a point of a curve of Cashu (33 or 48 bytes)",
+        ),
+        ("alice", "line 3: 'l' in column 2 is not a hex digit"),
+    ] {
+        let items = format!("{good}{wrong}");
+        let ran = place.run_with("check spent.json -", items.as_bytes());
+        assert!(!ran.error_with(wanted).contains("--input"));
+    }
+    place
+        .run_with("check spent.json - --input text", b"alice")
+        .error_with("item 1 (5 bytes) is not a point");
 }
 
 #[test]
 fn password_in_the_url_is_rejected_and_not_printed() {
     let place = Place::new();
-    place.write("mine.hex", lines(0..1));
+    place.write("mine.hex", points(0..1));
     let url = "http://user:hunter2@127.0.0.1:9";
     let args = format!("check mine.hex --mint {url} --keyset 009a1f293253e41e");
     let error = place.run(args).error();

@@ -6,7 +6,6 @@ mod build;
 mod build_formats;
 mod check;
 mod check_cache;
-mod check_confirm;
 mod check_dialect;
 mod check_mint;
 mod configuration;

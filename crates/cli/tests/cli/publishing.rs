@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nutfilter_cashu::FilterResponse;
+use nutfilter_cashu::{FilterResponse, PointKind};
 use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 
@@ -24,7 +24,9 @@ fn once(place: &Place) -> Ran {
 fn checked(url: &str, sample: &Sample, kind: NoteKind) -> u64 {
     let keyset = &sample.keyset;
     let args = format!("check --json --mint {url} --keyset {keyset} --kind {kind} -");
-    let items = hex(&sample.note(kind, 7));
+    let mut notes = (0..sample.count(kind)).map(|index| sample.note(kind, index));
+    let note = notes.find(|note| PointKind::on_curve(note).is_some());
+    let items = hex(&note.unwrap());
     let json = Place::new().run_with(args, items.as_bytes()).json();
     json["n"].as_u64().unwrap()
 }
@@ -73,6 +75,29 @@ fn once_writes_json_and_its_compressed_form() {
             .unwrap(),
     )
     .ok();
+}
+
+#[test]
+fn rate_is_the_m_of_every_filter_also_after_a_change() {
+    let (place, sample) = mint();
+    for (rate, m, p) in [
+        ("", 784_931, 19),
+        ("--rate 16777216", 1 << 24, 23),
+        ("--rate 1M", 1_000_000, 19),
+    ] {
+        place.run(format!("{SERVE} --once {rate}")).ok();
+        for kind in NoteKind::ALL {
+            let name = format!("public/v1/filter/{kind}/{}", sample.keyset);
+            let response = FilterResponse::from_json(place.read(&name)).unwrap();
+            assert_eq!((response.params.m(), response.params.p()), (m, p));
+        }
+        let url = serve_files(place.path("public"));
+        assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
+    }
+    place.fails(
+        format!("{SERVE} --once --rate 784930"),
+        "must be a whole number from 784931 to 4294967295",
+    );
 }
 
 #[test]

@@ -1,106 +1,219 @@
 //! `restore`: tests of its output. The wallet crate tests what a mint may do.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::asking_mint::*;
-use crate::nutfilter::{Place, assert_contains, hex};
+use crate::nutfilter::{Place, Ran, assert_contains, hex, lines};
+
+/// The number of lines that begin with each word.
+fn counts(ran: &Ran) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for line in String::from_utf8_lossy(&ran.stdout).lines() {
+        let word = line.split('\t').next().unwrap_or_default();
+        *counts.entry(word.to_owned()).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn requests(mint: &Mint) -> Vec<String> {
+    mint.seen()
+        .into_iter()
+        .map(|request| request.line)
+        .collect()
+}
 
 #[test]
-fn each_item_gets_a_line_with_its_signature_if_any() {
+fn each_candidate_gets_a_line_with_its_signature_if_live() {
     let mint = Mint::honest();
-    let items = format!("{}{}", points(1..4), points(KNOWN..KNOWN + 1));
+    let some = [1, SPENT, 97, UNSIGNED, ISSUED];
+    let input: String = some.iter().map(|&i| pairs(i..i + 1)).collect();
     let signature = format!(
         r#"{{"C_":"{}","amount":8,"dleq":{{"e":"{}","s":"{}"}},"id":"{KEYSET}"}}"#,
-        hex(&point(KNOWN)),
+        hex(&point(ISSUED)),
         "11".repeat(32),
         "22".repeat(32)
     );
+    let [a, b, c, d, e] = some.map(|i| hex(&point(i)));
     let wanted = format!(
-        "unsigned\t{}\nsigned\t{}\t{signature}\nsigned\t{}\t{signature}\nabsent\t{}\n",
-        hex(&point(1)),
-        hex(&point(2)),
-        hex(&point(3)),
-        hex(&point(KNOWN))
+        "spent\t{a}\nlive\t{b}\t{signature}\nlive\t{c}\t{signature}\nunsigned\t{d}\nunused\t{e}\n"
     );
-    let ran = mint.run("restore", &items, "");
-    assert!(ran.stderr.contains("filter of 100 items, as of 1000000"));
+    let ran = mint.run("restore", &input, "");
+    for said in [
+        "filter of 100 items, as of 1000000",
+        "filter of 60 items, as of 1000000",
+        "1 in 390,000 that one of 2 live notes was taken for spent; --confirm asks the mint",
+        "nothing was issued after the first 3 candidates",
+    ] {
+        assert_contains(&ran.stderr, said);
+    }
     assert_eq!(ran.text(), wanted);
-    let lines: Vec<_> = mint
-        .seen()
-        .into_iter()
-        .map(|request| request.line)
-        .collect();
     let wanted = [
         format!("GET /v1/filter/issued/{KEYSET} HTTP/1.1"),
+        format!("GET /v1/filter/spent/{KEYSET} HTTP/1.1"),
         "POST /v1/restore HTTP/1.1".to_owned(),
     ];
-    assert_eq!(lines, wanted);
+    assert_eq!(requests(&mint), wanted);
+    let shown = mint.posts()[0].body["outputs"]
+        .as_array()
+        .expect("outputs")
+        .len();
+    assert_eq!(shown, 3);
 }
 
 #[test]
-fn only_matches_are_sent_in_batches_of_the_given_size() {
+fn confirm_asks_about_the_spent_ones_too() {
     let mint = Mint::honest();
-    mint.run("restore", &points(60..160), "--batch 15").ok();
-    let outputs = |post: Request| post.body["outputs"].as_array().expect("outputs").len();
-    let sizes: Vec<_> = mint.posts().into_iter().map(outputs).collect();
-    assert_eq!((sizes.len(), sizes.iter().sum()), (3, KNOWN - 60));
-
-    mint.run("restore", &points(60..160), "--max-revealed 39")
-        .error_with("40 items match; at most 39");
-    assert_eq!(mint.posts().len(), 3);
-}
-
-#[test]
-fn counts_json_and_exit_code_say_how_many_are_signed() {
-    let mint = Mint::honest();
-    let items = points(0..110);
-    let counts = mint.run("restore", &items, "--count").text();
-    assert_eq!(counts, "signed\t98\nunsigned\t2\nabsent\t10\n");
-    let all = mint.run("restore", &items, "--json").json();
-    assert_eq!(
-        (&all["signed"], &all["unsigned"], &all["absent"]),
-        (&98.into(), &2.into(), &10.into())
+    let ran = mint.run("restore", &pairs(0..UNSIGNED), "--confirm");
+    let [pending, unspent] = [0, 1].map(|i| hex(&point(i)));
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(
+        text.starts_with(&format!("pending\t{pending}\nlive\t{unspent}\t{{")),
+        "{text}"
     );
-    let answers = all["answers"].as_array().expect("answers");
-    assert_eq!(answers[2]["answer"], "signed");
-    assert_eq!(answers[2]["signature"]["amount"], 8);
-    assert_eq!(answers[1]["answer"], "unsigned");
-    assert!(answers[1].get("signature").is_none());
-    assert_eq!(all["as_of"], TIMESTAMP);
-    // One chance match is accepted, but has no signature.
-    let none = mint.run("restore", &points(1..2), "--count");
-    assert_eq!(none.code, Some(1), "{}", none.stderr);
-    let two = mint.run("restore", &points(0..2), "").error();
-    assert_contains(&two, "2 of 2 matches are not in its set");
-    assert_eq!(mint.run("restore", &points(KNOWN..102), "").code, Some(1));
+    let wanted = [("live", 39), ("pending", 1), ("spent", 58)];
+    assert_eq!(
+        counts(&ran),
+        wanted
+            .map(|(word, number)| (word.to_owned(), number))
+            .into()
+    );
+    assert!(
+        !ran.stderr.contains("by chance") && !ran.stderr.contains("1 in"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(mint.posts().len(), 2);
 }
 
 #[test]
-fn errors_are_exit_code_2_without_output() {
-    let liar = Mint::answering(|request| match request.body {
-        Value::Null => ("200 OK", filter()),
-        _ => ("200 OK", r#"{"outputs":[],"signatures":[7]}"#.to_owned()),
-    });
-    liar.run("restore", &points(2..5), "")
-        .error_with("malformed mint response");
-    // An item that is not a point is not sent: these 33 bytes are off the curve, and in the filter.
-    let off_curve = format!("02{}", "00".repeat(32));
-    let place = Place::new();
-    place.write("items.hex", &off_curve);
-    let body = place.run("build items.hex").text();
-    let mint = Mint::answering(move |_| ("200 OK", body.clone()));
-    mint.run("restore", &off_curve, "")
-        .error_with("match 0 is not a point of");
-    assert_eq!(mint.posts().len(), 0);
+fn exit_code_says_whether_any_note_is_live() {
+    let mint = Mint::honest();
+    for (numbers, code) in [
+        (SPENT - 1..SPENT + 1, 0),
+        (0..SPENT, 1),
+        (ISSUED..110, 1),
+        (98..99, 1),
+    ] {
+        let ran = mint.run("restore", &pairs(numbers.clone()), "");
+        assert_eq!(ran.code, Some(code), "{numbers:?}: {}", ran.stderr);
+    }
+}
 
+#[test]
+fn what_is_known_is_printed_after_an_error() {
+    // A refused message is skipped.
+    let mint = Mint::honest();
+    let ran = mint.run("restore", &pairs(SPENT..ISSUED), "");
+    assert_eq!((ran.code, counts(&ran)["live"]), (Some(2), 38));
+    for said in [
+        r#"warning: candidate 40: the mint returned error "amount 0" (code 11006, HTTP 400)"#,
+        "1 of 40 candidates have no line; run again with only these",
+    ] {
+        assert_contains(&ran.stderr, said);
+    }
+    // The states are known when the mint fails. The rest has the live ones, and one that matched by chance.
+    let posts = AtomicUsize::new(0);
+    let mint = Mint::answering(move |request| {
+        match request.line.starts_with("POST ") && posts.fetch_add(1, Ordering::SeqCst) == 1 {
+            true => ("500 Oops", String::new()),
+            false => honest(request),
+        }
+    });
+    let input = pairs(0..UNSIGNED);
+    let ran = mint.run("restore", &input, "--confirm");
+    let wanted = [("pending".to_owned(), 1), ("spent".to_owned(), 58)];
+    assert_eq!((ran.code, counts(&ran)), (Some(2), wanted.into()));
+    assert_contains(&ran.stderr, "HTTP status 500");
+    let printed = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let has_line = |pair: &&str| printed.contains(pair.split('\t').next().expect("B_"));
+    let rest: String = input
+        .lines()
+        .filter(|pair| !has_line(pair))
+        .map(|pair| format!("{pair}\n"))
+        .collect();
+    assert_eq!(rest.lines().count(), 39);
+    let ran = mint.run("restore", &rest, "--confirm");
+    assert_eq!(counts(&ran)["live"], 39, "{}", ran.stderr);
+}
+
+#[test]
+fn implausible_or_missing_filters_show_the_mint_nothing() {
+    let mint = Mint::honest();
+    let input = pairs(0..ISSUED);
+    let error = mint.run("restore", &input, "--expected 3").error();
+    assert_contains(
+        &error,
+        "40 of 100 items match; expected 3, accepted up to 31",
+    );
+    assert_contains(&error, "--expected");
+    let warned = mint.run("restore", &pairs(0..UNSIGNED), "--expected 90");
+    assert_contains(&warned.stderr, "only 38 of 98 items match, expected 90");
+    let before = mint.posts().len();
+    for (input, wanted) in [
+        (String::new(), "no candidates"),
+        (
+            lines(0..2).replace('\n', "\t"),
+            "B_ 1 (33 bytes) is not a point of the keyset's curve (33 bytes)",
+        ),
+        (
+            format!("{}\t{}\n", hex(&point(0)), "07".repeat(32)),
+            "Y 1 (32 bytes) is not a point",
+        ),
+        (
+            points(0..2),
+            "line 1: expected B_ and Y in hex, found 1 fields",
+        ),
+        (
+            "\n00\t0g\n".to_owned(),
+            "line 2: 'g' in column 2 is not a hex digit",
+        ),
+        (
+            "cashuBo2F0gaJhaUgA".to_owned(),
+            "line 1: a token or proofs, not a point; derive `Y`",
+        ),
+        (
+            "[{\"id\":1}]".to_owned(),
+            "line 1: a token or proofs, not a point; derive `Y`",
+        ),
+    ] {
+        let error = mint.run("restore", &input, "").error_with(wanted);
+        assert!(!error.contains("--input"), "{error}");
+    }
+    assert_eq!(mint.posts().len(), before);
+
+    let list = format!(r#"{{"keysets":[{{"id":"{KEYSET}","unit":"sat"}}]}}"#);
+    let mint = Mint::answering(move |request| match request.line.contains("/v1/keysets") {
+        true => ("200 OK", list.clone()),
+        false => ("404 Not Found", String::new()),
+    });
+    mint.run("restore", &input, "")
+        .error_with("the mint has no filters of this keyset");
+    let place = Place::new();
+    place.write("pairs", &input);
+    let wanted = format!("the mint does not have this keyset; it has {KEYSET} (sat)");
+    // A short id of version 01, and an id of nobody.
+    for id in ["019a1f293253e41e", "009a1f293253e41f"] {
+        let args = format!("restore --mint {} --keyset {id} pairs", mint.url);
+        place.run(args).error_with(&wanted);
+    }
+    assert_eq!(mint.posts().len(), 0);
+}
+
+#[test]
+fn invalid_arguments_are_errors() {
+    let place = Place::new();
+    place.write("pairs", pairs(0..2));
     for args in [
-        "restore items.hex",
-        "restore items.hex --mint http://127.0.0.1:9",
-        &format!("restore items.hex --keyset {KEYSET}"),
-        &format!("restore items.hex --mint mint.example --keyset {KEYSET}"),
-        "restore items.hex --mint http://127.0.0.1:9 --keyset ..",
+        "restore pairs",
+        "restore pairs --mint http://127.0.0.1:9",
+        &format!("restore pairs --keyset {KEYSET}"),
+        &format!("restore pairs --mint mint.example --keyset {KEYSET}"),
+        "restore pairs --mint http://127.0.0.1:9 --keyset ..",
         &format!("restore no-such-file --mint http://127.0.0.1:9 --keyset {KEYSET}"),
-        &format!("restore items.hex --mint http://127.0.0.1:9 --keyset {KEYSET}"),
+        &format!("restore pairs --mint http://127.0.0.1:9 --keyset {KEYSET}"),
+        &format!("restore pairs --mint http://127.0.0.1:9 --keyset {KEYSET} --profile nut25"),
+        &format!("restore pairs --mint http://127.0.0.1:9 --keyset {KEYSET} --timeout 0"),
     ] {
         place.run(args).error();
     }

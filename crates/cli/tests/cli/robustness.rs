@@ -47,6 +47,9 @@ fn assert_judged(row: &Row, way: &str, ran: Ran) {
         assert!(row.class.is_ok(), "{what}");
         assert!(matches!(ran.code, Some(0 | 1)), "{what}: {ran:?}");
         let text = String::from_utf8(ran.stdout).expect("text");
+        if way != "a response" {
+            return;
+        }
         let count = |line: &str| line.split('\t').nth(1).and_then(|n| n.parse::<u32>().ok());
         let total: Option<u32> = text.lines().map(count).sum();
         assert_eq!(total, Some(10), "{what}: {text}");
@@ -67,7 +70,7 @@ fn every_row_is_an_error_with_its_numbers_or_an_answer() {
 
         let [n, p, m] = [row.n.to_string(), row.p.to_string(), row.m.to_string()];
         place.write("filter", &row.bytes);
-        let raw = format!("check filter mine.hex --count --raw --p {p} --m {m}");
+        let raw = format!("inspect filter --raw --p {p} --m {m}");
         let ran = place.run(format!("{raw} --n {n}"));
         assert_judged(&row, "raw", ran);
 
