@@ -1,10 +1,10 @@
-//! A mint that signed notes of one seed, for docs/tutorial-wallet.md to restore from:
+//! A mint that signed notes of one seed, on both curves, for docs/tutorial-wallet.md to restore from:
 //!
 //! ```sh
 //! cargo run -p nutfilter-wallet --example seeded_mint
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,31 +19,44 @@ type Error = Box<dyn std::error::Error>;
 
 const ADDRESS: &str = "127.0.0.1:3400";
 
-/// The counters that the mint signed, and of those that were spent.
+/// The counters that the mint signed on secp256k1, and of those that were spent.
 const SIGNED: u64 = 30;
 const SPENT: u64 = 20;
 
-struct Mint {
-    keyset: String,
-    keys: BTreeMap<u64, SecretKey>,
-    /// By `B_`, the amount of each signed message.
-    signed: HashMap<String, u64>,
+/// Of the signed notes on BLS12-381, as many are spent.
+const SPENT_OF_BLS: usize = 5;
+
+struct Keyset {
+    id: String,
+    /// By amount.
+    keys: Value,
+    /// By `B_`, with its proof (NUT-12) if there is one.
+    signatures: BTreeMap<String, Value>,
     spent: Vec<String>,
 }
 
 fn main() -> Result<(), Error> {
+    let keysets = [on_secp256k1()?, on_bls12_381()?];
+    let listener = TcpListener::bind(ADDRESS)?;
+    println!("http://{ADDRESS}");
+    for stream in listener.incoming() {
+        if let Err(error) = answer(&keysets, stream?) {
+            eprintln!("{error}");
+        }
+    }
+    Ok(())
+}
+
+fn on_secp256k1() -> Result<Keyset, Error> {
     let (seed, id) = ([7; 64], [&[1][..], &[7; 32]].concat());
     let curve = Secp256k1::new();
-    let mut mint = Mint {
-        keyset: const_hex::encode(&id),
-        keys: BTreeMap::new(),
-        signed: HashMap::new(),
+    let key = |amount: u64| SecretKey::from_slice(&Sha256::digest(format!("key {amount}")));
+    let mut keyset = Keyset {
+        id: const_hex::encode(&id),
+        keys: json!({}),
+        signatures: BTreeMap::new(),
         spent: Vec::new(),
     };
-    for amount in (0..8).map(|power| 1 << power) {
-        let key = SecretKey::from_slice(&Sha256::digest(format!("key of amount {amount}")))?;
-        mint.keys.insert(amount, key);
-    }
     for counter in 0..SIGNED {
         let derive = |kind| {
             let counter = counter.to_be_bytes();
@@ -53,82 +66,84 @@ fn main() -> Result<(), Error> {
         let y = hash_to_curve(const_hex::encode(derive(0)).as_bytes())?;
         let r = SecretKey::from_slice(&derive(1))?;
         let blinded = y.combine(&r.public_key(&curve))?;
-        mint.signed.insert(hex(&blinded), 1 << (counter % 8));
+        let amount = 1 << (counter % 8);
+        let (c, e, s) = sign(&key(amount)?, &blinded)?;
+        keyset.keys[amount.to_string()] = hex(&key(amount)?.public_key(&curve)).into();
+        let dleq = json!({"e": e, "s": s});
+        let signature = json!({"id": keyset.id, "amount": amount, "C_": hex(&c), "dleq": dleq});
+        keyset.signatures.insert(hex(&blinded), signature);
         if counter < SPENT {
-            mint.spent.push(hex(&y));
+            keyset.spent.push(hex(&y));
         }
     }
-    let listener = TcpListener::bind(ADDRESS)?;
-    let keyset = &mint.keyset;
-    println!("http://{ADDRESS}, keyset {keyset}: {SIGNED} notes signed, {SPENT} spent");
-    for stream in listener.incoming() {
-        if let Err(error) = mint.answer(stream?) {
-            eprintln!("{error}");
-        }
-    }
-    Ok(())
+    Ok(keyset)
 }
 
-impl Mint {
-    fn answer(&self, mut stream: TcpStream) -> Result<(), Error> {
-        let mut reader = BufReader::new(stream.try_clone()?);
-        let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-        reader.read_line(&mut first)?;
-        while reader.read_line(&mut line)? > 2 {
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse()?;
-            }
-            line.clear();
+/// The notes of the test vectors, which are of the same seed.
+fn on_bls12_381() -> Result<Keyset, Error> {
+    let file = include_str!("../../../tests/vectors/points.json");
+    let vectors: Value = serde_json::from_str(file)?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let id = text(&vectors["keyset"]);
+    let notes = vectors["notes"].as_array().ok_or("no notes")?;
+    let sign = |note: &Value| {
+        let signature = json!({"id": id, "amount": 8, "C_": note["C_"]});
+        (text(&note["B_"]), signature)
+    };
+    let spent = notes.iter().take(SPENT_OF_BLS);
+    Ok(Keyset {
+        keys: json!({ "8": vectors["K"] }),
+        signatures: notes.iter().map(sign).collect(),
+        spent: spent.map(|note| text(&note["Y"])).collect(),
+        id,
+    })
+}
+
+fn answer(keysets: &[Keyset], mut stream: TcpStream) -> Result<(), Error> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+    reader.read_line(&mut first)?;
+    while reader.read_line(&mut line)? > 2 {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse()?;
         }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body)?;
-        let path = first.split(' ').nth(1).unwrap_or_default();
-        let answer = match path {
-            "/v1/restore" => self.restore(&serde_json::from_slice(&body)?)?,
-            "/v1/checkstate" => self.states(&serde_json::from_slice(&body)?),
-            _ if path.contains("/issued/") => filter(self.signed.keys())?,
-            _ if path.contains("/spent/") => filter(&self.spent)?,
-            _ => self.public_keys(),
-        };
-        let head = format!("Content-Length: {}\r\nConnection: close", answer.len());
-        write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{answer}")?;
-        Ok(())
+        line.clear();
     }
-
-    fn public_keys(&self) -> String {
-        let curve = Secp256k1::new();
-        let mut keys = serde_json::Map::new();
-        for (amount, key) in &self.keys {
-            keys.insert(amount.to_string(), hex(&key.public_key(&curve)).into());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let path = first.split(' ').nth(1).unwrap_or_default();
+    let named = keysets.iter().find(|keyset| path.ends_with(&keyset.id));
+    let answer = match (path, named) {
+        ("/v1/restore", _) => restore(keysets, &body).to_string(),
+        ("/v1/keysets", _) => {
+            let keyset = |one: &Keyset| json!({"id": one.id, "unit": "sat", "active": true});
+            json!({"keysets": keysets.iter().map(keyset).collect::<Value>()}).to_string()
         }
-        json!({"keysets": [{"id": self.keyset, "unit": "sat", "keys": keys}]}).to_string()
-    }
+        (_, Some(keyset)) if path.contains("/issued/") => filter(keyset.signatures.keys())?,
+        (_, Some(keyset)) if path.contains("/spent/") => filter(&keyset.spent)?,
+        (_, Some(Keyset { id, keys, .. })) => {
+            json!({"keysets": [{"id": id, "unit": "sat", "keys": keys}]}).to_string()
+        }
+        _ => json!({"detail": "Not Found"}).to_string(),
+    };
+    let head = format!("Content-Length: {}\r\nConnection: close", answer.len());
+    Ok(write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{answer}")?)
+}
 
-    fn states(&self, request: &Value) -> String {
-        let ys = request["Ys"].as_array().into_iter().flatten();
-        let state = |y: &Value| {
-            let is_spent = self.spent.iter().any(|spent| *y == **spent);
-            json!({"Y": y, "state": if is_spent { "SPENT" } else { "UNSPENT" }})
-        };
-        json!({"states": ys.map(state).collect::<Vec<_>>()}).to_string()
-    }
-
-    fn restore(&self, request: &Value) -> Result<String, Error> {
-        let (mut outputs, mut signatures) = (Vec::new(), Vec::new());
-        for output in request["outputs"].as_array().into_iter().flatten() {
-            let text = output["B_"].as_str().unwrap_or_default();
-            let Some(amount) = self.signed.get(text) else {
-                continue;
-            };
-            let blinded = PublicKey::from_slice(&const_hex::decode(text)?)?;
-            let (c, e, s) = sign(&self.keys[amount], &blinded)?;
-            let dleq = json!({"e": e, "s": s});
+fn restore(keysets: &[Keyset], request: &Value) -> Value {
+    let (mut outputs, mut signatures) = (Vec::new(), Vec::new());
+    for output in request["outputs"].as_array().into_iter().flatten() {
+        let blinded = output["B_"].as_str().unwrap_or_default();
+        let signature = keysets
+            .iter()
+            .find_map(|keyset| keyset.signatures.get(blinded));
+        if let Some(signature) = signature {
             outputs.push(output);
-            signatures
-                .push(json!({"id": self.keyset, "amount": amount, "C_": hex(&c), "dleq": dleq}));
+            signatures.push(signature);
         }
-        Ok(json!({"outputs": outputs, "signatures": signatures}).to_string())
     }
+    json!({"outputs": outputs, "signatures": signatures})
 }
 
 /// `C_ = a B_`, and the proof of that (NUT-12). The nonce is not random: nobody trusts this mint with money.
