@@ -1,51 +1,45 @@
 //! Checks a wallet's notes against a mint's compact filters, without trusting the mint.
 //!
-//! A wallet that restores from its seed holds thousands of `Y`s and must find out which of them are spent. Asking
-//! the mint about each one tells the mint which notes belong together. A filter of *all* spent notes tells it
-//! nothing.
+//! A wallet that restores from its seed has thousands of candidates: pairs of `B_`, the message that it would have sent,
+//! and `Y`, the note. It fetches two filters, of all messages that the mint signed and of all spent notes, looks both
+//! up locally, and shows the mint only the messages of notes that are still there.
 //!
 //! The mint may lie, stall, or send garbage. Responses are size-checked before buffering and validated before use.
-//! A look-up has three results: [`Answer::Absent`] as of the filter's own timestamp, [`Answer::MaybePresent`], or
-//! an error. **An error never means "absent"**, and no code path falls back to revealing a `Y`.
+//! **An error never means "absent"**, and no code path falls back to revealing anything else.
 //!
 //! ```no_run
-//! use nutfilter_wallet::{Confirmed, NoteKind, KeysetId, MintClient, Policy};
+//! use nutfilter_wallet::{KeysetId, MintClient, Outcome, Policy, RestoreOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let ys: Vec<[u8; 33]> = Vec::new();
+//! # let candidates: Vec<([u8; 33], [u8; 33])> = Vec::new();
 //! let client = MintClient::new("https://mint.example/Bitcoin", Policy::default())?;
 //! let keyset: KeysetId = "009a1f293253e41e".parse()?;
-//! let filter = client.fetch(&keyset, NoteKind::Spent)?;
-//! // The wallet's own records say that 40 of them should be spent.
-//! let matches = filter.matches(&ys, Some(40))?;
-//! for (y, confirmed) in ys.iter().zip(client.confirm(&matches)?) {
-//!     match confirmed {
-//!         Confirmed::Absent { as_of } => println!("{y:02x?} was not spent at {as_of}"),
-//!         Confirmed::Unspent => println!("{y:02x?} is not spent, and matched by chance"),
-//!         Confirmed::Pending => println!("{y:02x?} is in flight"),
-//!         Confirmed::Spent => println!("{y:02x?} is spent"),
+//! let restored = client.restore(&keyset, &candidates, &RestoreOptions::default())?;
+//! for (counter, outcome) in restored.outcomes.iter().enumerate() {
+//!     if let Outcome::Live(signature) = outcome {
+//!         println!("counter {counter}: a note of {}", signature.amount);
 //!     }
 //! }
+//! println!("nothing was issued from counter {} on", restored.next_counter());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`MintFilter::check`] uses no network. [`MintClient::confirm`] (NUT-07) and [`MintClient::restore`] (NUT-09)
-//! reveal the matching items to the mint, and cannot reveal any others: they take a [`Matches`]. Only a look-up
-//! creates a `Matches`, after every limit of the [`Policy`] has been checked.
+//! [`MintFilter::matches`] looks items up in one filter, without a network. Only [`Restore`] shows items to the mint: it
+//! decides which ones after both look-ups and all limits, and nothing can be added.
 //!
 //! # What the mint learns
 //!
 //! - From fetching a filter: that a client at this address is interested in this keyset.
-//! - From a confirmation: which of the spent notes belong to the wallet, because the mint knows all spent notes.
-//! - From a restoration: which of the messages that it signed belong to the wallet.
+//! - From a restore: which of the messages that it signed are live notes of one wallet. With
+//!   [`RestoreOptions::confirm`]: which spent notes were this wallet's, too.
 //! - From a [`FilterCache`]: which version this wallet fetched before.
 //!
 //! A wallet with its own HTTP client does not need [`MintClient`]. [`Policy::admit_head`], [`Policy::read_body`]
 //! and [`Policy::accept`] are the same checks on headers and bytes. [`endpoint_path`] is the path to request.
-//! [`Confirmation`] and [`Restoration`] build the requests about matches and validate the answers. [`MintClient`]
-//! adds only the deadline and the cache. Such a wallet takes this crate without its feature `client`, and so without
-//! HTTP, TLS and files. Its client must not follow redirects.
+//! [`Restore`] makes the requests about live notes and validates the answers. [`MintClient`] adds only waits, deadlines
+//! and the cache. Such a wallet takes this crate without its feature `client`, and so without HTTP, TLS and files. Its
+//! client must not follow redirects.
 //!
 //! # What is not included
 //!

@@ -95,7 +95,7 @@ pub struct Restored {
     pub spent_as_of: u64,
     /// Reasons to doubt the results; usually empty.
     pub warnings: Vec<Warning>,
-    /// Live notes that chance may hide; `None` if there are none, or if the mint confirmed the spent ones.
+    /// The chance that a live note is missing; `None` without live notes, or if the mint confirmed the spent ones.
     pub chance: Option<Chance>,
 }
 
@@ -333,7 +333,7 @@ impl Restore {
     }
 
     /// Takes the number of points in a request from a body of `/v1/info`: its `max_array_length`, at most 1,000, or 100
-    /// if there is none. Call it before the first request only.
+    /// without one. Call it before the first request only.
     pub fn set_info(&mut self, info: &[u8]) {
         let size = batch_of(info);
         self.batch = Some(size);
