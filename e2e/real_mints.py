@@ -334,6 +334,7 @@ class RealMint:
         """What is known of every note, by the mint's own answers (NUT-07) and by the wallet."""
         notes = self.wallet.notes
         states = {"spent": {}, "unspent": {}, "pending": {}, "signed": notes["signed"], "unsigned": notes["unsigned"]}
+        self.pairs = notes["pairs"]
         for keyset, points in notes["proofs"].items():
             for first in range(0, len(points), STATES_PER_REQUEST):
                 body = {"Ys": points[first:first + STATES_PER_REQUEST]}

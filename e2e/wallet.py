@@ -10,7 +10,7 @@ command; each is answered by a line, `{}` or `{"error": ...}`, when it is done a
     {"do": "again", "since": time}     spend the notes again that were spent since then: the mint has forgotten it
     {"do": "collide", "keyset": id}    have two points signed that have the same 64-bit hash
 
-`notes.json`: {"proofs": {keyset: [Y]}, "signed": {keyset: [B_]}, "unsigned": {keyset: [B_]}}
+`notes.json`: {"proofs": {keyset: [Y]}, "signed": {keyset: [B_]}, "unsigned": {keyset: [B_]}, "pairs": {B_: Y}}
 """
 
 import argparse
@@ -47,6 +47,7 @@ class NotingWallet(Wallet):
         self.made = {}    # B_ hex -> keyset, of every output ever sent to the mint
         self.signed = {}  # B_ hex -> keyset, of those that came back signed
         self.notes = {}   # Y hex -> keyset, of every note ever held
+        self.pairs = {}   # B_ hex -> Y hex, of every output whose secret is known
         self.spent = 0
         self.kept = []    # notes of the last round, for the next one
         self.given = []   # (time, notes) of each swap and settled melt
@@ -66,6 +67,7 @@ class NotingWallet(Wallet):
     def _construct_outputs(self, amounts, secrets, rs=[], keyset_id=None):
         outputs, rs = super()._construct_outputs(amounts, secrets, rs, keyset_id)
         self.made.update((output.B_, output.id) for output in outputs)
+        self.pairs.update((output.B_, y_of(secret)) for output, secret in zip(outputs, secrets))
         return outputs, rs
 
     async def _request(self, method, path, *args, **kwargs):
@@ -80,6 +82,7 @@ class NotingWallet(Wallet):
             blinded, _ = step1_alice(secret, r)
             self.signed[blinded.format().hex()] = proof.id
             self.notes[y_of(secret)] = proof.id
+            self.pairs[blinded.format().hex()] = y_of(secret)
         return proofs
 
 
@@ -246,7 +249,8 @@ async def obey(args, answers):
             answer = {"error": f"{type(error).__name__}: {error}"}
         unsigned = {point: keyset for point, keyset in wallet.made.items() if point not in wallet.signed}
         (args.directory / "notes.json").write_text(json.dumps(
-            {"proofs": by_keyset(wallet.notes), "signed": by_keyset(wallet.signed), "unsigned": by_keyset(unsigned)}))
+            {"proofs": by_keyset(wallet.notes), "signed": by_keyset(wallet.signed), "unsigned": by_keyset(unsigned),
+             "pairs": wallet.pairs}))
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -4,10 +4,11 @@ For every keyset that holds anything, and for both kinds:
 
     build, check FILE, check --mint     members are "maybe"; of all others and of random items at most one is; the
                                         reference filter says the same; the served filter is the built one
-    check --confirm                     spent notes are "spent", all others are not
-    restore                             signed messages are "signed", with the database's own signature
+    restore, restore --confirm          each note is spent, live (with the database's own signature), pending or unused, as
+                                        the mint itself says
 
-A proxy for both the mint and the service sees what leaves: matches, and nothing else.
+A proxy for both the mint and the service sees what leaves: live messages, with --confirm spent notes too, and nothing else. It also
+counts what four orders of asking show the mint.
 """
 
 import contextlib
@@ -29,7 +30,6 @@ from e2e.service_under_test import clean_environment, expect
 
 FRESH = 10_000  # random items
 CHANCE_MATCHES = 1  # 10,000 random items give one match in 1.3 % of filters, and two in one of 12,000
-BATCH = 64
 COMMAND_SECONDS = 120
 KINDS = {"spent": (["spent"], ["unspent", "pending"]), "issued": (["signed"], ["unsigned"])}
 
@@ -70,10 +70,11 @@ class WalletChecks:
         for kind in KINDS:
             for keyset in self.mint.keysets:
                 self.filters(kind, keyset)
-        with proxy(self.mint.url, self.url) as (url, posted):
+        with proxy(self.mint.url, self.url) as (url, seen):
             for keyset in self.mint.keysets:
-                self.confirm(keyset, url, posted)
-                self.restore(keyset, url, posted)
+                for confirm in [], ["--confirm"]:
+                    self.restore(keyset, url, seen, confirm)
+            self.orders(max(self.mint.keysets, key=lambda keyset: len(self.live(keyset))), url, seen)
         expect(digests(self.mint.path) == before, "the mint's database files changed during the checks")
         return self.totals
 
@@ -123,63 +124,107 @@ class WalletChecks:
         expect(done.returncode == (0 if found else 1), f"check: exit code {done.returncode}, {len(found)} matches")
         return found
 
-    def confirm(self, keyset, url, posted):
-        """Every state of one keyset, as the mint itself says."""
+    def live(self, keyset):
+        """The pairs of `B_` and `Y` that are signed and not spent, as the mint itself and the wallet know."""
         spent = set(self.states["spent"].get(keyset, []))
-        items = [*spent, *self.states["unspent"].get(keyset, []), *self.states["pending"].get(keyset, []),
-                 *self.fresh]
-        posted.clear()
-        lines = self.ask(["check", "--confirm", "--batch", BATCH], keyset, url, items, spent)
-        matched = self.judge("check --confirm", keyset, lines, spent, "spent", {"unspent", "pending"})
-        sizes = {len(body["Ys"]) for body in posted}
-        expect(max(sizes, default=0) <= BATCH, f"check --confirm {keyset}: requests of {sizes} points, above {BATCH}")
-        only_matches_leave(f"check --confirm {keyset}", {y for body in posted for y in body["Ys"]}, matched)
+        return [pair for pair in self.signed(keyset) if pair[1] not in spent]
 
-    def restore(self, keyset, url, posted):
-        """Every blinded message of one keyset, with the signatures in the database."""
-        signed = set(self.states["signed"].get(keyset, []))
-        items = [*signed, *self.states["unsigned"].get(keyset, []), *self.fresh]
-        posted.clear()
-        lines = self.ask(["restore"], keyset, url, items, signed)
-        matched = self.judge("restore", keyset, lines, signed, "signed", {"unsigned"})
-        only_matches_leave(f"restore {keyset}", {output["B_"] for body in posted for output in body["outputs"]}, matched)
-        stored = signatures(self.mint.path)
-        for line in lines:
-            expect(line[0] != "signed" or json.loads(line[2])["C_"] == stored[line[1]],
-                   f"restore {keyset}: another signature than the database's for {line[1]}")
+    def signed(self, keyset):
+        return self.known(self.states["signed"].get(keyset, []))
 
-    def judge(self, what, keyset, lines, members, word, by_chance):
-        """Members have `word`, others are absent except by chance. Returns all that matched."""
-        matched, chance = set(), 0
-        for answer, item, *_ in lines:
-            self.totals[answer] = self.totals.get(answer, 0) + 1
-            if answer != "absent":
-                matched.add(item)
-            allowed = {word} if item in members else {"absent"} | by_chance
-            expect(answer in allowed, f"{what} {keyset}: {item} is {answer}, not one of {allowed}")
-            chance += item not in members and answer != "absent"
-        expect(chance <= CHANCE_MATCHES, f"{what} {keyset}: {chance} matches by chance")
-        return matched
+    def known(self, messages):
+        return [(message, self.mint.pairs[message]) for message in messages if message in self.mint.pairs]
 
-    def ask(self, subcommand, keyset, url, items, members):
-        """The lines of the answer, split at tabs: one for each item, in order."""
-        file = self.work / f"{subcommand[0]}-{keyset}.items"
-        file.write_text("".join(f"{item}\n" for item in items))
-        done = run([self.binary, *subcommand, "--mint", url, "--keyset", keyset, "--expected", len(members),
-                    REVEAL_OPTION, len(members) + 2, file], self.work)
-        expect(done.returncode in (0, 1) and (done.returncode == 0) == bool(members),
-               f"{subcommand[0]} {keyset}: exit code {done.returncode}: {done.stderr.strip()}")
-        lines = [line.split("\t") for line in done.stdout.splitlines()]
-        expect([line[1] for line in lines] == items, f"{subcommand[0]} {keyset}: not one answer for each item, in order")
-        return lines
+    def candidates(self, keyset, unused):
+        """All pairs of the keyset, signed or not, and some of nobody."""
+        made = self.signed(keyset) + self.known(self.states["unsigned"].get(keyset, []))
+        return made + list(zip(self.fresh[:unused], self.fresh[-unused:]))
+
+    def restore(self, keyset, url, seen, confirm):
+        """Every candidate of one keyset."""
+        what, pairs = f"restore {' '.join(confirm)} {keyset}", self.candidates(keyset, FRESH // 2)
+        spent, pending = (set(self.states[state].get(keyset, [])) for state in ("spent", "pending"))
+        live, signed = set(self.live(keyset)), set(self.signed(keyset))
+        seen.clear()
+        lines = self.run_restore(keyset, url, pairs, [*confirm, "--expected", len(live)], bool(live))
+        expect([line[1] for line in lines] == [pair[0] for pair in pairs], f"{what}: not one answer for each pair, in order")
+        stored, by_chance = signatures(self.mint.path), 0
+        for (word, message, *rest), pair in zip(lines, pairs):
+            self.totals[word] = self.totals.get(word, 0) + 1
+            right = "spent" if pair[1] in spent else "live" if pair in signed else "unused"
+            allowed = {right, "unsigned"} if right == "unused" else {right, "pending"} if pair[1] in pending else {right}
+            if not confirm and right == "live":
+                allowed.add("spent")
+            expect(word in allowed, f"{what}: {message} is {word}, not one of {allowed}")
+            by_chance += word != right and word != "pending"
+            if word == "live":
+                expect(json.loads(rest[0])["C_"] == stored[message], f"{what}: another signature than the database's")
+        expect(by_chance <= CHANCE_MATCHES, f"{what}: {by_chance} matches by chance")
+        shown = {output["B_"] for _, body in seen for output in body.get("outputs", [])}
+        words = {message: word for word, message, *_ in lines}
+        expected = {message for message, word in words.items() if word in ("live", "unsigned")}
+        expect(shown == expected, f"{what}: {len(expected - shown)} messages were not shown, and {len(shown - expected)} others were")
+        asked = {y for _, body in seen for y in body.get("Ys", [])}
+        both = {y for message, y in pairs if words[message] in ("spent", "pending")} if confirm else set()
+        expect(asked - both <= {y for _, y in live} and both <= asked, f"{what}: {len(asked)} notes were shown, {len(both)} are spent")
+
+    def run_restore(self, keyset, url, pairs, options, has_live):
+        file = self.work / f"restore-{keyset}.pairs"
+        file.write_text("".join(f"{message}\t{y}\n" for message, y in pairs))
+        done = run([self.binary, "restore", "--mint", url, "--keyset", keyset, *options, file], self.work)
+        expect(done.returncode == (0 if has_live else 1), f"restore {keyset}: exit code {done.returncode}: {done.stderr.strip()}")
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def orders(self, keyset, url, seen):
+        """Prints what each order of asking shows the mint. All have to find the same live notes."""
+        pairs, signed, spent = self.candidates(keyset, 300), set(self.signed(keyset)), set(self.states["spent"].get(keyset, []))
+        ys, messages = dict(pairs), {y: message for message, y in pairs}
+
+        def restored(batch, asked):
+            answers = [fetch(f"{url}/v1/restore", {"outputs": [{"amount": 0, "id": keyset, "B_": b} for b in part]})
+                       for part in parts(asked, batch)]
+            return [output["B_"] for answer in answers for output in answer["outputs"]]
+
+        def unspent(batch, asked):
+            answers = [fetch(f"{url}/v1/checkstate", {"Ys": part}) for part in parts(asked, batch)]
+            return {state["Y"] for answer in answers for state in answer["states"] if state["state"] != "SPENT"}
+
+        def matching(kind, items):
+            return [item for item in items if item in reference_filter.matches(fetch(f"{url}/v1/filter/{kind}/{keyset}"), items)]
+
+        def issued_first():
+            found = [ys[b] for b in restored(64, matching("issued", list(ys)))]
+            maybe = set(matching("spent", found))
+            return unspent(64, sorted(maybe)) | {y for y in found if y not in maybe}
+
+        def filters_first():
+            return {ys[line[1]] for line in self.run_restore(keyset, url, pairs, [], True) if line[0] == "live"}
+
+        def states_first():
+            return {ys[b] for b in restored(500, [messages[y] for y in sorted(unspent(500, list(messages)))])}
+
+        def nut13():
+            return unspent(300, [ys[b] for b in restored(300, list(ys))])
+
+        print(f"{len(pairs)} candidates, {len(signed)} signed, {len(spent)} spent")
+        print(f"{'order':42}{'requests':>9}{'messages (signed)':>20}{'points (spent)':>18}")
+        found = {}
+        for name, order in [("every issued match, then spent", issued_first), ("both filters first", filters_first),
+                            ("NUT-07, then NUT-09", states_first), ("NUT-13 as it is written", nut13)]:
+            seen.clear()
+            found[name] = order()
+            shown = {output["B_"] for _, body in seen for output in body.get("outputs", [])}
+            asked = {y for _, body in seen for y in body.get("Ys", [])}
+            signed_ones, spent_ones = len(shown & {b for b, _ in signed}), len(asked & spent)
+            requests = len({path for path, _ in seen if "/filter/" in path}) + sum("/filter/" not in path for path, _ in seen)
+            print(f"{name:42}{requests:>9}{f'{len(shown)} ({signed_ones})':>20}{f'{len(asked)} ({spent_ones})':>18}")
+        live = {y for _, y in self.live(keyset)}
+        expect(all(notes == live for notes in found.values()), f"orders: {({name: len(notes) for name, notes in found.items()})} live "
+               f"notes, {len(live)} by the mint")
 
 
-REVEAL_OPTION = "--max-revealed"
-
-
-def only_matches_leave(what, left, matched):
-    """What left is what matched."""
-    expect(left == matched, f"{what}: {len(matched - left)} matches were not asked about, and {len(left - matched)} others were")
+def parts(items, size):
+    return [items[first:first + size] for first in range(0, len(items), size)]
 
 
 def signatures(database):
@@ -201,26 +246,31 @@ def digests(database):
 
 @contextlib.contextmanager
 def proxy(mint_url, filter_url):
-    """One address for both: (its URL, the list of JSON bodies that were posted to the mint)."""
-    posted = []
+    """One address for both: (its URL, the list of requests: path and JSON body)."""
+    seen = []
 
     class Proxy(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             upstream = filter_url if self.path.startswith("/v1/filter/") else mint_url
-            self.forward(urllib.request.Request(upstream + self.path))
+            seen.append((self.path, {}))
+            encoding = self.headers.get("Accept-Encoding", "identity")
+            self.forward(urllib.request.Request(upstream + self.path, headers={"Accept-Encoding": encoding}))
 
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            posted.append(json.loads(body))
+            seen.append((self.path, json.loads(body)))
             self.forward(urllib.request.Request(mint_url + self.path, body, {"Content-Type": "application/json"}))
 
         def forward(self, request):
             try:
                 with opener.open(request, timeout=60) as response:
-                    status, body = response.status, response.read()
+                    status, headers, body = response.status, response.headers, response.read()
             except urllib.error.HTTPError as error:
-                status, body = error.code, error.read()
+                status, headers, body = error.code, error.headers, error.read()
             self.send_response(status)
+            for name in ("Content-Encoding", "Retry-After"):
+                if name in headers:
+                    self.send_header(name, headers[name])
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -232,7 +282,7 @@ def proxy(mint_url, filter_url):
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", posted
+        yield f"http://127.0.0.1:{server.server_port}", seen
     finally:
         server.shutdown()
         thread.join()
