@@ -7,7 +7,7 @@ use nutfilter::{ItemHash, Nut25};
 use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
-use crate::cache::{CachedFetch, FilterCache, LOCK_WAIT, Limits};
+use crate::cache::{CachedFetch, Damage, FilterCache};
 use crate::error::{FetchError, MintError, MintKeyset, RejectReason, UNKNOWN_KEYSET};
 use crate::matches::FilterSource;
 use crate::mint_filter::MintFilter;
@@ -107,7 +107,7 @@ impl MintClient {
     /// As [`fetch`](Self::fetch), and [`FetchError::Cache`] when the cached file cannot be read.
     ///
     /// A damaged file is not an error, see [`CachedFetch::discarded`]. A filter that cannot be stored is not an
-    /// error either, see [`CachedFetch::not_kept`]. One cause is another process that holds the cache's lock for five seconds.
+    /// error either, see [`CachedFetch::not_kept`].
     pub fn fetch_cached<H: ItemHash + Default>(
         &self,
         cache: &FilterCache,
@@ -116,37 +116,44 @@ impl MintClient {
         last_seen: Option<u64>,
     ) -> Result<CachedFetch<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
-        let limits = Limits {
-            max_bytes: self.policy.max_bytes,
-            latest: self.policy.latest(FetchContext::now(None).now),
-        };
-        let entry = cache.entry::<H>(self.base.as_str(), keyset, kind, limits);
-        let mut body = Vec::new();
-        let (kept, discarded) = entry.load(&mut body).map_err(FetchError::Cache)?;
-        let newest = last_seen.max(kept.as_ref().map(|kept| kept.timestamp));
-        // A cached body must pass the same policy as a fetched one. If it fails, do not revalidate it: a 304 would
-        // then refer to a body that cannot be used.
-        let kept = kept.and_then(|kept| {
-            let filter = self.accept(200, body, keyset, kind, newest).ok()?;
-            Some((cache.tag(kept)?, filter))
-        });
-        let tag = kept.as_ref().map(|(tag, _)| tag.as_str());
+        let entry = cache.entry::<H>(self.base.as_str(), keyset, kind);
+        let (mut kept, mut discarded) = (None, None);
+        match entry
+            .load(self.policy.max_bytes)
+            .map_err(FetchError::Cache)?
+        {
+            None => {}
+            Some(Err(damage)) => discarded = Some(damage),
+            // A cached body must pass the same policy as a fetched one. If it fails, do not revalidate it: a 304 would
+            // then refer to a body that cannot be used.
+            Some(Ok(body)) => {
+                let tag = entry.tag(&body);
+                let moment = FetchContext::now(last_seen);
+                match self.policy.accept(200, body, moment) {
+                    Ok(filter) => kept = Some((tag, self.named(filter, keyset, kind))),
+                    Err(reason) => discarded = Some(Damage::Rejected(reason)),
+                }
+            }
+        }
+        let newest = last_seen.max(kept.as_ref().map(|(_, filter)| filter.as_of()));
+        let tag = kept.as_ref().and_then(|(tag, _)| tag.as_deref());
+        let was_asked = tag.is_some();
         let answer = self.transport.get(&url, tag, &self.policy)?;
         let cached = |filter: MintFilter<H>| CachedFetch {
             filter,
             from_cache: true,
-            discarded,
+            discarded: None,
             not_kept: None,
         };
         if answer.status == NOT_MODIFIED {
+            let kept = kept.filter(|_| was_asked);
             let (_, filter) = kept.ok_or(RejectReason::Status {
                 status: NOT_MODIFIED,
             })?;
             return Ok(cached(filter));
         }
         let status = answer.status;
-        let unfinished =
-            (status == 200).then(|| entry.begin(&answer.body, Instant::now() + LOCK_WAIT));
+        let unfinished = (status == 200).then(|| entry.begin(&answer.body));
         let filter = self.accept(status, answer.body, keyset, kind, newest)?;
         if let (Some(last_seen), Some((_, newer))) = (filter.rolled_back_from(), kept)
             && last_seen - filter.as_of() <= REPLICA_LAG
@@ -155,7 +162,7 @@ impl MintClient {
             return Ok(cached(newer));
         }
         let not_kept = match (filter.rolled_back_from(), unfinished) {
-            (None, Some(body)) => body.and_then(|body| body.store(filter.as_of())).err(),
+            (None, Some(file)) => file.and_then(|file| entry.store(file)).err(),
             _ => None,
         };
         Ok(CachedFetch {
@@ -177,11 +184,20 @@ impl MintClient {
         let moment = FetchContext::now(last_seen);
         let filter = self.policy.accept(status, body, moment);
         let filter = filter.map_err(|reason| self.explain(keyset, reason))?;
-        Ok(filter.fetched_from(FilterSource {
+        Ok(self.named(filter, keyset, kind))
+    }
+
+    fn named<H: ItemHash>(
+        &self,
+        filter: MintFilter<H>,
+        keyset: &KeysetId,
+        kind: NoteKind,
+    ) -> MintFilter<H> {
+        filter.fetched_from(FilterSource {
             mint: self.base.as_str().to_owned(),
             keyset: keyset.clone(),
             kind,
-        }))
+        })
     }
 
     /// Restores a wallet: fetches both filters of the keyset, looks all candidates up, and asks the mint for its

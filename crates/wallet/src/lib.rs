@@ -61,8 +61,6 @@ mod batches;
 #[cfg(feature = "client")]
 mod cache;
 #[cfg(feature = "client")]
-mod cache_file;
-#[cfg(feature = "client")]
 mod client;
 mod dialect;
 mod error;
@@ -80,9 +78,7 @@ mod state;
 mod transport;
 
 #[cfg(feature = "client")]
-pub use cache::{CachedFetch, FilterCache};
-#[cfg(feature = "client")]
-pub use cache_file::Damage;
+pub use cache::{CachedFetch, Damage, FilterCache};
 #[cfg(feature = "client")]
 pub use client::MintClient;
 pub use dialect::{Dialect, OtherDialect, other_dialect};

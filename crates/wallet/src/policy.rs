@@ -216,7 +216,7 @@ impl Policy {
             });
         }
         let timestamp = response.timestamp;
-        if timestamp > self.latest(moment.now) {
+        if timestamp > moment.now.saturating_add(self.max_future.as_secs()) {
             return Err(RejectReason::Future {
                 timestamp,
                 now: moment.now,
@@ -227,11 +227,6 @@ impl Policy {
             .map_err(RejectReason::Filter)?;
         let factor = self.max_match_factor;
         Ok(MintFilter::new(filter, timestamp, moment, factor))
-    }
-
-    /// The latest timestamp that a filter may have.
-    pub(crate) fn latest(&self, now: u64) -> u64 {
-        now.saturating_add(self.max_future.as_secs())
     }
 
     fn admit_length(&self, bytes: usize) -> Result<(), RejectReason> {

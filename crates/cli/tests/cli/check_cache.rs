@@ -56,15 +56,3 @@ fn unusable_cache_is_an_error_before_any_request() {
         .error_with("file");
     assert_eq!(mint.seen().len(), 0);
 }
-
-#[test]
-fn held_cache_lock_is_a_warning_after_the_timeout() {
-    let (mint, place) = (mint(), Place::new());
-    fs::create_dir(place.path("c")).expect("a directory");
-    let lock = fs::File::create(place.path("c/.nutfilter-lock")).expect("a file");
-    lock.lock().expect("the lock");
-    let args = "--count --cache c --timeout 0.2";
-    let ran = mint.run_in(&place, "check", &points(95..105), args);
-    assert_contains(&ran.stderr, "locked by another process");
-    assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
-}

@@ -6,7 +6,6 @@ use crate::cache::*;
 use crate::*;
 use nutfilter_wallet::Damage;
 
-/// The file format's own tests damage every byte.
 #[test]
 fn damaged_file_is_discarded_and_downloaded_again() {
     let place = place();
@@ -19,7 +18,12 @@ fn damaged_file_is_discarded_and_downloaded_again() {
     *flipped.last_mut().expect("a body") ^= 1;
     let longer = [&good[..], &[0]].concat();
     let zeros = vec![0; good.len()];
-    for bytes in [&[][..], b"<html>", &good[1..], &flipped, &longer, &zeros] {
+    let all: [&[u8]; 6] = [&[], b"<html>", &good[1..], &flipped, &longer, &zeros];
+    let mut bits = vec![good.clone(); 8];
+    for (bit, bytes) in bits.iter_mut().enumerate() {
+        bytes[bit * good.len() / 8] ^= 1 << bit;
+    }
+    for bytes in all.into_iter().chain(bits.iter().map(Vec::as_slice)) {
         fs::write(&file, bytes).expect("a file");
         let fetched = fetch_through(&mint, &cache).expect("a filter");
         assert!(fetched.discarded.is_some() && !fetched.from_cache);
@@ -43,23 +47,8 @@ fn file_of_another_filter_is_discarded() {
     let fetched = client
         .fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Issued, None)
         .expect("a filter");
-    assert_eq!(fetched.discarded, Some(Damage::Checksum));
+    assert!(matches!(fetched.discarded, Some(Damage::Checksum)));
     assert!(!fetched.from_cache);
-}
-
-#[test]
-fn temporary_file_of_a_killed_process_is_replaced() {
-    let place = place();
-    let cache = cache_in(place.path());
-    let left = place.path().join("cache/.nutfilter-new");
-    // A temporary file of `nutfilter build`, in a directory that both programs use.
-    let theirs = place.path().join("cache/.nutfilter-AbCdEf.tmp");
-    for file in [&left, &theirs] {
-        fs::write(file, "half a fil").expect("a file");
-    }
-    let mint = honest_cache(small(now(), 10));
-    fetch_through(&mint, &cache).expect("a filter");
-    assert!(!left.exists() && theirs.exists());
 }
 
 #[test]
@@ -70,7 +59,7 @@ fn filter_that_cannot_be_cached_is_still_usable() {
     // A directory in the file's place: it can be neither read nor replaced.
     fs::create_dir(path(&mint, &cache)).expect("a directory");
     let fetched = fetch_through(&mint, &cache).expect("a filter");
-    assert_eq!(fetched.discarded, Some(Damage::NotAFile));
+    assert!(matches!(fetched.discarded, Some(Damage::NotAFile)));
     assert!(fetched.not_kept.is_some());
     assert_eq!(
         look_up(&fetched.filter, &[item(1)]),
@@ -81,34 +70,6 @@ fn filter_that_cannot_be_cached_is_still_usable() {
     fs::remove_dir_all(place.path().join("cache")).expect("a directory");
     let fetched = fetch_through(&mint, &cache).expect("a filter");
     assert!(fetched.not_kept.is_some() && fetched.discarded.is_none());
-}
-
-#[test]
-fn concurrent_writers_leave_the_newest_filter_intact() {
-    let place = place();
-    let cache = cache_in(place.path());
-    let then = now() - 1_000;
-    let served = Arc::new(AtomicU64::new(0));
-    let counter = served.clone();
-    // Each request gets another body, the times going up and down.
-    let mint = Loopback::start(move |_, stream| {
-        let turn = counter.fetch_add(1, Ordering::SeqCst);
-        stream.write_all(&json(small(then + turn * 7 % 32, 10)))
-    });
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..8 {
-                    let fetched = fetch_through(&mint, &cache).expect("a filter");
-                    assert!(fetched.discarded.is_none() && fetched.not_kept.is_none());
-                }
-            });
-        }
-    });
-    // 32 requests got the timestamps 0 to 31 in some order; the newest filter must remain.
-    let quiet = cache.clone().without_etag();
-    let last = fetch_through(&mint, &quiet).expect("a filter").filter;
-    assert_eq!(last.rolled_back_from(), Some(then + 31));
 }
 
 #[test]
@@ -130,29 +91,4 @@ fn cached_file_above_the_size_limit_is_not_read() {
     // Another policy may still read it.
     assert_eq!(fs::read(path(&mint, &cache)).expect("a file"), kept);
     assert!(fetch_through(&mint, &cache).expect("a filter").from_cache);
-}
-
-#[test]
-fn cached_filter_from_the_future_is_replaced_with_a_warning() {
-    let place = place();
-    let cache = cache_in(place.path());
-    let timestamp = Arc::new(AtomicU64::new(1 << 63));
-    let served = timestamp.clone();
-    let mint = Loopback::start(move |_, stream| {
-        stream.write_all(&json(small(served.load(Ordering::SeqCst), 3)))
-    });
-    // A wallet without a limit on timestamps stored it, as after a clock error.
-    let believing = policy!(max_future: Duration::from_secs(u64::MAX));
-    fetch_through_by(&mint, &cache, believing).expect("a filter");
-    let today = now();
-    timestamp.store(today, Ordering::SeqCst);
-    let fetched = fetch_through(&mint, &cache).expect("a filter");
-    let Some(Damage::Future { timestamp, latest }) = fetched.discarded else {
-        panic!("{:?}", fetched.discarded);
-    };
-    assert_eq!(timestamp, 1 << 63);
-    assert!(latest >= today);
-    assert!(fetched.not_kept.is_none() && fetched.filter.rolled_back_from().is_none());
-    let again = fetch_through(&mint, &cache).expect("a filter");
-    assert_eq!(again.discarded, None);
 }
