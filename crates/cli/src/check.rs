@@ -165,10 +165,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
     if !args.json {
         say_as_of(checked.n, checked.as_of, globals);
     }
-    let matched = checked
-        .verdicts
-        .iter()
-        .any(|&verdict| verdict == Verdict::Maybe);
+    let matched = checked.verdicts.contains(&Verdict::Maybe);
     output::exit_code(print(args, &checked, &items), matched)
 }
 
