@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::routing::post;
 use clap::Args;
-use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind, PointKind};
+use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
@@ -257,19 +257,12 @@ fn members(body: &str, name: &str) -> Vec<Value> {
     body[name].as_array().cloned().unwrap_or_default()
 }
 
-/// All figures about one filter.
-struct Column {
-    kind: NoteKind,
-    n: u32,
-    filter_bytes: usize,
-    body_bytes: usize,
-    fetch: Duration,
-}
-
 /// What the wallet got.
 struct Found {
     restored: Restored,
-    columns: Vec<Column>,
+    /// A line about each filter, and the bytes of both.
+    filters: String,
+    bytes: usize,
     look_up: Duration,
     ask: Duration,
 }
@@ -281,8 +274,8 @@ impl DemoRun {
         let found = self.restore()?;
         self.write_files()?;
         let text = format!(
-            "{}\n{}\n\n{}Try\n  {} check {} {} --count\n",
-            table(&found.columns),
+            "{}{}\n\n{}Try\n  {} check {} {} --count\n",
+            found.filters,
             self.conclusion(&found),
             self.stays,
             this_program(),
@@ -366,21 +359,20 @@ impl DemoRun {
         let step = Step::start(&self.globals, 3, "restore a wallet", pairs.len() as u64);
         let client = MintClient::new(&self.base, Policy::default())?;
         let keyset = &self.sample.keyset;
-        let (mut columns, mut filters) = (Vec::new(), Vec::new());
+        let (mut lines, mut bytes, mut filters) = (String::new(), 0, Vec::new());
         for kind in [NoteKind::Issued, NoteKind::Spent] {
             let start = Instant::now();
             let filter = client.fetch(keyset, kind)?;
             let fetch = start.elapsed();
-            let body = self.body(kind)?;
-            let body_bytes = body.len();
-            let response = FilterResponse::from_json(body).map_err(CliError::failed)?;
-            columns.push(Column {
-                kind,
-                n: filter.n(),
-                filter_bytes: response.content.len(),
-                body_bytes,
-                fetch,
-            });
+            let (n, size) = (filter.n(), filter.filter().bytes().len());
+            let bits = size as f64 * 8.0 / f64::from(n);
+            lines += &format!(
+                "The filter of {} {kind} notes has {} bytes, {bits:.3} bits per note; fetched and validated in {}.\n",
+                count(n.into()),
+                count(size as u64),
+                time(fetch)
+            );
+            bytes += self.body(kind)?.len();
             filters.push(filter);
         }
         let [issued, spent] = &filters[..] else {
@@ -397,7 +389,8 @@ impl DemoRun {
         step.finish(format_args!("{} candidates", count(pairs.len() as u64)));
         Ok(Found {
             restored,
-            columns,
+            filters: lines,
+            bytes,
             look_up,
             ask,
         })
@@ -431,7 +424,6 @@ impl DemoRun {
             count(outcomes.filter(|outcome| outcome.word() == word).count() as u64)
         };
         let live = number("live");
-        let bytes: usize = found.columns.iter().map(|column| column.body_bytes).sum();
         let mut text = format!(
             "Of {} candidates, {} are spent, {live} live and {} unused: looked up in {}, signatures in {}.\n\
              The mint was shown the messages of the {live} live notes, and nothing else. Downloaded: {:.2} MB.",
@@ -440,7 +432,7 @@ impl DemoRun {
             number("unused"),
             time(found.look_up),
             time(found.ask),
-            bytes as f64 / 1e6,
+            found.bytes as f64 / 1e6,
         );
         if let Some(chance) = found.restored.chance {
             let _ = write!(text, "\nThe chance is {chance}.");
@@ -513,31 +505,6 @@ fn shell_word(path: &Path) -> String {
         true => path,
         false => format!("'{}'", path.replace('\'', "'\\''")),
     }
-}
-
-fn table(columns: &[Column]) -> String {
-    type Cell = fn(&Column) -> String;
-    let rows: [(&str, Cell); 6] = [
-        ("", |of| of.kind.to_string()),
-        ("notes in the filter", |of| count(u64::from(of.n))),
-        ("filter, bytes", |of| count(of.filter_bytes as u64)),
-        ("bits per note", |of| {
-            let bits = of.filter_bytes as f64 * 8.0;
-            format!("{:.3}", bits / f64::from(of.n))
-        }),
-        ("response, bytes", |of| count(of.body_bytes as u64)),
-        ("fetch, validate", |of| time(of.fetch)),
-    ];
-    let mut text = String::new();
-    for (name, cell) in rows {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{name:<26}");
-        for column in columns {
-            let _ = write!(text, "{:>14}", cell(column));
-        }
-        text.push('\n');
-    }
-    text
 }
 
 /// Formats a duration in a unit that leaves a few significant digits.

@@ -225,7 +225,8 @@ impl MintClient {
         let spent = self
             .fetch(keyset, NoteKind::Spent)
             .map_err(QueryError::from)?;
-        let restore = Restore::new(keyset, candidates, &issued, &spent, options, &self.policy)?;
+        let policy = &self.policy;
+        let restore = Restore::of_points(keyset, candidates, &issued, &spent, options, policy)?;
         self.resume(restore)
     }
 

@@ -234,6 +234,18 @@ impl Restore {
         policy: &Policy,
     ) -> Result<Self, QueryError> {
         check_candidates(keyset, candidates)?;
+        Self::of_points(keyset, candidates, issued, spent, options, policy)
+    }
+
+    /// The same for candidates that are checked.
+    pub(crate) fn of_points<I: AsRef<[u8]>, H: ItemHash>(
+        keyset: &KeysetId,
+        candidates: &[(I, I)],
+        issued: &MintFilter<H>,
+        spent: &MintFilter<H>,
+        options: &RestoreOptions,
+        policy: &Policy,
+    ) -> Result<Self, QueryError> {
         for (filter, kind) in [(issued, NoteKind::Issued), (spent, NoteKind::Spent)] {
             let is_other = |of: &&FilterSource| of.kind != kind || of.keyset != *keyset;
             let is_elsewhere =

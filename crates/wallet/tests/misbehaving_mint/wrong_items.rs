@@ -2,7 +2,7 @@
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{QueryError, RestoreOptions};
+use nutfilter_wallet::{QueryError, Restore, RestoreOptions};
 
 /// Ten kinds of wrong items, for a keyset on secp256k1.
 fn wrong_items() -> Vec<(&'static str, Vec<u8>)> {
@@ -72,6 +72,16 @@ fn wrong_items_are_refused_with_their_place_and_length() {
             );
         }
     }
+    // Also with filters from elsewhere.
+    let issued = client.fetch(&keyset(), NoteKind::Issued).expect("a filter");
+    let (options, policy) = (RestoreOptions::default(), client.policy());
+    let pairs = [(point(0), [5; 33])];
+    let restore = Restore::new(&keyset(), &pairs, &issued, &spent, &options, policy);
+    assert_failed!(
+        restore,
+        QueryError::Check(CheckError::NotAPoint { what: "Y", .. })
+    );
+    let asked_before = asked_before + 1;
     let none: [Candidate; 0] = [];
     let error = client.restore(&keyset(), &none, &RestoreOptions::default());
     assert_eq!(error.expect_err("nothing").to_string(), "no items");
