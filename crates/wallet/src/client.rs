@@ -258,9 +258,8 @@ impl MintClient {
                 return Err(QueryError::OutOfTime { limit });
             }
             let policy = Policy {
-                max_bytes: self.policy.max_answer_bytes,
                 deadline: self.policy.deadline.min(left),
-                ..self.policy.clone()
+                ..self.policy.for_answers()
             };
             let url = self.base.join(path)?;
             let post = || self.transport.post(&url, &body, &policy);
