@@ -9,7 +9,7 @@ use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
 use nutfilter_cashu::PointKind;
 use nutfilter_wallet::{Answer, CheckError, MintFilter, NoteKind, Warning, other_dialect};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::CliError;
 use crate::fetch::{self, FetchArgs};
@@ -106,47 +106,32 @@ Examples:
 
 /// The results of a check, and the properties of the filter.
 struct Checked {
-    /// One for each item, in order.
-    verdicts: Vec<Verdict>,
+    /// Whether each item matched, in order.
+    found: Vec<bool>,
+    /// Whether the filter may have been made with another hash.
+    doubt: bool,
     n: u64,
     /// Unix seconds, if the filter has a timestamp.
     as_of: Option<u64>,
 }
 
-/// The result that is printed before an item.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Maybe,
-    Absent,
-    /// It did not match, but the filter may have been made with another hash.
-    Unknown,
-}
-
-/// The possible verdicts, in the order in which their counts are printed.
-const VERDICTS: [Verdict; 3] = [Verdict::Maybe, Verdict::Absent, Verdict::Unknown];
-
-impl Verdict {
-    fn of_match(matched: bool) -> Self {
-        if matched {
-            Verdict::Maybe
-        } else {
-            Verdict::Absent
+impl Checked {
+    /// The word that is printed before an item.
+    fn word(&self, found: bool) -> &'static str {
+        match (found, self.doubt) {
+            (true, _) => "maybe",
+            (false, false) => "absent",
+            (false, true) => "unknown",
         }
     }
 
-    fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Maybe => "maybe",
-            Verdict::Absent => "absent",
-            Verdict::Unknown => "unknown",
-        }
-    }
-
-    /// The verdict if the hash of the filter is in doubt.
-    fn doubted(self, doubt: bool) -> Self {
-        match self {
-            Verdict::Absent if doubt => Verdict::Unknown,
-            verdict => verdict,
+    /// Each word with its number of items, in the order in which they are printed.
+    fn counts(&self) -> Vec<(&'static str, usize)> {
+        let matched = self.found.iter().filter(|&&found| found).count();
+        let (maybe, others) = (("maybe", matched), self.found.len() - matched);
+        match self.doubt {
+            false => vec![maybe, ("absent", others)],
+            true => vec![maybe, ("absent", 0), ("unknown", others)],
         }
     }
 }
@@ -165,7 +150,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
     if !args.json {
         say_as_of(checked.n, checked.as_of, globals);
     }
-    let matched = checked.verdicts.contains(&Verdict::Maybe);
+    let matched = checked.found.contains(&true);
     output::exit_code(print(args, &checked, &items), matched)
 }
 
@@ -231,9 +216,9 @@ fn check_file(
         globals.warn(other);
         doubt = true;
     }
-    let verdict = |matched| Verdict::of_match(matched).doubted(doubt);
     let checked = Checked {
-        verdicts: matched.into_iter().map(verdict).collect(),
+        found: matched,
+        doubt,
         n: u64::from(file.filter.n()),
         as_of: file.timestamp,
     };
@@ -282,9 +267,12 @@ fn ask_mint<H: ItemHash + Default>(
     fetch::warn(&matches.warnings, globals);
     let is_doubt = |warning: &Warning| matches!(warning, Warning::PossibleOtherDialect(_));
     let doubt = matches.warnings.iter().any(is_doubt);
-    let verdict = |answer| Verdict::of_match(answer == Answer::MaybePresent).doubted(doubt);
+    let answers = matches.answers.into_iter();
     Ok(Checked {
-        verdicts: matches.answers.into_iter().map(verdict).collect(),
+        found: answers
+            .map(|answer| answer == Answer::MaybePresent)
+            .collect(),
+        doubt,
         n: u64::from(filter.n()),
         as_of: Some(filter.as_of()),
     })
@@ -302,36 +290,27 @@ pub(crate) fn say_as_of(n: u64, as_of: Option<u64>, globals: &Globals) {
 }
 
 fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), CliError> {
-    let usual = |verdict: &&Verdict| {
-        **verdict != Verdict::Unknown || checked.verdicts.contains(&Verdict::Unknown)
-    };
-    let verdicts: Vec<_> = VERDICTS.iter().filter(usual).collect();
-    let count = |verdict: &Verdict| {
-        checked
-            .verdicts
-            .iter()
-            .filter(|&other| other == verdict)
-            .count()
-    };
     if args.json {
         let mut object = json!({ "n": checked.n, "as_of": checked.as_of });
-        for verdict in &verdicts {
-            object[verdict.as_str()] = count(verdict).into();
+        for (word, count) in checked.counts() {
+            object[word] = count.into();
         }
         if !args.count {
-            object["answers"] = answers(checked, items).collect();
+            let answers = checked.found.iter().zip(items.given());
+            let answer = |(&found, item): (&bool, &[u8])| json!({ "item": String::from_utf8_lossy(item), "answer": checked.word(found) });
+            object["answers"] = answers.map(answer).collect();
         }
         return output::print_json(&object);
     }
     let mut out = output::stdout();
     if args.count {
-        for verdict in &verdicts {
-            writeln!(out, "{}\t{}", verdict.as_str(), count(verdict))?;
+        for (word, count) in checked.counts() {
+            writeln!(out, "{word}\t{count}")?;
         }
     } else {
         let end: &[u8] = if args.input.null { b"\0" } else { b"\n" };
-        for (verdict, item) in checked.verdicts.iter().zip(items.given()) {
-            write!(out, "{}\t", verdict.as_str())?;
+        for (&found, item) in checked.found.iter().zip(items.given()) {
+            write!(out, "{}\t", checked.word(found))?;
             let breaks = item.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
             if breaks && !args.input.null {
                 serde_json::to_writer(&mut out, &String::from_utf8_lossy(item))
@@ -343,12 +322,4 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
         }
     }
     Ok(out.flush()?)
-}
-
-/// Each item with its verdict, as JSON.
-fn answers(checked: &Checked, items: &ItemList) -> impl Iterator<Item = Value> {
-    let answers = checked.verdicts.iter().zip(items.given());
-    answers.map(
-        |(verdict, item)| json!({ "item": String::from_utf8_lossy(item), "answer": verdict.as_str() }),
-    )
 }

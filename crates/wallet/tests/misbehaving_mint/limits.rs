@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::conversation::*;
+use crate::restore::offline;
 use crate::*;
 use nutfilter_wallet::{
     Chance, Outcome, QueryError, Restore, RestoreOptions, Restored, match_limit,
@@ -102,27 +103,6 @@ fn next_counters_are_those_of_the_file() {
     }
 }
 
-/// A restore of all candidates, of which 180 are live.
-fn offline() -> Restore {
-    let [spent, issued] = NoteKind::ALL.map(|kind| -> MintFilter {
-        let body = filter(kind, now()).to_json().into_bytes();
-        let moment = nutfilter_wallet::FetchContext::now(None);
-        Policy::default()
-            .accept(200, body, moment)
-            .expect("a filter")
-    });
-    let (options, policy) = (RestoreOptions::default(), Policy::default());
-    let restore = Restore::new(
-        &keyset(),
-        &candidates(ALL),
-        &issued,
-        &spent,
-        &options,
-        &policy,
-    );
-    restore.expect("plausible filters")
-}
-
 fn points(restore: &Restore) -> usize {
     let (path, body) = restore.request().expect("a request");
     asked(&format!("POST {path}\r\n\r\n{body}")).len()
@@ -131,11 +111,15 @@ fn points(restore: &Restore) -> usize {
 #[test]
 fn batches_are_those_of_the_file() {
     assert_eq!(
-        points(&offline()) as u64,
+        points(
+            &offline([now(); 2], [false; 2], &RestoreOptions::default())
+                .expect("plausible filters")
+        ) as u64,
         number(&file()["defaults"]["batch"])
     );
     for row in rows("batch") {
-        let mut restore = offline();
+        let mut restore =
+            offline([now(); 2], [false; 2], &RestoreOptions::default()).expect("plausible filters");
         restore.set_info(row["info"].as_str().expect("text").as_bytes());
         let batch = number(&row["batch"]).min(LIVE.len() as u64);
         assert_eq!(points(&restore) as u64, batch, "{row}");
@@ -144,7 +128,8 @@ fn batches_are_those_of_the_file() {
 
 #[test]
 fn waits_are_those_of_the_file() {
-    let mut restore = offline();
+    let mut restore =
+        offline([now(); 2], [false; 2], &RestoreOptions::default()).expect("plausible filters");
     let mut wait = |header: Option<&str>| {
         let wait = restore.answer(429, header, b"").expect("a wait");
         wait.expect("a wait").as_secs()
@@ -174,7 +159,8 @@ fn waits_are_those_of_the_file() {
 
 #[test]
 fn refusals_are_limited_as_in_the_file() {
-    let mut restore = offline();
+    let mut restore =
+        offline([now(); 2], [false; 2], &RestoreOptions::default()).expect("plausible filters");
     let mut refused = 0;
     while refused < number(&file()["defaults"]["max_refused"]) {
         refused += u64::from(points(&restore) == 1);

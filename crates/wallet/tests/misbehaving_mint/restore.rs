@@ -336,7 +336,7 @@ fn mint_without_filters_is_sent_nothing() {
 
 /// A restore of all candidates, with filters of these times. `empty` replaces the filter of spent notes by an empty
 /// one, `full` that of issued notes by one of everything.
-fn offline(
+pub(crate) fn offline(
     times: [u64; 2],
     [empty, full]: [bool; 2],
     options: &RestoreOptions,
