@@ -14,7 +14,7 @@ use crate::mint_filter::MintFilter;
 use crate::policy::{FetchContext, Policy, check_status};
 use crate::proxy::Proxy;
 use crate::query_error::{QueryError, RestoreError};
-use crate::restore::{Restore, RestoreOptions, Restored, check_candidates};
+use crate::restore::{Restore, RestoreOptions, Restored};
 use crate::transport::{NOT_MODIFIED, Reply, Transport};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
@@ -217,7 +217,6 @@ impl MintClient {
         candidates: &[(I, I)],
         options: &RestoreOptions,
     ) -> Result<Restored, RestoreError> {
-        check_candidates(keyset, candidates).map_err(QueryError::from)?;
         // In this order: what is spent in between is in both.
         let issued = self
             .fetch(keyset, NoteKind::Issued)
@@ -225,8 +224,7 @@ impl MintClient {
         let spent = self
             .fetch(keyset, NoteKind::Spent)
             .map_err(QueryError::from)?;
-        let policy = &self.policy;
-        let restore = Restore::of_points(keyset, candidates, &issued, &spent, options, policy)?;
+        let restore = Restore::new(keyset, candidates, &issued, &spent, options, &self.policy)?;
         self.resume(restore)
     }
 

@@ -234,18 +234,6 @@ impl Restore {
         policy: &Policy,
     ) -> Result<Self, QueryError> {
         check_candidates(keyset, candidates)?;
-        Self::of_points(keyset, candidates, issued, spent, options, policy)
-    }
-
-    /// The same for candidates that are checked.
-    pub(crate) fn of_points<I: AsRef<[u8]>, H: ItemHash>(
-        keyset: &KeysetId,
-        candidates: &[(I, I)],
-        issued: &MintFilter<H>,
-        spent: &MintFilter<H>,
-        options: &RestoreOptions,
-        policy: &Policy,
-    ) -> Result<Self, QueryError> {
         for (filter, kind) in [(issued, NoteKind::Issued), (spent, NoteKind::Spent)] {
             let is_other = |of: &&FilterSource| of.kind != kind || of.keyset != *keyset;
             let is_elsewhere =
@@ -480,7 +468,7 @@ impl Restore {
 }
 
 /// Whether there are candidates, and all are pairs of points of the keyset's curve.
-pub(crate) fn check_candidates<I: AsRef<[u8]>>(
+fn check_candidates<I: AsRef<[u8]>>(
     keyset: &KeysetId,
     candidates: &[(I, I)],
 ) -> Result<(), CheckError> {
