@@ -113,7 +113,7 @@ impl<H: ItemHash> MintFilter<H> {
     /// # Cost
     ///
     /// One pass over the filter for all items together, one with the other known hashes for the items that did not
-    /// match, and a check of each point: 3 µs on secp256k1, 0.1 ms on BLS12-381.
+    /// match, and a check of each point: 7 µs on secp256k1, 0.4 ms on BLS12-381.
     pub fn matches<I: AsRef<[u8]>>(
         &self,
         items: &[I],

@@ -224,7 +224,7 @@ impl Restore {
     ///
     /// # Cost
     ///
-    /// Two passes over `issued`, two over `spent`, and a check of each point: 3 µs on secp256k1, 0.1 ms on BLS12-381.
+    /// Two passes over `issued`, two over `spent`, and a check of each point: 7 µs on secp256k1, 0.4 ms on BLS12-381.
     pub fn new<I: AsRef<[u8]>, H: ItemHash>(
         keyset: &KeysetId,
         candidates: &[(I, I)],
