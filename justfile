@@ -137,7 +137,10 @@ test how='debug':
 vectors how='check': programs
     #!/usr/bin/env bash
     set -euo pipefail
-    [ {{how}} = bytes ] || exec {{venv}}/python tests/vectors/make_vectors.py check
+    if [ {{how}} != bytes ]; then
+        {{venv}}/python tests/vectors/make_wallet_limits.py check
+        exec {{venv}}/python tests/vectors/make_vectors.py check
+    fi
     cargo build --locked --release
     mkdir -p {{work}}
     cd {{work}}
