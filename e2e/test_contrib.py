@@ -14,6 +14,7 @@ import yaml
 from e2e.conftest import ROOT
 from e2e.scenario import need
 from e2e.service_under_test import Address, Service, exchange, free_port, tail, wait_until
+from e2e.wallet_checks import fresh_items
 
 pytestmark = pytest.mark.contrib
 CONTRIB = ROOT / "contrib"
@@ -230,7 +231,7 @@ def test_a_web_server_over_the_files(server, binary, make_mint, work):
             unknown, _ = get_all(address, "/v1/filter/spent/00ffffffffffffff")
             assert unknown.status == 400 and unknown.json()["code"] == 12001
             items = work / "items"
-            items.write_text((mint.make(1)[0]).hex() + "\n")
+            items.write_text(fresh_items(1)[0] + "\n")
             code, said = run(binary, "check", "--mint", address.url(), "--keyset", mint.keysets[0], items)
             assert code == 1 and "absent" in said, said
     finally:
