@@ -1,8 +1,8 @@
 //! The limit on the number of matches.
 //!
 //! With a filter at `M`, one look-up in `M` matches by chance. A mint that wants to learn which `Y`s a wallet
-//! holds could serve a filter that matches far more, and read them from the confirmations. So a wallet that knows
-//! roughly how many of its notes are spent limits the number of matches.
+//! holds could serve a filter that matches far more, and read them from the requests that follow. So a wallet that knows
+//! roughly how many matches to expect limits their number.
 
 /// Probability that an honest filter is rejected because of chance matches alone.
 ///

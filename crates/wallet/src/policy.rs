@@ -42,7 +42,7 @@ pub struct Policy {
     /// more for each 16 KiB, with no pause of this length. Default: 30 s.
     pub deadline: Duration,
     /// Minimum `M`: one look-up in `min_m` matches by chance. Default: 784,931. A mint that serves `m = 1` would
-    /// learn every `Y` from the confirmations.
+    /// learn every message from a restore.
     pub min_m: u64,
     /// Minimum `P`. Default: 16; lower it together with `min_m`. The best `P` for the default `min_m` is 19. Each
     /// step below that about doubles the unary part of the code: at `P` = 0 an item takes 98 KB.
