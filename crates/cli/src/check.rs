@@ -92,8 +92,8 @@ NUL. After a warning that the filter may have been made with another hash,
 `unknown` stands instead of `absent`. `maybe` is wrong for one non-member in M.
 `absent` is certain as of the filter's timestamp, if the filter is honest. With
 --count: `maybe<TAB>number` and `absent<TAB>number`. The filter's size and
-timestamp go to stderr. Items for a mint's filter are points: `Y` of spent notes,
-`B_` of issued ones.
+timestamp go to stderr. Items for a mint's filter are points: `Y` of spent
+notes, `B_` of issued ones.
 Exit code: 0 some item matched, 1 none did, 2 error.
 
 Examples:

@@ -130,6 +130,22 @@ fn help_and_version_succeed_and_unknown_options_fail() {
     place.run("plan --items 1 --threads 2").ok();
 }
 
+#[test]
+fn help_has_80_columns_and_check_has_14_options_of_its_own() {
+    let place = Place::new();
+    for command in ["check", "restore", "demo"] {
+        let help = place.run(format!("{command} --help")).text();
+        let long = help.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(long, None, "{command}");
+    }
+    let help = place.run("check --help").text();
+    let options = help
+        .lines()
+        .filter(|line| line.trim_start().starts_with("--"));
+    // Besides --threads; --quiet, --help and --version have a letter.
+    assert_eq!(options.count() - 1, 14, "{help}");
+}
+
 /// As with `2>&1 | head -c 0`.
 #[test]
 fn closed_outputs_cause_no_panic() {
