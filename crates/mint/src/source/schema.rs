@@ -48,16 +48,19 @@ pub(super) enum Counts {
 }
 
 impl Notes {
-    /// SQL for 1 if a row counts and 0 if it does not; NULL if its state is not known.
-    pub(super) fn counts(&self) -> String {
-        match self.counts {
+    /// SQL for the columns that are read: the keyset, the item, and 1 if a row counts or 0 if it does not; NULL if its
+    /// state is not known.
+    pub(super) fn columns(&self) -> String {
+        let counts = match self.counts {
             Counts::Every => "1".to_owned(),
             Counts::With(column) => format!("CASE WHEN {column} IS NULL THEN 0 ELSE 1 END"),
             Counts::State(column, counting, others) => format!(
                 "CASE WHEN {column} = '{counting}' THEN 1 WHEN {column} IN ('{}') THEN 0 END",
                 others.join("', '")
             ),
-        }
+        };
+        let (keyset, item) = (self.keyset, self.item);
+        format!("{keyset} AS keyset, {item} AS item, {counts} AS counts")
     }
 
     /// Adds an item that is stored as hex text or as bytes, or returns what is wrong with it.

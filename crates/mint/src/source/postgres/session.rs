@@ -14,14 +14,18 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::binary_copy::BinaryCopyOutStream;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
 
+use super::stream::Connector;
 use super::tls;
 use super::url::{CONNECT_TIMEOUT, PostgresUrl};
-use crate::source::SourceError;
+use crate::source::{Result, SourceError};
 
 /// Factor of the URL's `connect_timeout` for trying all hosts, the TLS handshake and the login.
 const LOGIN_FACTOR: u32 = 3;
+
+/// The longest `connect_timeout` that is used for this.
+const MAX_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time limit of one statement at the server: a copy of hundreds of millions of rows.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -48,14 +52,10 @@ const BEGIN: &str = "
 /// Rows of a copy that are taken from the connection at once.
 const ROWS: usize = 4096;
 
-/// The first version with `pg_current_snapshot`.
-const OLDEST_VERSION: u32 = 13_00_00;
-
 /// A transaction.
 pub(super) struct Session<'u> {
-    url: &'u PostgresUrl,
-    /// `None` once the session has ended.
-    runtime: Option<Runtime>,
+    pub(super) url: &'u PostgresUrl,
+    runtime: Blocking,
     client: Client,
 }
 
@@ -64,69 +64,48 @@ pub(super) type TextRow = Vec<Option<String>>;
 
 impl<'u> Session<'u> {
     /// Connects and begins the transaction. A standby is refused: it may show an earlier state than the mint's.
-    pub(super) fn begin(url: &'u PostgresUrl) -> Result<Self, SourceError> {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| SourceError::Other(error.into()))?;
-        let client = match login(url, &runtime) {
-            Ok(client) => client,
-            Err(error) => {
-                // Name resolution may keep a thread busy; do not wait for it.
-                runtime.shutdown_background();
-                return Err(error);
-            }
+    pub(super) fn begin(url: &'u PostgresUrl) -> Result<Self> {
+        let runtime = Blocking::new()?;
+        let one = url.config.get_connect_timeout();
+        let limit = LOGIN_FACTOR * *one.unwrap_or(&CONNECT_TIMEOUT).min(&MAX_CONNECT_TIMEOUT);
+        let tls = match url.config.get_ssl_mode() {
+            SslMode::Disable => None,
+            _ => Some(tls::connector(url)?),
         };
+        let client = runtime.wait(url, "connecting", limit, login(&url.config, tls))?;
         let mut session = Self {
             url,
-            runtime: Some(runtime),
+            runtime,
             client,
         };
         let schema = url.schema.as_deref().map_or_else(String::new, |schema| {
-            format!(
-                "SET LOCAL search_path = \"{}\";",
-                schema.replace('"', "\"\"")
-            )
+            let schema = schema.replace('"', "\"\"");
+            format!("SET LOCAL search_path = \"{schema}\";")
         });
+        let limit = STATEMENT_LIMIT.as_millis();
+        // The first version with `pg_current_snapshot` is 13.
         let begin = format!(
-            "{BEGIN} {schema} SET LOCAL statement_timeout = {};
-             SELECT current_setting('server_version_num'), pg_catalog.pg_is_in_recovery()",
-            STATEMENT_LIMIT.as_millis()
+            "{BEGIN} {schema} SET LOCAL statement_timeout = {limit};
+             SELECT pg_catalog.current_setting('server_version_num')::pg_catalog.int4 >= 130000,
+                 pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('server_version')"
         );
         let row = session.rows("beginning", &begin)?.pop().unwrap_or_default();
-        let mut values = row.into_iter().map(Option::unwrap_or_default);
-        let (version, standby) = (
-            values.next().unwrap_or_default(),
-            values.next().unwrap_or_default(),
-        );
-        let refused = |reason: String| Err(SourceError::Schema(format!("{url}: {reason}")));
-        if !version
-            .parse::<u32>()
-            .is_ok_and(|number| number >= OLDEST_VERSION)
-        {
-            return refused(format!(
-                "unsupported Postgres version {version}; 13 or later is required"
-            ));
-        }
-        if standby != "f" {
-            let cure = "give the address of the primary, or several hosts with target_session_attrs=read-write";
-            return refused(format!(
-                "the server is a standby, whose notes may be older than the mint's; {cure}"
-            ));
-        }
-        Ok(session)
-    }
-
-    pub(super) fn url(&self) -> &'u PostgresUrl {
-        self.url
+        let row: Vec<&str> = row.iter().flatten().map(String::as_str).collect();
+        let reason = match row[..] {
+            ["t", "f", _] => return Ok(session),
+            ["f", _, version] => {
+                &format!("unsupported Postgres version {version}; 13 or later is required")
+            }
+            _ => {
+                "the server is a standby, whose notes may be older than the mint's; give the address of the primary, or \
+                 several hosts with target_session_attrs=read-write"
+            }
+        };
+        Err(SourceError::Schema(format!("{url}: {reason}")))
     }
 
     /// The rows of some statements.
-    pub(super) fn rows(
-        &mut self,
-        doing: &'static str,
-        sql: &str,
-    ) -> Result<Vec<TextRow>, SourceError> {
+    pub(super) fn rows(&mut self, doing: &'static str, sql: &str) -> Result<Vec<TextRow>> {
         let messages = self.wait(doing, self.client.simple_query(sql))?;
         let rows = messages.iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(
@@ -144,21 +123,17 @@ impl<'u> Session<'u> {
         &mut self,
         doing: &'static str,
         sql: &str,
-        mut take: impl FnMut(Option<&[u8]>, Option<&[u8]>, Option<i32>) -> Result<(), SourceError>,
-    ) -> Result<(), SourceError> {
+        mut take: impl FnMut(Option<&[u8]>, Option<&[u8]>, Option<i32>) -> Result<()>,
+    ) -> Result<()> {
         let stream = self.wait(doing, self.client.copy_out(sql))?;
         // In binary format, text is its bytes.
         let stream = BinaryCopyOutStream::new(stream, &[Type::BYTEA, Type::BYTEA, Type::INT4]);
         let mut pieces = Box::pin(stream.try_ready_chunks(ROWS).map_err(|error| error.1));
         while let Some(rows) = self.wait(doing, pieces.try_next())? {
             for row in rows {
-                let failed = |source| self.failed(doing, source);
-                let item = row.try_get(1).map_err(failed)?;
-                take(
-                    row.try_get(0).map_err(failed)?,
-                    item,
-                    row.try_get(2).map_err(failed)?,
-                )?;
+                let columns = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+                let (keyset, item, counts) = columns().map_err(|e| failed(self.url, doing, e))?;
+                take(keyset, item, counts)?;
             }
         }
         Ok(())
@@ -167,82 +142,73 @@ impl<'u> Session<'u> {
     /// Ends the transaction and closes the connection. What was read is valid even if this fails.
     pub(super) fn finish(self) {
         let commit = self.client.simple_query("COMMIT");
-        run(self.runtime.as_ref(), GOODBYE_LIMIT, commit);
+        let _ = self.runtime.wait(self.url, "ending", GOODBYE_LIMIT, commit);
     }
 
-    /// Waits for an answer of the server. The error names the database.
     fn wait<T>(
         &self,
         doing: &'static str,
         work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, SourceError> {
+    ) -> Result<T> {
         let limit = STATEMENT_LIMIT + GRACE;
-        match run(self.runtime.as_ref(), limit, work) {
-            Some(answer) => answer.map_err(|error| self.failed(doing, error)),
-            None => Err(timeout(self.url, doing, limit)),
-        }
+        self.runtime.wait(self.url, doing, limit, work)
+    }
+}
+
+async fn login(config: &Config, tls: Option<Connector>) -> Result<Client, Error> {
+    let Some(tls) = tls else {
+        let (client, connection) = config.connect(NoTls).await?;
+        tokio::spawn(connection);
+        return Ok(client);
+    };
+    let (client, connection) = config.connect(tls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// Waits on this thread; `None` once it is dropped.
+struct Blocking(Option<Runtime>);
+
+impl Blocking {
+    fn new() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| SourceError::Other(error.into()))?;
+        Ok(Self(Some(runtime)))
     }
 
-    fn failed(&self, doing: &'static str, source: Error) -> SourceError {
-        SourceError::Postgres {
-            database: self.url.to_string(),
-            doing,
-            source,
+    /// Waits for an answer of the server, but not longer than `limit`.
+    fn wait<T>(
+        &self,
+        url: &PostgresUrl,
+        doing: &'static str,
+        limit: Duration,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T> {
+        let timed = async { tokio::time::timeout(limit, work).await.ok() };
+        match self.0.as_ref().and_then(|runtime| runtime.block_on(timed)) {
+            Some(answer) => answer.map_err(|error| failed(url, doing, error)),
+            None => {
+                let seconds = limit.as_secs();
+                let error = format!("{url}: {doing}: timed out after {seconds} s");
+                Err(SourceError::Other(error.into()))
+            }
         }
     }
 }
 
-/// Drops everything in progress: the socket is closed, and the server rolls back.
-impl Drop for Session<'_> {
+/// Name resolution may keep a thread busy; it is not waited for. The socket is closed, and the server rolls back.
+impl Drop for Blocking {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-fn login(url: &PostgresUrl, runtime: &Runtime) -> Result<Client, SourceError> {
-    let doing = "connecting";
-    let config = &url.config;
-    // In libpq, zero means no limit. Here every wait has a limit.
-    let one = config
-        .get_connect_timeout()
-        .filter(|limit| !limit.is_zero());
-    let limit = LOGIN_FACTOR
-        * *one
-            .unwrap_or(&CONNECT_TIMEOUT)
-            .min(&(CONNECT_TIMEOUT * LOGIN_FACTOR));
-    let answer = if config.get_ssl_mode() == SslMode::Disable {
-        run(Some(runtime), limit, async {
-            let (client, connection) = config.connect(NoTls).await?;
-            tokio::spawn(connection);
-            Ok(client)
-        })
-    } else {
-        let connector = tls::connector(url)?;
-        run(Some(runtime), limit, async {
-            let (client, connection) = config.connect(connector).await?;
-            tokio::spawn(connection);
-            Ok(client)
-        })
-    };
-    match answer {
-        Some(Ok(client)) => Ok(client),
-        Some(Err(source)) => Err(SourceError::Postgres {
-            database: url.to_string(),
-            doing,
-            source,
-        }),
-        None => Err(timeout(url, doing, limit)),
+fn failed(url: &PostgresUrl, doing: &'static str, source: Error) -> SourceError {
+    SourceError::Postgres {
+        database: url.to_string(),
+        doing,
+        source,
     }
-}
-
-fn timeout(url: &PostgresUrl, doing: &'static str, limit: Duration) -> SourceError {
-    let seconds = limit.as_secs();
-    SourceError::Other(format!("{url}: {doing}: timed out after {seconds} s").into())
-}
-
-/// Waits for `work`, but not longer than `limit`.
-fn run<T>(runtime: Option<&Runtime>, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    runtime?.block_on(async { tokio::time::timeout(limit, work).await.ok() })
 }
