@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource as _, SourceError};
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Writer};
 use crate::sql::{table, tables};
-use crate::support::{Found, MintDatabase, V1, Writer, insert, open, read};
+use crate::support::{Found, MintDatabase, V1, insert, open, read};
 
 use NoteKind::{Issued, Spent};
 

@@ -6,8 +6,8 @@
 
 #![cfg(unix)]
 
+mod histories;
 mod mint;
-mod served;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +18,11 @@ use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{MintType, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::Table;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 
+use self::histories::{missing, try_histories};
 use self::mint::{Process, beside};
-use self::served::missing;
 
 #[test]
 fn mint_process() {
@@ -630,32 +629,18 @@ fn of_faults() -> BoxedStrategy<Op> {
 
 /// Runs random histories of what a mint does, and these operations.
 fn try_class(more: Option<BoxedStrategy<Op>>) {
-    let cases =
-        std::env::var("NUTFILTER_HISTORIES").map_or(40, |cases| cases.parse().expect("a number"));
     let op = match more {
         None => of_mint(),
         Some(more) => prop_oneof![3 => of_mint(), 1 => more].boxed(),
     };
-    let history = (any::<bool>(), prop::collection::vec(op, 1..22));
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let result = TestRunner::new(config).run(&history, |(is_cdk, ops)| {
-        let mut world = World::new(if is_cdk {
-            MintType::Cdk
-        } else {
-            MintType::Nutshell
-        });
+    let mints = prop_oneof![Just(MintType::Cdk), Just(MintType::Nutshell)];
+    let histories = (mints, prop::collection::vec(op, 1..22));
+    try_histories(40, &histories, |(mint, ops)| {
+        let mut world = World::new(mint);
         world.begin();
-        for op in &ops {
-            world.happen(op);
-        }
+        ops.iter().for_each(|op| world.happen(op));
         world.refresh(false);
-        Ok(())
     });
-    result.unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
