@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::schema::Notes;
-use super::{ItemBatch, ItemSink, Result, RowFault, SourceError};
+use super::{ItemBatch, ItemSink, Reading, Result, RowFault, SourceError};
 use crate::{KeysetId, NoteKind};
 
 /// Number of invalid ids that are remembered, for the log.
@@ -86,14 +86,18 @@ impl<'s> ByKeyset<'s> {
         }
     }
 
-    /// Passes on the remaining items. Returns the invalid ids.
-    pub(super) fn finish(self) -> Result<Vec<String>> {
+    /// Passes on the remaining items.
+    pub(super) fn finish(self, is_whole: bool) -> Result<Reading> {
         for (keyset, batch) in &self.gathered {
             if !batch.is_empty() {
                 passed(self.sink.items(keyset, batch))?;
             }
         }
-        Ok(self.unservable)
+        let unservable = self.unservable;
+        Ok(Reading {
+            is_whole,
+            unservable,
+        })
     }
 
     /// Index of the keyset's batch; `None` for an invalid id.

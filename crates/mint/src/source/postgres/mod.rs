@@ -133,13 +133,9 @@ impl MintSource for PostgresSource {
         let mut rows = ByKeyset::new(sink, notes, kind);
         copy(&mut session, notes, mark.as_ref(), &mut rows)?;
         session.finish();
-        let unservable = rows.finish()?;
+        let reading = rows.finish(mark.is_none())?;
         self.marks[kind as usize] = now;
-        let is_whole = mark.is_none();
-        Ok(Reading {
-            is_whole,
-            unservable,
-        })
+        Ok(reading)
     }
 }
 

@@ -115,7 +115,7 @@ impl MintSource for SqliteSource {
         let is_whole = mark.is_none();
         let mut rows = ByKeyset::new(sink, notes, kind);
         let (newest, pending) = read_rows(&opened, notes, mark, &mut rows)?;
-        let unservable = rows.finish()?;
+        let reading = rows.finish(is_whole)?;
         // Above the highest possible id, SQLite chooses ids at random.
         let newest = match newest {
             Some(id) if id < i64::MAX && pending.len() <= MAX_PENDING => {
@@ -130,10 +130,7 @@ impl MintSource for SqliteSource {
             newest,
             pending,
         });
-        Ok(Reading {
-            is_whole,
-            unservable,
-        })
+        Ok(reading)
     }
 }
 
