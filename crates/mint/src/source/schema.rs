@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::{ItemBatch, MintType, RowFault, SourceError};
+use super::{ItemBatch, MintType, Result, RowFault, SourceError};
 use crate::NoteKind;
 
 /// Everything that this crate knows about one mint's database.
@@ -155,7 +155,7 @@ impl Schema {
         table: &Table,
         database: &Path,
         has_column: Option<impl Fn(&str) -> bool>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<()> {
         let (mint, path, name) = (self.mint, database.display(), table.name);
         let Some(has_column) = has_column else {
             return Err(SourceError::Schema(format!(
@@ -185,8 +185,8 @@ impl Table {
 /// Detects the mint by its tables of notes. The table of keysets is not enough, because wallets have one too.
 pub(super) fn recognise(
     database: &Path,
-    is_there: impl Fn(&str) -> Result<bool, SourceError>,
-) -> Result<MintType, SourceError> {
+    is_there: impl Fn(&str) -> Result<bool>,
+) -> Result<MintType> {
     let (mut present, mut missing) = (vec![], vec![]);
     for mint in MintType::ALL {
         let schema = Schema::of(mint);

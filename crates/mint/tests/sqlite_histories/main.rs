@@ -94,44 +94,25 @@ impl Notes {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Add {
-        kind: usize,
-        keyset: usize,
-        what: What,
-    },
+    /// A row of a kind and a keyset.
+    Add(usize, usize, What),
     /// A row that did not count does now.
-    Flip {
-        kind: usize,
-        which: usize,
-    },
+    Flip(usize, usize),
     /// A row that did not count is deleted.
-    Drop {
-        kind: usize,
-        which: usize,
-    },
+    Drop(usize, usize),
     /// An unreadable item becomes readable.
-    Repair {
-        kind: usize,
-    },
+    Repair(usize),
     Checkpoint,
     Vacuum,
-    /// The mint ends, in order or not, and starts again, perhaps with a migration.
-    Restart {
-        killed: bool,
-        migration: Migration,
-    },
-    Stop {
-        killed: bool,
-    },
+    /// The mint is killed, or ends in order, and starts again, perhaps with a migration.
+    Restart(bool, Migration),
+    Stop(bool),
     Start,
-    Save {
-        running: bool,
-    },
+    /// While the mint runs, or is stopped for it.
+    Save(bool),
     Restore(Way),
-    /// The machine loses some of the last commits; mint and service start again.
-    PowerLoss {
-        kept: usize,
-    },
+    /// The machine loses the last commits after this one; mint and service start again.
+    PowerLoss(usize),
     Refresh,
     Whole,
     RestartService,
@@ -273,75 +254,55 @@ impl World {
 
     fn add(&mut self, kind: usize, keyset: usize, what: What) {
         let notes = &self.notes[kind];
-        let item = match what {
-            What::BadItem => format!("'odd{}'", {
-                self.next += 1;
-                self.next
-            }),
-            _ => self.new_item(notes.hex),
-        };
+        let mut item = self.new_item(notes.hex);
+        if let What::BadItem = what {
+            item = format!("'odd{}'", self.next);
+        }
         let keyset = match what {
             What::BadKeyset => "NULL".to_owned(),
             _ => format!("'{}'", KEYSETS[keyset]),
         };
-        let (name, column) = (notes.name, notes.item);
-        let sql = match notes.state {
-            None => format!(
-                "INSERT INTO {name} ({column}, {}) VALUES ({item}, {keyset})",
-                notes.keyset
-            ),
-            Some((state, [counts, pending, unknown])) => {
-                let value = match what {
-                    What::Pending => pending,
-                    What::UnknownState => unknown,
-                    _ => counts,
-                };
-                format!(
-                    "INSERT INTO {name} ({column}, {}, {state}) VALUES ({item}, {keyset}, {value})",
-                    notes.keyset
-                )
-            }
-        };
-        self.sql(&sql);
+        let (mut columns, mut values) = (
+            format!("{}, {}", notes.item, notes.keyset),
+            format!("{item}, {keyset}"),
+        );
+        if let Some((state, [counts, pending, unknown])) = notes.state {
+            columns += &format!(", {state}");
+            values += ", ";
+            values += match what {
+                What::Pending => pending,
+                What::UnknownState => unknown,
+                _ => counts,
+            };
+        }
+        self.sql(&format!(
+            "INSERT INTO {} ({columns}) VALUES ({values})",
+            notes.name
+        ));
     }
 
-    /// SQL that finds one of the rows that do not count, by its id.
-    fn pending(notes: &Notes, which: usize) -> Option<String> {
-        let (state, [_, pending, _]) = notes.state?;
-        let is_pending = match pending {
-            "NULL" => format!("{state} IS NULL"),
-            value => format!("{state} = {value}"),
+    /// Runs SQL on one of the rows that do not count. `{counts}` stands for what lets it count.
+    fn on_pending(&mut self, kind: usize, which: usize, sql: &str) {
+        let name = self.notes[kind].name;
+        let Some((state, [counts, pending, _])) = self.notes[kind].state else {
+            return;
         };
-        let name = notes.name;
-        Some(
-            format!(
-                "rowid = (SELECT rowid FROM {name} WHERE {is_pending} ORDER BY rowid LIMIT 1
-             OFFSET {which} % max(1, (SELECT count(*) FROM {name} WHERE {is_pending})))"
-            )
-            .replace('\n', " "),
-        )
+        let rows = format!("FROM {name} WHERE {state} IS {pending}");
+        let at = format!("{which} % max(1, (SELECT count(*) {rows}))");
+        let row = format!("(SELECT rowid {rows} ORDER BY rowid LIMIT 1 OFFSET {at})");
+        let sql = sql
+            .replace("{table}", name)
+            .replace("{counts}", &format!("{state} = {counts}"));
+        self.sql(&format!("{sql} WHERE rowid = {row}"));
     }
 
     fn happen(&mut self, op: &Op) {
         let notes = self.notes;
         match *op {
-            Op::Add { kind, keyset, what } => self.add(kind, keyset, what),
-            Op::Flip { kind, which } => {
-                if let (Some(row), Some((state, [counts, ..]))) =
-                    (Self::pending(&notes[kind], which), notes[kind].state)
-                {
-                    self.sql(&format!(
-                        "UPDATE {} SET {state} = {counts} WHERE {row}",
-                        notes[kind].name
-                    ));
-                }
-            }
-            Op::Drop { kind, which } => {
-                if let Some(row) = Self::pending(&notes[kind], which) {
-                    self.sql(&format!("DELETE FROM {} WHERE {row}", notes[kind].name));
-                }
-            }
-            Op::Repair { kind } => {
+            Op::Add(kind, keyset, what) => self.add(kind, keyset, what),
+            Op::Flip(kind, which) => self.on_pending(kind, which, "UPDATE {table} SET {counts}"),
+            Op::Drop(kind, which) => self.on_pending(kind, which, "DELETE FROM {table}"),
+            Op::Repair(kind) => {
                 let (name, item) = (notes[kind].name, notes[kind].item);
                 let good = self.new_item(notes[kind].hex);
                 self.sql(&format!(
@@ -350,7 +311,7 @@ impl World {
             }
             Op::Checkpoint => self.sql("PRAGMA wal_checkpoint(TRUNCATE)"),
             Op::Vacuum => self.sql("VACUUM"),
-            Op::Restart { killed, migration } => {
+            Op::Restart(killed, migration) => {
                 self.stop(killed && !matches!(migration, Migration::Edit));
                 if let Migration::Edit = migration {
                     // After a kill, a start and a stop remove the log.
@@ -383,15 +344,15 @@ impl World {
                     }
                 }
             }
-            Op::Stop { killed } => self.stop(killed),
+            Op::Stop(killed) => self.stop(killed),
             Op::Start => self.start(),
-            Op::Save { running: true } => {
+            Op::Save(true) => {
                 let copy = self.path.with_extension("copy");
                 let _ = fs::remove_file(&copy);
                 self.sql(&format!(".backup {}", copy.display()));
                 self.saved = fs::read(copy).ok().or(self.saved.take());
             }
-            Op::Save { running: false } => {
+            Op::Save(false) => {
                 self.stop(false);
                 // A database that was killed before still has a log.
                 self.start();
@@ -400,7 +361,7 @@ impl World {
                 self.start();
             }
             Op::Restore(way) => self.restore(way),
-            Op::PowerLoss { kept } => {
+            Op::PowerLoss(kept) => {
                 self.stop(true);
                 if let Some(length) = kept
                     .checked_rem(self.lengths.len())
@@ -473,22 +434,15 @@ impl World {
     fn refresh(&mut self, whole: bool) {
         let report = self.refresher.refresh(whole).unwrap();
         let status = self.refresher.monitor().status();
-        let held: BTreeMap<(&str, usize), bool> = status
-            .filters
-            .iter()
-            .map(|filter| {
-                (
-                    (
-                        filter.keyset.as_ref().unwrap().as_str(),
-                        filter.kind as usize,
-                    ),
-                    filter.held,
-                )
+        let is_held = |keyset: &str, kind| {
+            let mut filters = status.filters.iter().filter(|filter| filter.held);
+            filters.any(|filter| {
+                filter.kind as usize == kind && filter.keyset.as_ref().unwrap().as_str() == keyset
             })
-            .collect();
+        };
         for (kind, notes) in self.notes.iter().enumerate() {
             for ((keyset, is_bad), items) in self.rows(notes) {
-                let is_held = held.get(&(&*keyset, kind)).copied().unwrap_or(false);
+                let is_held = is_held(&keyset, kind);
                 if is_bad {
                     assert!(
                         is_held,
@@ -567,12 +521,12 @@ fn refresher(path: &std::path::Path, mint: MintType) -> Refresher {
 fn of_mint() -> BoxedStrategy<Op> {
     let what = prop_oneof![3 => Just(What::Counts), 2 => Just(What::Pending)];
     prop_oneof![
-        8 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add { kind, keyset, what }),
-        4 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Flip { kind, which }),
-        2 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Drop { kind, which }),
+        8 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add(kind, keyset, what)),
+        4 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Flip(kind, which)),
+        2 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Drop(kind, which)),
         1 => Just(Op::Checkpoint),
-        2 => any::<bool>().prop_map(|killed| Op::Restart { killed, migration: Migration::None }),
-        1 => any::<bool>().prop_map(|killed| Op::Stop { killed }),
+        2 => any::<bool>().prop_map(|killed| Op::Restart(killed, Migration::None)),
+        1 => any::<bool>().prop_map(Op::Stop),
         2 => Just(Op::Start),
         7 => Just(Op::Refresh),
         1 => Just(Op::Whole),
@@ -589,8 +543,7 @@ fn of_maintenance() -> BoxedStrategy<Op> {
     ];
     prop_oneof![
         Just(Op::Vacuum),
-        (any::<bool>(), migration)
-            .prop_map(|(killed, migration)| Op::Restart { killed, migration }),
+        (any::<bool>(), migration).prop_map(|(killed, migration)| Op::Restart(killed, migration)),
     ]
     .boxed()
 }
@@ -603,15 +556,11 @@ fn of_backups() -> BoxedStrategy<Op> {
         Just(Way::Api),
         Just(Way::Dump)
     ];
-    prop_oneof![
-        any::<bool>().prop_map(|running| Op::Save { running }),
-        way.prop_map(Op::Restore)
-    ]
-    .boxed()
+    prop_oneof![any::<bool>().prop_map(Op::Save), way.prop_map(Op::Restore)].boxed()
 }
 
 fn of_power() -> BoxedStrategy<Op> {
-    (0..9_usize).prop_map(|kept| Op::PowerLoss { kept }).boxed()
+    (0..9_usize).prop_map(Op::PowerLoss).boxed()
 }
 
 fn of_faults() -> BoxedStrategy<Op> {
@@ -621,8 +570,8 @@ fn of_faults() -> BoxedStrategy<Op> {
         Just(What::BadKeyset)
     ];
     prop_oneof![
-        2 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add { kind, keyset, what }),
-        1 => (0..2_usize).prop_map(|kind| Op::Repair { kind }),
+        2 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add(kind, keyset, what)),
+        1 => (0..2_usize).prop_map(Op::Repair),
     ]
     .boxed()
 }
