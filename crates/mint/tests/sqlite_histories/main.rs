@@ -31,60 +31,52 @@ fn mint_process() {
 
 const KEYSETS: [&str; 3] = ["009a1f293253e41e", "00ad268c4d1f5826", "0012345678abcdef"];
 
-/// A table, as far as histories need it.
-struct Notes {
-    name: &'static str,
-    create: &'static str,
-    keyset: &'static str,
-    item: &'static str,
-    /// The column that says whether a row counts, with the values of one that does, one that does not, and one that this
-    /// version does not know. `None` if every row counts.
-    state: Option<(&'static str, [&'static str; 3])>,
-    hex: bool,
-}
+/// A table, as far as histories need it: its name, the columns of the keyset and the item, and whether items are hex text.
+/// Then the column that says whether a row counts, with the values of one that does, one that does not, and one that this
+/// version does not know. `None` if every row counts.
+struct Notes(Name, Name, Name, bool, Option<(Name, [Name; 3])>);
+
+type Name = &'static str;
 
 const CDK: [Notes; 2] = [
-    Notes {
-        name: "proof",
-        create: "CREATE TABLE proof (y BLOB PRIMARY KEY, keyset_id TEXT, state TEXT)",
-        keyset: "keyset_id",
-        item: "y",
-        state: Some(("state", ["'SPENT'", "'PENDING'", "'BURNT'"])),
-        hex: false,
-    },
-    Notes {
-        name: "blind_signature",
-        create: "CREATE TABLE blind_signature (blinded_message BLOB PRIMARY KEY, keyset_id TEXT, c BLOB)",
-        keyset: "keyset_id",
-        item: "blinded_message",
-        state: Some(("c", ["x'02'", "NULL", "NULL"])),
-        hex: false,
-    },
+    Notes(
+        "proof",
+        "keyset_id",
+        "y",
+        false,
+        Some(("state", ["'SPENT'", "'PENDING'", "'BURNT'"])),
+    ),
+    Notes(
+        "blind_signature",
+        "keyset_id",
+        "blinded_message",
+        false,
+        Some(("c", ["x'02'", "NULL", "NULL"])),
+    ),
 ];
 
 const NUTSHELL: [Notes; 2] = [
-    Notes {
-        name: "proofs_used",
-        create: "CREATE TABLE proofs_used (y TEXT, id TEXT, UNIQUE (y))",
-        keyset: "id",
-        item: "y",
-        state: None,
-        hex: true,
-    },
-    Notes {
-        name: "promises",
-        create: "CREATE TABLE promises (b_ TEXT, id TEXT, c_ TEXT, UNIQUE (b_))",
-        keyset: "id",
-        item: "b_",
-        state: Some(("c_", ["'02'", "NULL", "NULL"])),
-        hex: true,
-    },
+    Notes("proofs_used", "id", "y", true, None),
+    Notes(
+        "promises",
+        "id",
+        "b_",
+        true,
+        Some(("c_", ["'02'", "NULL", "NULL"])),
+    ),
 ];
 
 impl Notes {
+    fn create(&self) -> String {
+        let Self(name, keyset, item, hex, state) = self;
+        let of_item = if *hex { "TEXT" } else { "BLOB" };
+        let state = state.map_or(String::new(), |(state, _)| format!("{state}, "));
+        format!("CREATE TABLE {name} ({item} {of_item}, {keyset} TEXT, {state}UNIQUE ({item}))")
+    }
+
     /// SQL that gives rows another keyset, in place. The third keyset stays.
     fn other_keysets(&self) -> String {
-        let (name, keyset, [first, second, third]) = (self.name, self.keyset, KEYSETS);
+        let (Self(name, keyset, ..), [first, second, third]) = (self, KEYSETS);
         format!(
             "UPDATE {name} SET {keyset} = CASE {keyset} WHEN '{first}' THEN '{second}' WHEN '{second}' THEN '{third}' \
              ELSE {keyset} END"
@@ -175,7 +167,7 @@ impl World {
         let path = directory.path().join("mint.db");
         let mut mint = Process::start(&path);
         for notes in notes {
-            mint.run(notes.create);
+            mint.run(&notes.create());
         }
         for table in match mint_type {
             MintType::Cdk => [
@@ -253,8 +245,8 @@ impl World {
     }
 
     fn add(&mut self, kind: usize, keyset: usize, what: What) {
-        let notes = &self.notes[kind];
-        let mut item = self.new_item(notes.hex);
+        let &Notes(name, column, of_item, hex, state) = &self.notes[kind];
+        let mut item = self.new_item(hex);
         if let What::BadItem = what {
             item = format!("'odd{}'", self.next);
         }
@@ -262,11 +254,9 @@ impl World {
             What::BadKeyset => "NULL".to_owned(),
             _ => format!("'{}'", KEYSETS[keyset]),
         };
-        let (mut columns, mut values) = (
-            format!("{}, {}", notes.item, notes.keyset),
-            format!("{item}, {keyset}"),
-        );
-        if let Some((state, [counts, pending, unknown])) = notes.state {
+        let mut columns = format!("{of_item}, {column}");
+        let mut values = format!("{item}, {keyset}");
+        if let Some((state, [counts, pending, unknown])) = state {
             columns += &format!(", {state}");
             values += ", ";
             values += match what {
@@ -275,16 +265,12 @@ impl World {
                 _ => counts,
             };
         }
-        self.sql(&format!(
-            "INSERT INTO {} ({columns}) VALUES ({values})",
-            notes.name
-        ));
+        self.sql(&format!("INSERT INTO {name} ({columns}) VALUES ({values})"));
     }
 
     /// Runs SQL on one of the rows that do not count. `{counts}` stands for what lets it count.
     fn on_pending(&mut self, kind: usize, which: usize, sql: &str) {
-        let name = self.notes[kind].name;
-        let Some((state, [counts, pending, _])) = self.notes[kind].state else {
+        let Notes(name, .., Some((state, [counts, pending, _]))) = &self.notes[kind] else {
             return;
         };
         let rows = format!("FROM {name} WHERE {state} IS {pending}");
@@ -303,8 +289,8 @@ impl World {
             Op::Flip(kind, which) => self.on_pending(kind, which, "UPDATE {table} SET {counts}"),
             Op::Drop(kind, which) => self.on_pending(kind, which, "DELETE FROM {table}"),
             Op::Repair(kind) => {
-                let (name, item) = (notes[kind].name, notes[kind].item);
-                let good = self.new_item(notes[kind].hex);
+                let &Notes(name, _, item, hex, _) = &notes[kind];
+                let good = self.new_item(hex);
                 self.sql(&format!(
                     "UPDATE {name} SET {item} = {good} WHERE rowid = (SELECT min(rowid) FROM {name} WHERE {item} LIKE 'odd%')"
                 ));
@@ -332,14 +318,13 @@ impl World {
                     });
                 }
                 for notes in notes {
-                    let name = notes.name;
+                    let (name, create) = (notes.0, notes.create());
                     match migration {
                         Migration::None | Migration::Edit => {}
                         Migration::Update => self.sql(&notes.other_keysets()),
                         Migration::Rebuild => self.sql(&format!(
-                            "BEGIN; CREATE TABLE old AS SELECT * FROM {name}; DROP TABLE {name}; {}; INSERT INTO {name} SELECT * FROM old \
-                             ORDER BY rowid DESC; DROP TABLE old; COMMIT",
-                            notes.create
+                            "BEGIN; CREATE TABLE old AS SELECT * FROM {name}; DROP TABLE {name}; {create}; INSERT INTO {name} SELECT * FROM old \
+                             ORDER BY rowid DESC; DROP TABLE old; COMMIT"
                         )),
                     }
                 }
@@ -408,20 +393,17 @@ impl World {
             _ => {
                 fs::remove_file(&self.path).unwrap();
                 let new = Connection::open(&self.path).unwrap();
-                new.execute_batch(&format!(
-                    "PRAGMA journal_mode = WAL; ATTACH '{}' AS old",
-                    copy.display()
-                ))
-                .unwrap();
+                let run = |sql: String| new.execute_batch(&sql);
+                let attach = format!("ATTACH '{}' AS old", copy.display());
+                run("PRAGMA journal_mode = WAL; ".to_owned() + &attach).unwrap();
                 for table in ["keyset", "keysets", "dbversions", "migrations"] {
-                    let _ = new.execute_batch(&format!(
-                        "CREATE TABLE {table} AS SELECT * FROM old.{table}"
-                    ));
+                    // Each mint has two of them.
+                    let _ = run(format!("CREATE TABLE {table} AS SELECT * FROM old.{table}"));
                 }
                 for notes in self.notes {
-                    new.execute_batch(&format!(
-                        "{}; INSERT INTO {} SELECT * FROM old.{1}",
-                        notes.create, notes.name
+                    let (name, create) = (notes.0, notes.create());
+                    run(format!(
+                        "{create}; INSERT INTO {name} SELECT * FROM old.{name}"
                     ))
                     .unwrap();
                 }
@@ -443,19 +425,18 @@ impl World {
         for (kind, notes) in self.notes.iter().enumerate() {
             for ((keyset, is_bad), items) in self.rows(notes) {
                 let is_held = is_held(&keyset, kind);
+                let name = notes.0;
                 if is_bad {
                     assert!(
                         is_held,
-                        "{keyset}, {}: an unreadable row does not hold it",
-                        notes.name
+                        "{keyset}, {name}: an unreadable row does not hold it"
                     );
                 } else if !is_held {
+                    let all = items.len();
                     let missing = missing(&self.refresher, kind, &keyset, &items);
                     assert!(
                         missing == 0,
-                        "{keyset}, {}: {missing} of {} missed; {report:?}",
-                        notes.name,
-                        items.len()
+                        "{keyset}, {name}: {missing} of {all} missed; {report:?}"
                     );
                 }
             }
@@ -464,20 +445,14 @@ impl World {
 
     /// The items that count by keyset; apart, those that cannot be read.
     fn rows(&self, notes: &Notes) -> BTreeMap<(String, bool), Vec<Vec<u8>>> {
-        let how = if beside(&self.path, "-wal").exists() {
-            "mode=ro"
-        } else {
-            "immutable=1"
-        };
+        let is_open = beside(&self.path, "-wal").exists();
+        let how = if is_open { "mode=ro" } else { "immutable=1" };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-        let database =
-            Connection::open_with_flags(format!("file:{}?{how}", self.path.display()), flags)
-                .unwrap();
-        let state = notes.state.map_or("1", |(state, _)| state);
-        let sql = format!(
-            "SELECT {}, {}, {state} FROM {}",
-            notes.keyset, notes.item, notes.name
-        );
+        let uri = format!("file:{}?{how}", self.path.display());
+        let database = Connection::open_with_flags(uri, flags).unwrap();
+        let Notes(name, keyset, item, _, state) = notes;
+        let state = state.map_or("1", |(state, _)| state);
+        let sql = format!("SELECT {keyset}, {item}, {state} FROM {name}");
         let mut statement = database.prepare(&sql).unwrap();
         let mut rows = statement.query([]).unwrap();
         let mut found: BTreeMap<(String, bool), Vec<Vec<u8>>> = BTreeMap::new();
