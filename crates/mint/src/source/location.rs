@@ -112,10 +112,11 @@ impl DatabaseLocation {
     }
 
     /// The URL of a Postgres database.
-    pub(super) fn postgres(&self) -> Option<&PostgresUrl> {
+    pub(super) fn postgres(&self) -> Result<&PostgresUrl> {
+        let refused = "must begin with postgres:// or postgresql://";
         match &self.0 {
-            Place::Sqlite(_) => None,
-            Place::Postgres(url) => Some(url),
+            Place::Sqlite(_) => Err(SourceError::postgres_url(refused)),
+            Place::Postgres(url) => Ok(url),
         }
     }
 

@@ -90,24 +90,21 @@ impl Cluster {
             .args(["-A", "trust", "-U", "owner", "-N", "--wal-segsize=1", "-D"])
             .arg(&data));
         for (name, content) in files {
-            cluster.write(name, content);
+            cluster.write(&format!("data/{name}"), content);
         }
         cluster.start_again();
         Some(cluster)
     }
 
-    /// Writes a file into the data directory.
+    /// Writes a file, such as `data/standby.signal`.
     pub(crate) fn write(&self, name: &str, content: &str) {
-        self.write_at(&self.data().join(name), content);
-    }
-
-    fn write_at(&self, path: &Path, content: &str) {
-        let mut file = std::fs::File::create(path).unwrap();
+        let path = self.directory.join(name);
+        let mut file = std::fs::File::create(&path).unwrap();
         file.write_all(content.as_bytes()).unwrap();
         file.set_permissions(std::fs::Permissions::from_mode(0o600))
             .unwrap();
         if let Some(user) = self.user {
-            run(Command::new("chown").arg(user).arg(path));
+            run(Command::new("chown").arg(user).arg(&path));
         }
     }
 
@@ -139,17 +136,8 @@ impl Cluster {
         command
     }
 
-    /// Saves the volume of a server that is stopped.
-    pub(crate) fn save(&self) {
-        self.copy("data", "saved");
-    }
-
-    /// Puts the saved volume back.
-    pub(crate) fn restore(&self) {
-        self.copy("saved", "data");
-    }
-
-    fn copy(&self, from: &str, to: &str) {
+    /// Copies the volume of a server that is stopped, whose name is `data`.
+    pub(crate) fn copy(&self, from: &str, to: &str) {
         let [from, to] = [from, to].map(|name| self.directory.join(name));
         let _ = std::fs::remove_file(&to);
         let _ = std::fs::remove_dir_all(&to);
@@ -161,8 +149,8 @@ impl Cluster {
         let log = self.directory.join("wal");
         let _ = std::fs::remove_dir_all(&log);
         std::fs::rename(self.data().join("pg_wal"), &log).unwrap();
-        self.restore();
-        self.write("recovery.signal", "");
+        self.copy("saved", "data");
+        self.write("data/recovery.signal", "");
         let options = format!(
             "{} -c recovery_target_lsn={position} -c recovery_target_action=promote -c recovery_target_timeline=current \
              -c 'restore_command=cp {}/%f %p'",
@@ -175,7 +163,7 @@ impl Cluster {
     /// Copies a server that is stopped, and starts it. Then starts the copy as its standby.
     pub(crate) fn start_with_standby(&self) {
         self.copy("data", "standby");
-        self.write_at(&self.directory.join("standby/standby.signal"), "");
+        self.write("standby/standby.signal", "");
         self.start_again();
         self.start_standby();
     }

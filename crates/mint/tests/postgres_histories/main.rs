@@ -356,7 +356,7 @@ impl<'c> World<'c> {
             }
             Server::SaveVolume => {
                 self.stop(Mode::Fast);
-                cluster.save();
+                cluster.copy("data", "saved");
                 cluster.start_again();
                 (self.saved, self.position) = (true, None);
             }
@@ -367,7 +367,7 @@ impl<'c> World<'c> {
             }
             Server::RestoreVolume if self.saved => {
                 self.stop(Mode::Fast);
-                cluster.restore();
+                cluster.copy("saved", "data");
                 cluster.start_again();
                 self.forget_log();
             }

@@ -73,9 +73,7 @@ impl PostgresSource {
     /// If the location is not a Postgres URL, or the server cannot be reached, refuses the login, or is a standby. Also if
     /// the schema is not one that this version supports; the error names the first missing table, column or privilege.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self> {
-        let url = location.postgres().ok_or_else(|| {
-            SourceError::postgres_url("must begin with postgres:// or postgresql://")
-        })?;
+        let url = location.postgres()?;
         let look = || {
             let (session, found, schema) = begin(url, mint)?;
             found.warn_of_xmin(schema);
@@ -211,4 +209,26 @@ fn copy(
         };
         rows.row(number, keyset.unwrap_or_default(), item)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_DISTANCE, Mark};
+
+    #[test]
+    fn mark_holds_while_ids_can_be_compared() {
+        let mark = |next| Mark {
+            state: vec!["same".to_owned()],
+            oldest: 800,
+            next,
+        };
+        for (next, holds) in [
+            (799, false),
+            (800, true),
+            (799 + MAX_DISTANCE, true),
+            (800 + MAX_DISTANCE, false),
+        ] {
+            assert_eq!(mark(900).holds(&mark(next)), holds, "{next}");
+        }
+    }
 }

@@ -26,11 +26,7 @@ use crate::source::{Result, SourceError};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The characters that are escaped in the path of a `file:` URI.
-const ESCAPED: AsciiSet = NON_ALPHANUMERIC
-    .remove(b'/')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_');
+const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'/');
 
 /// A database that was opened for one reading, in one transaction.
 pub(super) struct Opened {
