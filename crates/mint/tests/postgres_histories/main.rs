@@ -99,17 +99,8 @@ enum Server {
     Promote(Mode),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mode {
-    Fast,
-    Immediate,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Standby {
-    Follows,
-    Lags,
-}
+/// How a server stops: `fast`, which is in order, or `immediate`, which is like a crash.
+type Mode = &'static str;
 
 struct Session {
     writer: Writer,
@@ -128,7 +119,8 @@ struct World<'c> {
     has_copy: bool,
     saved: bool,
     position: Option<String>,
-    standby: Option<Standby>,
+    /// Whether the standby follows, if there is one.
+    standby: Option<bool>,
 }
 
 impl<'c> World<'c> {
@@ -355,7 +347,7 @@ impl<'c> World<'c> {
                 cluster.start_again();
             }
             Server::SaveVolume => {
-                self.stop(Mode::Fast);
+                self.stop("fast");
                 cluster.copy("data", "saved");
                 cluster.start_again();
                 (self.saved, self.position) = (true, None);
@@ -366,7 +358,7 @@ impl<'c> World<'c> {
                 self.position = Some(self.witness().value(sql));
             }
             Server::RestoreVolume if self.saved => {
-                self.stop(Mode::Fast);
+                self.stop("fast");
                 cluster.copy("saved", "data");
                 cluster.start_again();
                 self.forget_log();
@@ -375,19 +367,19 @@ impl<'c> World<'c> {
                 let Some(position) = self.position.take() else {
                     return;
                 };
-                self.stop(Mode::Fast);
+                self.stop("fast");
                 cluster.restore_until(&position);
                 self.forget_log();
             }
             Server::StartStandby => {
                 self.forget_log();
-                self.stop(Mode::Fast);
+                self.stop("fast");
                 cluster.start_with_standby();
-                self.standby = Some(Standby::Follows);
+                self.standby = Some(true);
             }
-            Server::PartStandby if self.standby == Some(Standby::Follows) => {
+            Server::PartStandby if self.standby == Some(true) => {
                 cluster.stop_standby();
-                self.standby = Some(Standby::Lags);
+                self.standby = Some(false);
             }
             Server::Promote(mode) if self.standby.is_some() => self.promote(mode),
             // There is nothing to do it with.
@@ -400,22 +392,19 @@ impl<'c> World<'c> {
 
     fn stop(&mut self, mode: Mode) {
         self.disconnect();
-        self.cluster.stop(match mode {
-            Mode::Fast => "fast",
-            Mode::Immediate => "immediate",
-        });
+        self.cluster.stop(mode);
     }
 
     /// The log has no longer one history: what was saved before does not fit to what comes.
     fn forget_log(&mut self) {
         (self.saved, self.position) = (false, None);
-        if self.standby.take() == Some(Standby::Follows) {
+        if self.standby.take() == Some(true) {
             self.cluster.stop_standby();
         }
     }
 
     fn promote(&mut self, mode: Mode) {
-        let follows = self.standby.take() == Some(Standby::Follows);
+        let follows = self.standby.take() == Some(true);
         if follows {
             let sql = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
             let start = Instant::now();
@@ -432,7 +421,7 @@ impl<'c> World<'c> {
         self.refuse_standby();
         self.cluster.promote();
         // A server that stops in order sends its standby everything.
-        if follows && mode == Mode::Fast {
+        if follows && mode == "fast" {
             assert!(self.rows() == before, "the standby lagged");
         }
     }
@@ -454,11 +443,8 @@ impl<'c> World<'c> {
         let mut rows: BTreeMap<_, Vec<Vec<u8>>> = BTreeMap::new();
         for row in words.chunks(3) {
             let key = (row[0].to_owned(), row[1].parse().unwrap());
-            let bytes = row[2]
-                .as_bytes()
-                .chunks(2)
-                .map(|hex| u8::from_str_radix(std::str::from_utf8(hex).unwrap(), 16).unwrap());
-            rows.entry(key).or_default().push(bytes.collect());
+            let items = rows.entry(key).or_default();
+            items.push(const_hex::decode(row[2]).unwrap());
         }
         rows.values_mut().for_each(|items| items.sort());
         rows
@@ -591,8 +577,8 @@ fn edits_miss_nothing() {
 fn crashes_miss_nothing() {
     let crash = prop_oneof![
         3 => Just(Server::KillBackend),
-        2 => Just(Server::Stop(Mode::Immediate)),
-        1 => Just(Server::Stop(Mode::Fast)),
+        2 => Just(Server::Stop("immediate")),
+        1 => Just(Server::Stop("fast")),
         1 => Just(Server::SaveVolume),
         1 => Just(Server::RestoreVolume),
         1 => Just(Server::NotePosition),
@@ -607,8 +593,8 @@ fn promotions_miss_nothing() {
     let promotion = prop_oneof![
         2 => Just(Server::StartStandby),
         1 => Just(Server::PartStandby),
-        2 => Just(Server::Promote(Mode::Fast)),
-        2 => Just(Server::Promote(Mode::Immediate)),
+        2 => Just(Server::Promote("fast")),
+        2 => Just(Server::Promote("immediate")),
         1 => Just(Server::KillBackend),
     ];
     try_class(4, Some(promotion.prop_map(Op::Server).boxed()));

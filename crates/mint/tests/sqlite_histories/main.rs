@@ -18,6 +18,7 @@ use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{MintType, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::Table;
 use proptest::prelude::*;
+use proptest::sample::select;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 
@@ -468,9 +469,7 @@ impl World {
             };
             let item = match row.get::<_, Value>(1).unwrap() {
                 Value::Blob(item) => Some(item),
-                Value::Text(hex) => (0..hex.len() / 2)
-                    .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok())
-                    .collect(),
+                Value::Text(hex) => const_hex::decode(hex).ok(),
                 _ => None,
             };
             match item.filter(|_| !is_bad) {
@@ -511,11 +510,7 @@ fn of_mint() -> BoxedStrategy<Op> {
 }
 
 fn of_maintenance() -> BoxedStrategy<Op> {
-    let migration = prop_oneof![
-        Just(Migration::Update),
-        Just(Migration::Rebuild),
-        Just(Migration::Edit)
-    ];
+    let migration = select(vec![Migration::Update, Migration::Rebuild, Migration::Edit]);
     prop_oneof![
         Just(Op::Vacuum),
         (any::<bool>(), migration).prop_map(|(killed, migration)| Op::Restart(killed, migration)),
@@ -524,13 +519,8 @@ fn of_maintenance() -> BoxedStrategy<Op> {
 }
 
 fn of_backups() -> BoxedStrategy<Op> {
-    let way = prop_oneof![
-        Just(Way::Copy),
-        Just(Way::RemoveAndCopy),
-        Just(Way::Move),
-        Just(Way::Api),
-        Just(Way::Dump)
-    ];
+    use Way::{Api, Copy, Dump, Move, RemoveAndCopy};
+    let way = select(vec![Copy, RemoveAndCopy, Move, Api, Dump]);
     prop_oneof![any::<bool>().prop_map(Op::Save), way.prop_map(Op::Restore)].boxed()
 }
 
@@ -539,11 +529,7 @@ fn of_power() -> BoxedStrategy<Op> {
 }
 
 fn of_faults() -> BoxedStrategy<Op> {
-    let what = prop_oneof![
-        Just(What::BadItem),
-        Just(What::UnknownState),
-        Just(What::BadKeyset)
-    ];
+    let what = select(vec![What::BadItem, What::UnknownState, What::BadKeyset]);
     prop_oneof![
         2 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add(kind, keyset, what)),
         1 => (0..2_usize).prop_map(Op::Repair),
@@ -557,8 +543,7 @@ fn try_class(more: Option<BoxedStrategy<Op>>) {
         None => of_mint(),
         Some(more) => prop_oneof![3 => of_mint(), 1 => more].boxed(),
     };
-    let mints = prop_oneof![Just(MintType::Cdk), Just(MintType::Nutshell)];
-    let histories = (mints, prop::collection::vec(op, 1..22));
+    let histories = (select(&MintType::ALL), prop::collection::vec(op, 1..22));
     try_histories(40, &histories, |(mint, ops)| {
         let mut world = World::new(mint);
         world.begin();
