@@ -1,6 +1,7 @@
 //! Errors of reading a mint's store.
 
 use core::error::Error;
+use core::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -125,6 +126,11 @@ impl SourceError {
                 source,
             },
         }
+    }
+
+    /// A database that is not one that can be read.
+    pub(super) fn schema(database: impl Display, reason: impl Display) -> Self {
+        SourceError::Schema(format!("{database}: {reason}"))
     }
 
     /// A Postgres URL that does not parse.

@@ -3,7 +3,7 @@
 //! A mint's tables are the same on SQLite and Postgres, except for the column types. The queries that check tables
 //! and privileges are in the `schema` module of each database.
 
-use std::path::Path;
+use core::fmt::Display;
 
 use super::{ItemBatch, MintType, Result, RowFault, SourceError};
 use crate::NoteKind;
@@ -153,20 +153,19 @@ impl Schema {
     pub(super) fn verify_columns(
         &self,
         table: &Table,
-        database: &Path,
+        database: impl Display,
         has_column: Option<impl Fn(&str) -> bool>,
     ) -> Result<()> {
-        let (mint, path, name) = (self.mint, database.display(), table.name);
+        let (mint, name) = (self.mint, table.name);
+        let refused = |reason| Err(SourceError::schema(&database, reason));
         let Some(has_column) = has_column else {
-            return Err(SourceError::Schema(format!(
-                "{path}: not a {mint} database: table `{name}` is missing"
-            )));
+            return refused(format!("not a {mint} database: table `{name}` is missing"));
         };
         match table.columns.iter().find(|&&column| !has_column(column)) {
             None => Ok(()),
-            Some(column) => Err(SourceError::Schema(format!(
-                "{path}: unsupported {mint} schema: column `{column}` of table `{name}` is missing"
-            ))),
+            Some(column) => refused(format!(
+                "unsupported {mint} schema: column `{column}` of table `{name}` is missing"
+            )),
         }
     }
 }
@@ -184,7 +183,7 @@ impl Table {
 
 /// Detects the mint by its tables of notes. The table of keysets is not enough, because wallets have one too.
 pub(super) fn recognise(
-    database: &Path,
+    database: impl Display,
     is_there: impl Fn(&str) -> Result<bool>,
 ) -> Result<MintType> {
     let (mut present, mut missing) = (vec![], vec![]);
@@ -201,11 +200,10 @@ pub(super) fn recognise(
             Some(table) => missing.push(format!("for {mint} table `{table}` is missing")),
         }
     }
-    let path = database.display();
     let fault = match present[..] {
         [mint] => return Ok(mint),
-        [] => format!("{path}: unknown mint schema: {}", missing.join(", ")),
-        _ => format!("{path}: contains the tables of more than one mint; set the mint type"),
+        [] => format!("unknown mint schema: {}", missing.join(", ")),
+        _ => "contains the tables of more than one mint; set the mint type".to_owned(),
     };
-    Err(SourceError::Schema(fault))
+    Err(SourceError::schema(database, fault))
 }

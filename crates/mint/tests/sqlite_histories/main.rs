@@ -170,16 +170,13 @@ impl World {
         for notes in notes {
             mint.run(&notes.create());
         }
-        for table in match mint_type {
-            MintType::Cdk => [
-                "keyset (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
-                "migrations (name TEXT)",
-            ],
-            _ => [
-                "keysets (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
-                "dbversions (db TEXT, version INT)",
-            ],
-        } {
+        // Those of both mints.
+        for table in [
+            "keyset (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
+            "keysets (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
+            "migrations (name TEXT)",
+            "dbversions (db TEXT, version INT)",
+        ] {
             mint.run(&format!("CREATE TABLE {table}"));
         }
         let refresher = refresher(&path, mint_type);
@@ -398,8 +395,7 @@ impl World {
                 let attach = format!("ATTACH '{}' AS old", copy.display());
                 run("PRAGMA journal_mode = WAL; ".to_owned() + &attach).unwrap();
                 for table in ["keyset", "keysets", "dbversions", "migrations"] {
-                    // Each mint has two of them.
-                    let _ = run(format!("CREATE TABLE {table} AS SELECT * FROM old.{table}"));
+                    run(format!("CREATE TABLE {table} AS SELECT * FROM old.{table}")).unwrap();
                 }
                 for notes in self.notes {
                     let (name, create) = (notes.0, notes.create());

@@ -1,7 +1,6 @@
 //! Checks that a mint's tables exist on Postgres with the required types and privileges.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use super::session::{Session, TextRow};
 use crate::source::schema::{self, Notes, Schema, Table};
@@ -62,7 +61,7 @@ impl Found {
     /// schema or a missing privilege is then named, instead of failing in a later statement.
     pub(super) fn verify(&self, mint: Option<MintType>) -> Result<&'static Schema> {
         let has_table = |table: &str| Ok(self.tables.contains_key(table));
-        let recognise = || schema::recognise(self.path(), has_table);
+        let recognise = || schema::recognise(&self.database, has_table);
         let schema = Schema::of(mint.map_or_else(recognise, Ok)?);
         for table in schema.tables() {
             self.verify_table(schema, table)?;
@@ -103,39 +102,36 @@ impl Found {
         );
         match session.rows("looking for subscriptions", &sql)?.is_empty() {
             true => Ok(()),
-            false => Err(SourceError::Schema(format!(
-                "{}: table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; \
-                 give the address of the mint's own server",
-                self.database
+            false => Err(self.refused(format!(
+                "table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; give the \
+                 address of the mint's own server"
             ))),
         }
+    }
+
+    fn refused(&self, reason: String) -> SourceError {
+        SourceError::schema(&self.database, reason)
     }
 
     fn verify_table(&self, schema: &Schema, table: &Table) -> Result<()> {
         let name = table.name;
         let found = self.tables.get(name);
         let has_column = found.map(|found| |column: &str| found.columns.contains_key(column));
-        schema.verify_columns(table, self.path(), has_column)?;
+        schema.verify_columns(table, &self.database, has_column)?;
         let found = &self.tables[name];
-        if found.kind != "r" {
-            return Err(SourceError::Schema(format!(
-                "{}: `{name}` is not a table but a relation of kind `{}`; views and partitioned tables are not supported",
-                self.database, found.kind
+        let kind = &found.kind;
+        if kind != "r" {
+            return Err(self.refused(format!(
+                "`{name}` is not a table but a relation of kind `{kind}`; views and partitioned tables are not supported"
             )));
         }
         if table.columns.iter().any(|&column| !found.columns[column].1) {
-            return Err(SourceError::Schema(format!(
-                "{}: the role cannot read table `{name}`; to allow it: GRANT SELECT ({}) ON {name} TO the role",
-                self.database,
-                table.columns.join(", ")
+            let columns = table.columns.join(", ");
+            return Err(self.refused(format!(
+                "the role cannot read table `{name}`; to allow it: GRANT SELECT ({columns}) ON {name} TO the role"
             )));
         }
         Ok(())
-    }
-
-    /// The database as named in errors.
-    fn path(&self) -> &Path {
-        Path::new(&self.database)
     }
 
     fn verify_type(
@@ -148,11 +144,11 @@ impl Found {
         let found = &table.columns[column].0;
         // In binary format, all of these types are plain text.
         let same = expected == "text" && (found == "character varying" || found == "character");
+        let table = notes.table.name;
         match found == expected || same {
             true => Ok(()),
-            false => Err(SourceError::Schema(format!(
-                "{}: column `{column}` of table `{}` has type {found}, expected {expected}",
-                self.database, notes.table.name
+            false => Err(self.refused(format!(
+                "column `{column}` of table `{table}` has type {found}, expected {expected}"
             ))),
         }
     }
@@ -172,10 +168,10 @@ fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<()> 
     let Some([table, schemas]) = rows.first().map(|row| [0, 1].map(|at| text(row, at))) else {
         return Ok(());
     };
-    Err(SourceError::Schema(format!(
-        "{}: table `{table}` exists in several schemas: {schemas}; add schema=NAME to the URL, with the mint's schema",
-        session.url
-    )))
+    let reason = format!(
+        "table `{table}` exists in several schemas: {schemas}; add schema=NAME to the URL, with the mint's schema"
+    );
+    Err(SourceError::schema(session.url, reason))
 }
 
 /// A column of a row; empty for null.

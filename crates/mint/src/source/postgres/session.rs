@@ -88,7 +88,7 @@ impl<'u> Session<'u> {
             Some(Some(reason)) => reason,
             None => "the server does not answer".to_owned(),
         };
-        Err(SourceError::Schema(format!("{url}: {reason}")))
+        Err(SourceError::schema(url, reason))
     }
 
     /// The rows of some statements.

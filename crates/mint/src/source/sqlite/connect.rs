@@ -172,7 +172,7 @@ fn failed(path: &Path, doing: &'static str, source: rusqlite::Error) -> SourceEr
             };
         }
     };
-    SourceError::Schema(format!("{}: {reason}", path.display()))
+    SourceError::schema(path.display(), reason)
 }
 
 /// Whether a database without a `-wal` file is in WAL mode. The real connection reports other errors (a hot journal, a

@@ -10,20 +10,21 @@ use crate::source::{Keysets, MintType, Result, RowFault, SourceError};
 /// Detects the mint by its tables, unless `mint` is given. Compares the database with what will be queried: a changed schema
 /// is then named, instead of failing with a syntax error.
 pub(super) fn verify(opened: &Opened, mint: Option<MintType>) -> Result<&'static Schema> {
-    let path = &opened.path;
+    let path = opened.path.display();
     let has_table = |table: &str| Ok(!columns(opened, table)?.is_empty());
-    let schema = Schema::of(mint.map_or_else(|| recognise(path, has_table), Ok)?);
+    let schema = Schema::of(mint.map_or_else(|| recognise(&path, has_table), Ok)?);
     for table in schema.tables() {
         let there = columns(opened, table.name)?;
         let has = |column: &str| there.iter().any(|name| name.eq_ignore_ascii_case(column));
-        schema.verify_columns(table, path, (!there.is_empty()).then_some(has))?;
+        schema.verify_columns(table, &path, (!there.is_empty()).then_some(has))?;
         // Such a column hides the row id.
         let hiding = ["rowid", "oid", "_rowid_"];
         if let Some(name) = hiding.into_iter().find(|name| has(name)) {
-            let (path, table) = (path.display(), table.name);
-            return Err(SourceError::Schema(format!(
-                "{path}: unsupported schema: column `{name}` of table `{table}` hides SQLite's row ids"
-            )));
+            let table = table.name;
+            let reason = format!(
+                "unsupported schema: column `{name}` of table `{table}` hides SQLite's row ids"
+            );
+            return Err(SourceError::schema(path, reason));
         }
     }
     Ok(schema)
