@@ -34,10 +34,9 @@ const COUNTING: &str = "
         SELECT keyset_id, 0 AS kind, y AS item FROM proof WHERE state = 'SPENT' UNION ALL
         SELECT keyset_id, 1, blinded_message FROM blind_signature WHERE c IS NOT NULL) AS counting";
 
-/// Commits are not flushed, so a crash takes what readers have seen. The log stays for standbys and recoveries. To start
-/// workers for tables of a few rows would take most of the time.
+/// A commit that is not flushed stays so for long. The log stays for standbys and recoveries. To start workers for tables of
+/// a few rows would take most of the time.
 const SETTINGS: &str = "
-    synchronous_commit = off
     wal_writer_delay = 10s
     wal_keep_size = 32
     wal_retrieve_retry_interval = 50
@@ -61,7 +60,8 @@ enum Op {
     CommitPrepared,
     /// Maintenance or an edit by hand, while no transaction is open.
     Quiet(Quiet, usize),
-    Server(Server),
+    /// Something happens to the server; then so many rows are added.
+    Server(Server, usize),
     Refresh,
     Whole,
     RestartService,
@@ -132,9 +132,8 @@ impl<'c> World<'c> {
             let _ = mint.try_run(&format!("ROLLBACK PREPARED '{name}'"));
         }
         Writer::connect(&cluster.url("postgres")).run("DROP DATABASE IF EXISTS copy");
-        mint.run("SET synchronous_commit = on; DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+        mint.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
         mint.run(include_str!("../../../sample/src/cdk.sql"));
-        mint.run("RESET synchronous_commit");
         Self {
             refresher: refresher(&url),
             cluster,
@@ -261,7 +260,11 @@ impl<'c> World<'c> {
                 self.end_all();
                 self.quiet(quiet, kind);
             }
-            Op::Server(what) => self.server(what),
+            Op::Server(what, rows) => {
+                self.server(what);
+                // They take the ids that follow, which may have been given out before.
+                (0..rows).for_each(|_| self.happen(&Op::Add(0, 0, 0, true)));
+            }
             Op::Refresh => self.refresh(false),
             Op::Whole => self.refresh(true),
             Op::RestartService => self.refresher = refresher(&self.url),
@@ -335,6 +338,7 @@ impl<'c> World<'c> {
         let cluster = self.cluster;
         match what {
             Server::KillBackend => {
+                self.read_unflushed();
                 let (victim, witness) = (Writer::connect(&self.url), Writer::connect(&self.url));
                 let process = victim.value("SELECT pg_backend_pid()");
                 let killed = Command::new("kill").args(["-9", &process]).status();
@@ -385,12 +389,24 @@ impl<'c> World<'c> {
             // There is nothing to do it with.
             _ => return,
         }
-        // What mints do next takes the ids that follow. Transactions that were prepared survive.
+        // Transactions that were prepared survive.
         self.disconnect();
         self.witness();
     }
 
+    /// A commit that is known to readers, but not flushed.
+    fn read_unflushed(&mut self) {
+        self.next += 1;
+        let insert = insert("proof", 0, self.next, KEYSETS[1], true);
+        let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; {insert}; COMMIT");
+        self.witness().run(&sql);
+        self.refresh(false);
+    }
+
     fn stop(&mut self, mode: Mode) {
+        if mode == "immediate" {
+            self.read_unflushed();
+        }
         self.disconnect();
         self.cluster.stop(mode);
     }
@@ -526,6 +542,12 @@ fn one_of(all: &'static [Quiet]) -> BoxedStrategy<Op> {
         .boxed()
 }
 
+fn of_server(what: impl Strategy<Value = Server> + 'static) -> BoxedStrategy<Op> {
+    (what, 0..9_usize)
+        .prop_map(|(what, rows)| Op::Server(what, rows))
+        .boxed()
+}
+
 /// Runs random histories of what sessions do, and these operations.
 fn try_class(default: u32, more: Option<BoxedStrategy<Op>>) {
     // A transaction of another class would make old rows look new.
@@ -584,7 +606,7 @@ fn crashes_miss_nothing() {
         1 => Just(Server::NotePosition),
         1 => Just(Server::Recover),
     ];
-    try_class(4, Some(crash.prop_map(Op::Server).boxed()));
+    try_class(4, Some(of_server(crash)));
 }
 
 #[test]
@@ -597,5 +619,5 @@ fn promotions_miss_nothing() {
         2 => Just(Server::Promote("immediate")),
         1 => Just(Server::KillBackend),
     ];
-    try_class(4, Some(promotion.prop_map(Op::Server).boxed()));
+    try_class(4, Some(of_server(promotion)));
 }
