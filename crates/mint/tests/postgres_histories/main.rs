@@ -294,15 +294,27 @@ impl<'c> World<'c> {
                     "ALTER TABLE {table} DROP {column}; ALTER TABLE {table} ADD {column} {counting}"
                 )
             }
-            Quiet::SwapTable => format!(
-                "BEGIN; CREATE TABLE swapped (LIKE {table} INCLUDING ALL); INSERT INTO swapped SELECT * FROM {table}; \
-                 DROP TABLE {table} CASCADE; ALTER TABLE swapped RENAME TO {table}; COMMIT"
-            ),
+            // The first time it is made, the second time it takes the place; it has a row of its own.
+            Quiet::SwapTable => {
+                let swap = format!(
+                    "ALTER TABLE {table} RENAME TO gone; ALTER TABLE swapped_{kind} RENAME TO {table}; DROP TABLE gone CASCADE"
+                );
+                if self.witness().try_run(&swap).is_ok() {
+                    return;
+                }
+                let insert = insert(&format!("swapped_{kind}"), kind, next, first, true);
+                format!(
+                    "CREATE TABLE swapped_{kind} (LIKE {table} INCLUDING ALL); INSERT INTO swapped_{kind} SELECT * FROM {table}; \
+                     {insert}"
+                )
+            }
             Quiet::SwapDatabase => return self.swap_database(),
             Quiet::Child => {
-                let child = format!("child_{next}");
-                let insert = insert(&child, kind, next, first, true);
-                format!("CREATE TABLE {child} () INHERITS ({table}); {insert}")
+                let attach = format!("ALTER TABLE child_{kind} INHERIT {table}");
+                let create = format!("CREATE TABLE child_{kind} (LIKE {table} INCLUDING ALL)");
+                let _ = self.witness().try_run(&attach);
+                let _ = self.witness().try_run(&create);
+                insert(&format!("child_{kind}"), kind, next, first, true)
             }
             Quiet::EditKeyset => {
                 format!("UPDATE {table} SET keyset_id = '{second}' WHERE keyset_id = '{first}'")
@@ -318,15 +330,19 @@ impl<'c> World<'c> {
     fn swap_database(&mut self) {
         self.disconnect();
         let owner = Writer::connect(&self.cluster.url("postgres"));
-        match self.has_copy {
-            false => self.has_copy = owner.try_run("CREATE DATABASE copy TEMPLATE mint").is_ok(),
-            true => [
+        if self.has_copy {
+            for rename in [
                 "mint RENAME TO other",
                 "copy RENAME TO mint",
                 "other RENAME TO copy",
-            ]
-            .into_iter()
-            .for_each(|rename| owner.run(&format!("ALTER DATABASE {rename}"))),
+            ] {
+                owner.run(&format!("ALTER DATABASE {rename}"));
+            }
+        } else if owner.try_run("CREATE DATABASE copy TEMPLATE mint").is_ok() {
+            self.has_copy = true;
+            self.next += 1;
+            let insert = insert("proof", 0, self.next, KEYSETS[0], true);
+            let _ = Writer::connect(&self.cluster.url("copy")).try_run(&insert);
         }
     }
 
