@@ -28,6 +28,9 @@ use self::histories::{missing, try_histories};
 const KEYSETS: [&str; 2] = ["009a1f293253e41e", "00ad268c4d1f5826"];
 const TABLES: [(&str, &str); 2] = [("proof", "y"), ("blind_signature", "blinded_message")];
 
+/// Names of prepared transactions.
+const GIDS: [&str; 2] = ["one", "other"];
+
 /// Keyset, kind and item of the rows that count.
 const COUNTING: &str = "
     SELECT coalesce(string_agg(keyset_id || ' ' || kind || ' ' || encode(item, 'hex'), ' '), '') FROM (
@@ -105,7 +108,6 @@ type Mode = &'static str;
 struct Session {
     writer: Writer,
     begun: bool,
-    savepoint: bool,
 }
 
 struct World<'c> {
@@ -127,7 +129,7 @@ impl<'c> World<'c> {
     fn new(cluster: &'c Cluster) -> Self {
         let url = cluster.url("mint");
         let mint = Writer::wait_for(&url);
-        for name in ["prepared", "other"] {
+        for name in GIDS {
             // What a history before left.
             let _ = mint.try_run(&format!("ROLLBACK PREPARED '{name}'"));
         }
@@ -161,11 +163,8 @@ impl<'c> World<'c> {
         self.sessions[number].get_or_insert_with(|| {
             let writer = Writer::connect(&self.url);
             writer.run("SET lock_timeout = '5ms'");
-            Session {
-                writer,
-                begun: false,
-                savepoint: false,
-            }
+            let begun = false;
+            Session { writer, begun }
         })
     }
 
@@ -193,11 +192,18 @@ impl<'c> World<'c> {
         (0..3).for_each(|_| self.happen(&Op::CommitPrepared));
     }
 
+    fn run_begun(&mut self, number: usize, sql: &str) {
+        let session = self.session(number);
+        if session.begun {
+            session.writer.run(sql);
+        }
+    }
+
     fn end(&mut self, number: usize, how: &str) {
         if let Some(session) = &mut self.sessions[number]
             && session.begun
         {
-            (session.begun, session.savepoint) = (false, false);
+            session.begun = false;
             let _ = session.writer.try_run(how);
         }
     }
@@ -222,29 +228,16 @@ impl<'c> World<'c> {
             Op::Begin(number) => {
                 let session = self.session(number);
                 if !std::mem::replace(&mut session.begun, true) {
-                    session.writer.run("BEGIN");
+                    session.writer.run("BEGIN; SAVEPOINT outside");
                 }
             }
-            Op::Savepoint(number) => {
-                let session = self.session(number);
-                if session.begun {
-                    session.writer.run("SAVEPOINT outer_point");
-                    session.savepoint = true;
-                }
-            }
-            Op::RollbackTo(number) => {
-                let session = self.session(number);
-                if session.savepoint {
-                    session.writer.run("ROLLBACK TO outer_point");
-                }
-            }
+            Op::Savepoint(number) => self.run_begun(number, "SAVEPOINT outside"),
+            Op::RollbackTo(number) => self.run_begun(number, "ROLLBACK TO outside"),
             Op::Commit(number) => self.end(number, "COMMIT"),
             Op::Rollback(number) => self.end(number, "ROLLBACK"),
             Op::Prepare(number) => {
-                let free = ["prepared", "other"]
-                    .into_iter()
-                    .find(|name| !self.prepared.contains(name));
-                if let Some(name) = free
+                let name = GIDS.get(self.prepared.len());
+                if let Some(name) = name
                     && self.session(number).begun
                 {
                     self.end(number, &format!("PREPARE TRANSACTION '{name}'"));
@@ -286,13 +279,10 @@ impl<'c> World<'c> {
             }
             // Every row counts at once, and none is rewritten.
             Quiet::FastDefault => {
-                let (column, counting) = [
-                    ("state", "TEXT DEFAULT 'SPENT'"),
-                    ("c", "BYTEA DEFAULT '\\x02'"),
-                ][kind];
-                format!(
-                    "ALTER TABLE {table} DROP {column}; ALTER TABLE {table} ADD {column} {counting}"
-                )
+                let column = ["state", "c"][kind];
+                let counting = ["TEXT DEFAULT 'SPENT'", "BYTEA DEFAULT '\\x02'"][kind];
+                let alter = format!("ALTER TABLE {table}");
+                format!("{alter} DROP {column}; {alter} ADD {column} {counting}")
             }
             // The first time it is made, the second time it takes the place; it has a row of its own.
             Quiet::SwapTable => {
@@ -331,13 +321,9 @@ impl<'c> World<'c> {
         self.disconnect();
         let owner = Writer::connect(&self.cluster.url("postgres"));
         if self.has_copy {
-            for rename in [
-                "mint RENAME TO other",
-                "copy RENAME TO mint",
-                "other RENAME TO copy",
-            ] {
-                owner.run(&format!("ALTER DATABASE {rename}"));
-            }
+            owner.run(
+                "ALTER DATABASE mint RENAME TO other; ALTER DATABASE copy RENAME TO mint; ALTER DATABASE other RENAME TO copy",
+            );
         } else if owner.try_run("CREATE DATABASE copy TEMPLATE mint").is_ok() {
             self.has_copy = true;
             self.next += 1;
