@@ -155,12 +155,14 @@ fn read_rows(
                     newest = newest.max(Some(id));
                     item(notes, value(row, 2))
                 }
-                state => {
+                ValueRef::Integer(_) => {
                     pending.push(id);
-                    match state {
-                        ValueRef::Null => Err(RowFault::UnknownState),
-                        _ => return Ok(()),
-                    }
+                    return Ok(());
+                }
+                // It may count later.
+                _ => {
+                    pending.push(id);
+                    Err(RowFault::UnknownState)
                 }
             };
             rows.row(id, value(row, 1).as_bytes().unwrap_or_default(), item)
