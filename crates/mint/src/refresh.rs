@@ -12,7 +12,7 @@ use nutfilter_objects::{OpenError, Table};
 
 use crate::clock::{Clock, Moment};
 use crate::sets::{Found, Set, Sets};
-use crate::source::{KeysetInfo, Keysets, MintSource, SourceError};
+use crate::source::{KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
 use crate::status::{FilterStatus, Monitor, prefix};
 use crate::{KeysetId, NoteKind};
 
@@ -202,17 +202,12 @@ impl Refresher {
         let is_due = sets
             .read_whole
             .is_none_or(|last| self.clock.since(last) >= self.options.reread);
-        let mut attempts = 0;
-        let (began, reading, found) = loop {
-            attempts += 1;
+        let (began, reading, found) = retry_changed(|| {
             let began = self.clock.now();
             let mut found = Found::new(&self.monitor.stop);
-            match self.source.0.read(kind, whole || is_due, &mut found) {
-                // Whatever changed the files has done so by now.
-                Err(SourceError::ChangedWhileRead(_)) if attempts < 3 => {}
-                reading => break (began, reading?, found),
-            }
-        };
+            let reading = self.source.0.read(kind, whole || is_due, &mut found)?;
+            Ok((began, reading, found))
+        })?;
         let taken = sets.take(found, reading.is_whole).inspect_err(|_| {
             // The sets are incomplete: the next reading has to replace them.
             sets.read_whole = None;

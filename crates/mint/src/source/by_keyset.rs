@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::schema::Notes;
-use super::{ItemBatch, ItemSink, RowFault, SourceError};
+use super::{ItemBatch, ItemSink, Reading, Result, RowFault, SourceError};
 use crate::{KeysetId, NoteKind};
 
 /// Number of invalid ids that are remembered, for the log.
@@ -33,7 +33,7 @@ pub(super) struct ByKeyset<'s> {
     kind: NoteKind,
 }
 
-fn passed(flow: ControlFlow<()>) -> Result<(), SourceError> {
+fn passed(flow: ControlFlow<()>) -> Result<()> {
     match flow {
         ControlFlow::Break(()) => Err(SourceError::Stopped),
         ControlFlow::Continue(()) => Ok(()),
@@ -54,19 +54,18 @@ impl<'s> ByKeyset<'s> {
         }
     }
 
-    /// Takes row `number` of the keyset with this id, as written. `add` puts the row's item into a batch, or returns what
-    /// is wrong with it.
+    /// Takes row `number` of the keyset with this id, as written, and with this item as stored, or what is wrong with it.
     pub(super) fn row(
         &mut self,
-        id: &[u8],
         number: i64,
-        add: impl FnOnce(&mut ItemBatch) -> Result<(), RowFault>,
-    ) -> Result<(), SourceError> {
+        id: &[u8],
+        item: Result<&[u8], RowFault>,
+    ) -> Result<()> {
         let Some(place) = self.place(id) else {
             return Ok(());
         };
         let (keyset, batch) = &mut self.gathered[place];
-        match add(batch) {
+        match item.and_then(|item| self.notes.push(batch, item)) {
             Ok(()) if !batch.is_full() => Ok(()),
             Ok(()) => {
                 let flow = self.sink.items(keyset, batch);
@@ -87,14 +86,18 @@ impl<'s> ByKeyset<'s> {
         }
     }
 
-    /// Passes on the remaining items. Returns the invalid ids.
-    pub(super) fn finish(self) -> Result<Vec<String>, SourceError> {
+    /// Passes on the remaining items.
+    pub(super) fn finish(self, is_whole: bool) -> Result<Reading> {
         for (keyset, batch) in &self.gathered {
             if !batch.is_empty() {
                 passed(self.sink.items(keyset, batch))?;
             }
         }
-        Ok(self.unservable)
+        let unservable = self.unservable;
+        Ok(Reading {
+            is_whole,
+            unservable,
+        })
     }
 
     /// Index of the keyset's batch; `None` for an invalid id.

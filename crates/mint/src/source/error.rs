@@ -1,11 +1,15 @@
 //! Errors of reading a mint's store.
 
 use core::error::Error;
+use core::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::location::shown;
 use crate::{KeysetId, NoteKind};
+
+/// The result of reading a mint's store.
+pub type Result<T, E = SourceError> = core::result::Result<T, E>;
 
 /// Why a mint's store could not be read. Each message names the file, table, column or row to check.
 #[derive(Debug, thiserror::Error)]
@@ -97,17 +101,36 @@ pub enum RowFault {
     UnknownState,
 }
 
+/// How often something is tried while the files of a database change.
+const ATTEMPTS: usize = 3;
+
+/// Tries again if the files of a database changed meanwhile: a mint that started or stopped has done so by then.
+pub(crate) fn retry_changed<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(SourceError::ChangedWhileRead(_)) => {}
+            result => return result,
+        }
+    }
+    attempt()
+}
+
 impl SourceError {
+    /// A file that cannot be accessed, or is not there.
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
-        SourceError::Io {
-            path: path.into(),
-            source,
+        let path = shown(path);
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::Location(format!("database not found: {path}")),
+            _ => Self::Io {
+                path: path.into(),
+                source,
+            },
         }
     }
 
-    /// Nothing is at the path of a database.
-    pub(super) fn not_found(path: &Path) -> Self {
-        SourceError::Location(format!("database not found: {}", shown(path)))
+    /// A database that is not one that can be read.
+    pub(super) fn schema(database: impl Display, reason: impl Display) -> Self {
+        SourceError::Schema(format!("{database}: {reason}"))
     }
 
     /// A Postgres URL that does not parse.

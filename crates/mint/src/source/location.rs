@@ -1,12 +1,12 @@
 //! The location of a mint's database, as operators write it into `MINT_DATABASE`.
 
 use core::fmt;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::postgres::PostgresUrl;
-use super::{MintSource, MintType, PostgresSource, SourceError, SqliteSource};
+use super::{MintSource, MintType, PostgresSource, Result, SourceError, SqliteSource};
 
 /// Names that the mints give to their SQLite files.
 const KNOWN_NAMES: [&str; 2] = ["mint.sqlite3", "cdk-mintd.sqlite"];
@@ -28,10 +28,7 @@ enum Place {
 /// # Errors
 ///
 /// Those of [`SqliteSource::open`] and [`PostgresSource::open`].
-pub fn open(
-    location: &DatabaseLocation,
-    mint: Option<MintType>,
-) -> Result<Box<dyn MintSource>, SourceError> {
+pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Box<dyn MintSource>> {
     Ok(match location.0 {
         Place::Sqlite(_) => Box::new(SqliteSource::open(location, mint)?),
         Place::Postgres(_) => Box::new(PostgresSource::open(location, mint)?),
@@ -65,7 +62,7 @@ impl DatabaseLocation {
     ///
     /// For a URL of any other database, a URL that does not parse, libpq's form `host=... user=...`, and a `sqlite:`
     /// URL with a user name. No error repeats the location, because it may contain a password.
-    pub fn parse(text: &str) -> Result<Self, SourceError> {
+    pub fn parse(text: &str) -> Result<Self> {
         let text = unquoted(text);
         if text.is_empty() {
             return Err(SourceError::postgres_url("the location is empty"));
@@ -115,10 +112,11 @@ impl DatabaseLocation {
     }
 
     /// The URL of a Postgres database.
-    pub(super) fn postgres(&self) -> Option<&PostgresUrl> {
+    pub(super) fn postgres(&self) -> Result<&PostgresUrl> {
+        let refused = "must begin with postgres:// or postgresql://";
         match &self.0 {
-            Place::Sqlite(_) => None,
-            Place::Postgres(url) => Some(url),
+            Place::Sqlite(_) => Err(SourceError::postgres_url(refused)),
+            Place::Postgres(url) => Ok(url),
         }
     }
 
@@ -128,42 +126,32 @@ impl DatabaseLocation {
     ///
     /// If nothing is there, if the directory holds no database of a known name or several, and if the location is
     /// not a path.
-    pub fn file(&self) -> Result<PathBuf, SourceError> {
+    pub fn file(&self) -> Result<PathBuf> {
         let path = self.path();
         let path = path.ok_or_else(|| SourceError::Location(format!("{self}: not a file path")))?;
-        match metadata(path)? {
-            None => return Err(SourceError::not_found(path)),
-            Some(metadata) if !metadata.is_dir() => return Ok(path.into()),
-            Some(_) => {}
+        let metadata = fs::metadata(path).map_err(|source| SourceError::io(path, source))?;
+        if !metadata.is_dir() {
+            return Ok(path.into());
         }
         let mut found: Vec<PathBuf> = vec![];
-        for name in KNOWN_NAMES {
-            let file = path.join(name);
-            if metadata(&file)?.is_some_and(|metadata| metadata.is_file()) {
-                found.push(file);
+        for file in KNOWN_NAMES.map(|name| path.join(name)) {
+            match fs::metadata(&file) {
+                Ok(metadata) if metadata.is_file() => found.push(file),
+                // A database that may not be accessed is not a missing one.
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(SourceError::io(&file, source));
+                }
+                _ => {}
             }
         }
-        match (found.pop(), found.len()) {
-            (Some(file), 0) => Ok(file),
-            (last, others) => Err(SourceError::Location(format!(
+        match &*found {
+            [file] => Ok(file.clone()),
+            _ => Err(SourceError::Location(format!(
                 "{}: directory contains {} databases with a known name; give the path of the file",
                 path.display(),
-                others + usize::from(last.is_some())
+                found.len()
             ))),
         }
-    }
-}
-
-/// The metadata of a path; `None` if nothing is there. Missing permissions are an error: an inaccessible database
-/// is not a missing one.
-fn metadata(path: &Path) -> Result<Option<Metadata>, SourceError> {
-    match fs::metadata(path) {
-        Ok(metadata) => Ok(Some(metadata)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(SourceError::Io {
-            path: shown(path).into(),
-            source,
-        }),
     }
 }
 
@@ -191,10 +179,8 @@ fn unquoted(text: &str) -> &str {
 
 /// Whether this is a connection string of libpq, such as `host=db user=mint`.
 fn is_key_value(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(key, _)| {
-        let key = key.trim_end();
-        PostgresUrl::is_option(key)
-    })
+    let key = text.split_once('=').map(|(key, _)| key.trim_end());
+    key.is_some_and(PostgresUrl::is_option)
 }
 
 /// Whether lower-case text could be the scheme of a URL.

@@ -15,7 +15,8 @@ use core::fmt;
 use core::ops::ControlFlow;
 
 pub use batch::ItemBatch;
-pub use error::{RowFault, SourceError};
+pub(crate) use error::retry_changed;
+pub use error::{Result, RowFault, SourceError};
 pub use location::{DatabaseLocation, open};
 pub use postgres::PostgresSource;
 pub use sqlite::SqliteSource;
@@ -36,7 +37,7 @@ use crate::{KeysetId, NoteKind};
 /// - Items may be passed on more than once: sets do not change by that. So in doubt, read everything.
 ///
 /// ```
-/// use nutfilter_mint::source::{ItemBatch, ItemSink, Keysets, KeysetInfo, MintSource, Reading, SourceError};
+/// use nutfilter_mint::source::{ItemBatch, ItemSink, Keysets, KeysetInfo, MintSource, Reading, Result, SourceError};
 /// use nutfilter_mint::{KeysetId, NoteKind};
 ///
 /// /// A mint with one keyset and one spent note.
@@ -47,11 +48,11 @@ use crate::{KeysetId, NoteKind};
 ///         "one-note"
 ///     }
 ///
-///     fn keysets(&mut self) -> Result<Keysets, SourceError> {
+///     fn keysets(&mut self) -> Result<Keysets> {
 ///         Ok(Keysets::of([KeysetInfo::new(self.0.clone())]))
 ///     }
 ///
-///     fn read(&mut self, kind: NoteKind, _whole: bool, sink: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+///     fn read(&mut self, kind: NoteKind, _whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
 ///         if kind == NoteKind::Spent {
 ///             let mut batch = ItemBatch::new();
 ///             batch.push(&[2; 33]);
@@ -72,7 +73,7 @@ pub trait MintSource: Send {
     /// # Errors
     ///
     /// If the store cannot be reached or has an unexpected schema.
-    fn keysets(&mut self) -> Result<Keysets, SourceError>;
+    fn keysets(&mut self) -> Result<Keysets>;
 
     /// Passes the items of a kind to `sink`, over all keysets, in batches and in any order: those that began to count
     /// since the last call for this kind that succeeded, and any others; or all of them, as `whole` demands, or if the
@@ -82,12 +83,7 @@ pub trait MintSource: Send {
     ///
     /// If the store cannot be reached or has an unexpected schema. [`SourceError::Stopped`] once `sink` breaks. After an
     /// error, the items passed to `sink` must be discarded, and the next call reads everything.
-    fn read(
-        &mut self,
-        kind: NoteKind,
-        whole: bool,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError>;
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading>;
 }
 
 /// A boxed source, for a choice at run time.
@@ -96,16 +92,11 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
         (**self).mint()
     }
 
-    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+    fn keysets(&mut self) -> Result<Keysets> {
         (**self).keysets()
     }
 
-    fn read(
-        &mut self,
-        kind: NoteKind,
-        whole: bool,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError> {
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
         (**self).read(kind, whole, sink)
     }
 }

@@ -3,9 +3,9 @@
 //! A mint's tables are the same on SQLite and Postgres, except for the column types. The queries that check tables
 //! and privileges are in the `schema` module of each database.
 
-use std::path::Path;
+use core::fmt::Display;
 
-use super::{ItemBatch, MintType, RowFault, SourceError};
+use super::{ItemBatch, MintType, Result, RowFault, SourceError};
 use crate::NoteKind;
 
 /// Everything that this crate knows about one mint's database.
@@ -48,16 +48,19 @@ pub(super) enum Counts {
 }
 
 impl Notes {
-    /// SQL for 1 if a row counts and 0 if it does not; NULL if its state is not known.
-    pub(super) fn counts(&self) -> String {
-        match self.counts {
+    /// SQL for the columns that are read: the keyset, the item, and 1 if a row counts or 0 if it does not; NULL if its
+    /// state is not known.
+    pub(super) fn columns(&self) -> String {
+        let counts = match self.counts {
             Counts::Every => "1".to_owned(),
             Counts::With(column) => format!("CASE WHEN {column} IS NULL THEN 0 ELSE 1 END"),
             Counts::State(column, counting, others) => format!(
                 "CASE WHEN {column} = '{counting}' THEN 1 WHEN {column} IN ('{}') THEN 0 END",
                 others.join("', '")
             ),
-        }
+        };
+        let (keyset, item) = (self.keyset, self.item);
+        format!("{keyset} AS keyset, {item} AS item, {counts} AS counts")
     }
 
     /// Adds an item that is stored as hex text or as bytes, or returns what is wrong with it.
@@ -150,20 +153,19 @@ impl Schema {
     pub(super) fn verify_columns(
         &self,
         table: &Table,
-        database: &Path,
+        database: impl Display,
         has_column: Option<impl Fn(&str) -> bool>,
-    ) -> Result<(), SourceError> {
-        let (mint, path, name) = (self.mint, database.display(), table.name);
+    ) -> Result<()> {
+        let (mint, name) = (self.mint, table.name);
+        let refused = |reason| Err(SourceError::schema(&database, reason));
         let Some(has_column) = has_column else {
-            return Err(SourceError::Schema(format!(
-                "{path}: not a {mint} database: table `{name}` is missing"
-            )));
+            return refused(format!("not a {mint} database: table `{name}` is missing"));
         };
         match table.columns.iter().find(|&&column| !has_column(column)) {
             None => Ok(()),
-            Some(column) => Err(SourceError::Schema(format!(
-                "{path}: unsupported {mint} schema: column `{column}` of table `{name}` is missing"
-            ))),
+            Some(column) => refused(format!(
+                "unsupported {mint} schema: column `{column}` of table `{name}` is missing"
+            )),
         }
     }
 }
@@ -181,9 +183,9 @@ impl Table {
 
 /// Detects the mint by its tables of notes. The table of keysets is not enough, because wallets have one too.
 pub(super) fn recognise(
-    database: &Path,
-    is_there: impl Fn(&str) -> Result<bool, SourceError>,
-) -> Result<MintType, SourceError> {
+    database: impl Display,
+    is_there: impl Fn(&str) -> Result<bool>,
+) -> Result<MintType> {
     let (mut present, mut missing) = (vec![], vec![]);
     for mint in MintType::ALL {
         let schema = Schema::of(mint);
@@ -198,11 +200,10 @@ pub(super) fn recognise(
             Some(table) => missing.push(format!("for {mint} table `{table}` is missing")),
         }
     }
-    let path = database.display();
     let fault = match present[..] {
         [mint] => return Ok(mint),
-        [] => format!("{path}: unknown mint schema: {}", missing.join(", ")),
-        _ => format!("{path}: contains the tables of more than one mint; set the mint type"),
+        [] => format!("unknown mint schema: {}", missing.join(", ")),
+        _ => "contains the tables of more than one mint; set the mint type".to_owned(),
     };
-    Err(SourceError::Schema(fault))
+    Err(SourceError::schema(database, fault))
 }

@@ -1,6 +1,8 @@
 //! Reading the database of a running mint, and of a stopped one.
 
 use core::ops::ControlFlow;
+#[cfg(unix)]
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use nutfilter_mint::source::{DatabaseLocation, SourceError, SqliteSource};
@@ -95,21 +97,24 @@ fn database_in_another_journal_mode_is_read() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn special_characters_in_a_database_name_are_literal() {
     for name in [
-        "a mint?mode=rwc&x=#1 %41.db",
-        "file:mint.db",
-        "münze.db",
-        "-wal",
+        &b"a mint?mode=rwc&x=#1 %41%00.db"[..],
+        b"file:mint.db",
+        "münze.db".as_bytes(),
+        b"\xff.db",
+        b"-wal",
     ] {
+        let name = std::ffi::OsStr::from_bytes(name);
         let database = MintDatabase::named(MintType::Cdk, name);
         database.add(NoteKind::Spent, V1, &items(1, 5, 33));
         let count = read_whole(database.source(), NoteKind::Spent, || {
             ControlFlow::Continue(())
         });
-        assert_eq!(count.unwrap(), 5, "{name}");
-        assert_eq!(database.files(), [name]);
+        assert_eq!(count.unwrap(), 5, "{name:?}");
+        assert_eq!(database.files(), [name.to_string_lossy()]);
     }
 }
 

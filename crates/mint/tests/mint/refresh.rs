@@ -85,14 +85,14 @@ fn database_that_did_not_only_grow_is_read_whole() {
             assert!(!whole(&mut refresher), "{sql}");
         }
         // At the highest row id, SQLite chooses ids at random.
-        running
-            .execute_batch(&format!(
-                "UPDATE {name} SET rowid = {} WHERE rowid = 1009",
-                i64::MAX
-            ))
-            .unwrap();
+        let renumber = |from, to| format!("UPDATE {name} SET rowid = {to} WHERE rowid = {from}");
+        let highest = i64::MAX;
+        running.execute_batch(&renumber(1009, highest)).unwrap();
         assert!(whole(&mut refresher));
         assert!(whole(&mut refresher));
+        running.execute_batch(&renumber(highest, 1009)).unwrap();
+        assert!(whole(&mut refresher));
+        assert!(!whole(&mut refresher));
         // A mint without a log is read whole each time: it may be a copy.
         drop(running);
         assert!(whole(&mut refresher));

@@ -158,6 +158,20 @@ fn bad_row_holds_back_only_its_own_filter_until_a_whole_reading() {
 }
 
 #[test]
+fn newest_row_with_invalid_text_holds_its_filter() {
+    for column in ["y", "id"] {
+        let database = with_third_row(MintType::Nutshell, NoteKind::Spent, "'02ab'");
+        let invalid = format!("UPDATE proofs_used SET {column} = CAST(x'ff' AS TEXT)");
+        database.execute(&format!("{invalid} WHERE rowid = 3"));
+        let report = database.refresher().refresh(false).unwrap();
+        assert_eq!(report.whole, [Some(true); 2]);
+        let is_held = |(_, error): &_| matches!(error, RefreshError::Held);
+        assert!(report.failures.iter().all(is_held), "{report:?}");
+        assert_eq!(report.is_complete(), column == "id");
+    }
+}
+
+#[test]
 fn sink_that_breaks_ends_the_reading() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);

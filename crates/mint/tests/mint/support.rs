@@ -66,7 +66,7 @@ impl MintDatabase {
         database
     }
 
-    pub(crate) fn named(mint: MintType, name: &str) -> Self {
+    pub(crate) fn named(mint: MintType, name: impl AsRef<Path>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let database = Self {
             mint,
@@ -163,7 +163,7 @@ impl MintDatabase {
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.directory()).unwrap();
         let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
             .collect();
         names.sort();
         names

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource as _, SourceError};
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Writer};
 use crate::sql::{table, tables};
-use crate::support::{Found, MintDatabase, V1, Writer, insert, open, read};
+use crate::support::{Found, MintDatabase, V1, insert, open, read};
 
 use NoteKind::{Issued, Spent};
 
@@ -95,7 +95,7 @@ fn restored_data_directory_is_read_in_full() {
         return;
     };
     cluster.stop("fast");
-    cluster.save();
+    cluster.copy("data", "saved");
     cluster.start_again();
     let (mut source, mut found) = (open(&url, None).unwrap(), Found::default());
     let add = |indexes: core::ops::Range<u8>| {
@@ -105,7 +105,7 @@ fn restored_data_directory_is_read_in_full() {
     add(0..3);
     assert_eq!(found.read(&mut source, Spent), (true, 13));
     cluster.stop("fast");
-    cluster.restore();
+    cluster.copy("saved", "data");
     cluster.start_again();
     // Beyond the lost transactions, with the same number of notes.
     add(3..6);
@@ -121,7 +121,7 @@ fn standby_is_refused_until_it_is_promoted() {
     read(&mut source, Spent, false).unwrap();
     // A server in recovery that waits for more of the log.
     cluster.stop("fast");
-    cluster.write("standby.signal", "");
+    cluster.write("data/standby.signal", "");
     cluster.start_again();
     let refusals = [
         open(&url, None).unwrap_err(),
@@ -150,7 +150,7 @@ fn first_of_several_hosts_that_can_be_written_to_is_read() {
         return;
     };
     standby.stop("fast");
-    standby.write("standby.signal", "");
+    standby.write("data/standby.signal", "");
     standby.start_again();
     let hosts = format!(
         "?host=/nothing&host={}&host=",

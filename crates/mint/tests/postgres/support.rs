@@ -2,16 +2,13 @@
 
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, PostgresSource, Reading, SourceError,
 };
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
-use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Writer};
 use crate::sql::{Dialect, tables};
 
 pub(crate) const V1: &str = "009a1f293253e41e";
@@ -36,50 +33,6 @@ pub(crate) fn insert(
         &POSTGRES.item(mint, &item(index)),
         state,
     )
-}
-
-/// A connection that may write, like the mint's own.
-pub(crate) struct Writer {
-    runtime: Runtime,
-    client: Client,
-}
-
-impl Writer {
-    pub(crate) fn connect(url: &str) -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let client = runtime.block_on(async {
-            let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-            tokio::spawn(connection);
-            client
-        });
-        Self { runtime, client }
-    }
-
-    pub(crate) fn try_run(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
-        let work = self.client.simple_query(sql);
-        let limit = Duration::from_secs(60);
-        self.runtime
-            .block_on(async { tokio::time::timeout(limit, work).await })
-            .expect("a statement of a test takes no minute")
-    }
-
-    #[track_caller]
-    pub(crate) fn run(&self, sql: &str) {
-        if let Err(error) = self.try_run(sql) {
-            panic!("{sql}: {:?}", error.as_db_error());
-        }
-    }
-
-    /// The first column of the first row.
-    #[track_caller]
-    pub(crate) fn value(&self, sql: &str) -> String {
-        let messages = self.try_run(sql).unwrap();
-        let row = messages.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
-            _ => None,
-        });
-        row.expect("a row")
-    }
 }
 
 /// A mint's database.

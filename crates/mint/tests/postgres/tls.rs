@@ -7,9 +7,9 @@ use nutfilter_mint::MintType;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Writer};
 use crate::sql::tables;
-use crate::support::{Writer, open};
+use crate::support::open;
 
 /// `mint` must use TLS, `plain` may use it, and `certified` needs a client certificate.
 const HBA: &str = "

@@ -6,12 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 /// Variables that turn a missing Postgres into a failure.
 const REQUIRED_BY: [&str; 2] = ["CI", "NUTFILTER_REQUIRE_POSTGRES"];
 
 /// Users that can run the server, because it refuses to run as root.
 const USERS: [&str; 2] = ["postgres", "nobody"];
+
+/// Time that any server needs for what is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server. It is stopped and removed when this process ends, for any reason.
 pub(crate) struct Cluster {
@@ -68,7 +75,7 @@ impl Cluster {
             options: format!(
                 "-k {} {reached} -c fsync=off -c max_connections=200 \
                  -c max_prepared_transactions=20 -c autovacuum=off \
-                 -c min_parallel_table_scan_size=0",
+                 -c min_parallel_table_scan_size=0 -c max_parallel_maintenance_workers=0",
                 directory.display()
             ),
             port: port.unwrap_or(5432),
@@ -80,18 +87,18 @@ impl Cluster {
         let data = cluster.data();
         run(cluster
             .program("initdb")
-            .args(["-A", "trust", "-U", "owner", "-N", "-D"])
+            .args(["-A", "trust", "-U", "owner", "-N", "--wal-segsize=1", "-D"])
             .arg(&data));
         for (name, content) in files {
-            cluster.write(name, content);
+            cluster.write(&format!("data/{name}"), content);
         }
         cluster.start_again();
         Some(cluster)
     }
 
-    /// Writes a file into the data directory.
+    /// Writes a file, such as `data/standby.signal`.
     pub(crate) fn write(&self, name: &str, content: &str) {
-        let path = self.data().join(name);
+        let path = self.directory.join(name);
         let mut file = std::fs::File::create(&path).unwrap();
         file.write_all(content.as_bytes()).unwrap();
         file.set_permissions(std::fs::Permissions::from_mode(0o600))
@@ -102,48 +109,90 @@ impl Cluster {
     }
 
     pub(crate) fn start_again(&self) {
-        self.start_with(&self.options);
+        self.start_with("data", &self.options);
     }
 
     pub(crate) fn start_again_without_tls(&self) {
-        self.start_with(&self.options.replace("ssl=on", "ssl=off"));
+        self.start_with("data", &self.options.replace("ssl=on", "ssl=off"));
     }
 
-    fn start_with(&self, options: &str) {
+    fn start_with(&self, data: &str, options: &str) {
         let log = self.directory.join("log");
-        let started = succeeds(
-            self.program("pg_ctl")
-                .args(["start", "-w", "-s", "-D"])
-                .arg(self.data())
-                .arg("-l")
-                .arg(&log)
-                .args(["-o", options]),
-        );
+        let mut start = self.control(data, "start");
+        let started = succeeds(start.arg("-l").arg(&log).args(["-o", options]));
         let said = || std::fs::read_to_string(&log).unwrap_or_default();
         assert!(started, "the server did not start: {}", said());
     }
 
     /// Stops the server: `fast`, or `immediate`, which is like a crash.
     pub(crate) fn stop(&self, mode: &str) {
-        run(self
-            .program("pg_ctl")
-            .args(["stop", "-w", "-s", "-m", mode, "-D"])
-            .arg(self.data()));
+        run(self.control("data", "stop").args(["-m", mode]));
     }
 
-    /// Saves the volume of a server that is stopped.
-    pub(crate) fn save(&self) {
-        let saved = self.directory.join("saved");
-        let _ = std::fs::remove_dir_all(&saved);
-        run(Command::new("cp").arg("-a").args([self.data(), saved]));
+    fn control(&self, data: &str, what: &str) -> Command {
+        let mut command = self.program("pg_ctl");
+        let data = self.directory.join(data);
+        command.args([what, "-w", "-s", "-D"]).arg(data);
+        command
     }
 
-    /// Puts the saved volume back.
-    pub(crate) fn restore(&self) {
+    /// Copies the volume of a server that is stopped, whose name is `data`.
+    pub(crate) fn copy(&self, from: &str, to: &str) {
+        let [from, to] = [from, to].map(|name| self.directory.join(name));
+        let _ = std::fs::remove_file(&to);
+        let _ = std::fs::remove_dir_all(&to);
+        run(Command::new("cp").arg("-a").args([from, to]));
+    }
+
+    /// Puts the saved volume back, and starts a server on it that recovers to a position of the log that came later.
+    pub(crate) fn restore_until(&self, position: &str) {
+        let log = self.directory.join("wal");
+        let _ = std::fs::remove_dir_all(&log);
+        std::fs::rename(self.data().join("pg_wal"), &log).unwrap();
+        self.copy("saved", "data");
+        self.write("data/recovery.signal", "");
+        let options = format!(
+            "{} -c recovery_target_lsn={position} -c recovery_target_action=promote -c recovery_target_timeline=current \
+             -c 'restore_command=cp {}/%f %p'",
+            self.options,
+            log.display()
+        );
+        self.start_with("data", &options);
+    }
+
+    /// Copies a server that is stopped, and starts it. Then starts the copy as its standby.
+    pub(crate) fn start_with_standby(&self) {
+        self.copy("data", "standby");
+        self.write("standby/standby.signal", "");
+        self.start_again();
+        self.start_standby();
+    }
+
+    pub(crate) fn start_standby(&self) {
+        let directory = self.directory.display();
+        let primary = format!("-c 'primary_conninfo=host={directory} user=owner'");
+        let options = self.options.replace("-p 5432", "-p 5433");
+        self.start_with("standby", &format!("{options} {primary}"));
+    }
+
+    pub(crate) fn stop_standby(&self) {
+        run(self.control("standby", "stop").args(["-m", "immediate"]));
+    }
+
+    /// Lets the standby take the address of the server, which is stopped.
+    pub(crate) fn move_address(&self) {
+        let [from, to] = [5433, 5432].map(|port| format!(".s.PGSQL.{port}"));
+        std::fs::rename(self.directory.join(from), self.directory.join(to)).unwrap();
+    }
+
+    /// Promotes the standby, and forgets the server that it followed.
+    pub(crate) fn promote(&self) {
+        run(&mut self.control("standby", "promote"));
         std::fs::remove_dir_all(self.data()).unwrap();
-        run(Command::new("cp")
-            .arg("-a")
-            .args([self.directory.join("saved"), self.data()]));
+        let standby = self.directory.join("standby");
+        std::fs::rename(&standby, self.data()).unwrap();
+        // It still runs, and knows its files by this name.
+        std::os::unix::fs::symlink(self.data(), standby).unwrap();
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -195,10 +244,10 @@ impl Cluster {
 /// Stops the server and removes its directory when this process ends, even if it is killed.
 fn janitor(directory: &Path) -> Child {
     const CLEAR: &str = r#"trap '' INT TERM; cat >/dev/null
-        if pid=$(head -n 1 "$0/data/postmaster.pid" 2>/dev/null); then
+        for pid in $(head -qn 1 "$0"/*/postmaster.pid 2>/dev/null); do
             kill -QUIT "$pid"
             while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
-        fi
+        done
         rm -rf "$0""#;
     Command::new("sh")
         .args(["-c", CLEAR])
@@ -247,4 +296,70 @@ fn succeeds(command: &mut Command) -> bool {
 fn run(command: &mut Command) {
     let status = command.status().unwrap();
     assert!(status.success(), "{command:?}: {status}");
+}
+
+/// A connection that may write, like the mint's own.
+pub(crate) struct Writer {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Writer {
+    pub(crate) fn connect(url: &str) -> Self {
+        Self::try_connect(url).unwrap()
+    }
+
+    pub(crate) fn try_connect(url: &str) -> Result<Self, Error> {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+            tokio::spawn(connection);
+            Ok(client)
+        })?;
+        Ok(Self { runtime, client })
+    }
+
+    /// Waits until a server answers that can be written to.
+    pub(crate) fn wait_for(url: &str) -> Self {
+        let start = Instant::now();
+        loop {
+            let writer = Self::try_connect(url);
+            match writer
+                .and_then(|writer| Ok((writer.try_value("SHOW transaction_read_only")?, writer)))
+            {
+                Ok((read_only, writer)) if read_only == "off" => return writer,
+                _ => assert!(start.elapsed() < PATIENCE, "{url} does not come back"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn try_run(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
+        let work = self.client.simple_query(sql);
+        self.runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, work).await })
+            .expect("a statement of a test takes no minute")
+    }
+
+    #[track_caller]
+    pub(crate) fn run(&self, sql: &str) {
+        if let Err(error) = self.try_run(sql) {
+            panic!("{sql}: {:?}", error.as_db_error());
+        }
+    }
+
+    /// The first column of the first row.
+    #[track_caller]
+    pub(crate) fn value(&self, sql: &str) -> String {
+        self.try_value(sql).unwrap()
+    }
+
+    pub(crate) fn try_value(&self, sql: &str) -> Result<String, Error> {
+        let messages = self.try_run(sql)?;
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+            _ => None,
+        });
+        Ok(row.expect("a row"))
+    }
 }

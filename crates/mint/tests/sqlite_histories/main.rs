@@ -6,8 +6,8 @@
 
 #![cfg(unix)]
 
+mod histories;
 mod mint;
-mod served;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +18,12 @@ use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{MintType, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::Table;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::sample::select;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 
+use self::histories::{missing, try_histories};
 use self::mint::{Process, beside};
-use self::served::missing;
 
 #[test]
 fn mint_process() {
@@ -32,60 +32,52 @@ fn mint_process() {
 
 const KEYSETS: [&str; 3] = ["009a1f293253e41e", "00ad268c4d1f5826", "0012345678abcdef"];
 
-/// A table, as far as histories need it.
-struct Notes {
-    name: &'static str,
-    create: &'static str,
-    keyset: &'static str,
-    item: &'static str,
-    /// The column that says whether a row counts, with the values of one that does, one that does not, and one that this
-    /// version does not know. `None` if every row counts.
-    state: Option<(&'static str, [&'static str; 3])>,
-    hex: bool,
-}
+/// A table, as far as histories need it: its name, the columns of the keyset and the item, and whether items are hex text.
+/// Then the column that says whether a row counts, with the values of one that does, one that does not, and one that this
+/// version does not know. `None` if every row counts.
+struct Notes(Name, Name, Name, bool, Option<(Name, [Name; 3])>);
+
+type Name = &'static str;
 
 const CDK: [Notes; 2] = [
-    Notes {
-        name: "proof",
-        create: "CREATE TABLE proof (y BLOB PRIMARY KEY, keyset_id TEXT, state TEXT)",
-        keyset: "keyset_id",
-        item: "y",
-        state: Some(("state", ["'SPENT'", "'PENDING'", "'BURNT'"])),
-        hex: false,
-    },
-    Notes {
-        name: "blind_signature",
-        create: "CREATE TABLE blind_signature (blinded_message BLOB PRIMARY KEY, keyset_id TEXT, c BLOB)",
-        keyset: "keyset_id",
-        item: "blinded_message",
-        state: Some(("c", ["x'02'", "NULL", "NULL"])),
-        hex: false,
-    },
+    Notes(
+        "proof",
+        "keyset_id",
+        "y",
+        false,
+        Some(("state", ["'SPENT'", "'PENDING'", "'BURNT'"])),
+    ),
+    Notes(
+        "blind_signature",
+        "keyset_id",
+        "blinded_message",
+        false,
+        Some(("c", ["x'02'", "NULL", "NULL"])),
+    ),
 ];
 
 const NUTSHELL: [Notes; 2] = [
-    Notes {
-        name: "proofs_used",
-        create: "CREATE TABLE proofs_used (y TEXT, id TEXT, UNIQUE (y))",
-        keyset: "id",
-        item: "y",
-        state: None,
-        hex: true,
-    },
-    Notes {
-        name: "promises",
-        create: "CREATE TABLE promises (b_ TEXT, id TEXT, c_ TEXT, UNIQUE (b_))",
-        keyset: "id",
-        item: "b_",
-        state: Some(("c_", ["'02'", "NULL", "NULL"])),
-        hex: true,
-    },
+    Notes("proofs_used", "id", "y", true, None),
+    Notes(
+        "promises",
+        "id",
+        "b_",
+        true,
+        Some(("c_", ["'02'", "NULL", "NULL"])),
+    ),
 ];
 
 impl Notes {
+    fn create(&self) -> String {
+        let Self(name, keyset, item, hex, state) = self;
+        let of_item = if *hex { "TEXT" } else { "BLOB" };
+        let state = state.map_or(String::new(), |(state, _)| format!("{state}, "));
+        format!("CREATE TABLE {name} ({item} {of_item}, {keyset} TEXT, {state}UNIQUE ({item}))")
+    }
+
     /// SQL that gives rows another keyset, in place. The third keyset stays.
     fn other_keysets(&self) -> String {
-        let (name, keyset, [first, second, third]) = (self.name, self.keyset, KEYSETS);
+        let (Self(name, keyset, ..), [first, second, third]) = (self, KEYSETS);
         format!(
             "UPDATE {name} SET {keyset} = CASE {keyset} WHEN '{first}' THEN '{second}' WHEN '{second}' THEN '{third}' \
              ELSE {keyset} END"
@@ -95,44 +87,25 @@ impl Notes {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Add {
-        kind: usize,
-        keyset: usize,
-        what: What,
-    },
+    /// A row of a kind and a keyset.
+    Add(usize, usize, What),
     /// A row that did not count does now.
-    Flip {
-        kind: usize,
-        which: usize,
-    },
+    Flip(usize, usize),
     /// A row that did not count is deleted.
-    Drop {
-        kind: usize,
-        which: usize,
-    },
+    Drop(usize, usize),
     /// An unreadable item becomes readable.
-    Repair {
-        kind: usize,
-    },
+    Repair(usize),
     Checkpoint,
     Vacuum,
-    /// The mint ends, in order or not, and starts again, perhaps with a migration.
-    Restart {
-        killed: bool,
-        migration: Migration,
-    },
-    Stop {
-        killed: bool,
-    },
+    /// The mint is killed, or ends in order, and starts again, perhaps with a migration.
+    Restart(bool, Migration),
+    Stop(bool),
     Start,
-    Save {
-        running: bool,
-    },
+    /// While the mint runs, or is stopped for it.
+    Save(bool),
     Restore(Way),
-    /// The machine loses some of the last commits; mint and service start again.
-    PowerLoss {
-        kept: usize,
-    },
+    /// The machine loses the last commits after this one; mint and service start again.
+    PowerLoss(usize),
     Refresh,
     Whole,
     RestartService,
@@ -195,18 +168,15 @@ impl World {
         let path = directory.path().join("mint.db");
         let mut mint = Process::start(&path);
         for notes in notes {
-            mint.run(notes.create);
+            mint.run(&notes.create());
         }
-        for table in match mint_type {
-            MintType::Cdk => [
-                "keyset (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
-                "migrations (name TEXT)",
-            ],
-            _ => [
-                "keysets (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
-                "dbversions (db TEXT, version INT)",
-            ],
-        } {
+        // Those of both mints.
+        for table in [
+            "keyset (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
+            "keysets (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER)",
+            "migrations (name TEXT)",
+            "dbversions (db TEXT, version INT)",
+        ] {
             mint.run(&format!("CREATE TABLE {table}"));
         }
         let refresher = refresher(&path, mint_type);
@@ -273,85 +243,59 @@ impl World {
     }
 
     fn add(&mut self, kind: usize, keyset: usize, what: What) {
-        let notes = &self.notes[kind];
-        let item = match what {
-            What::BadItem => format!("'odd{}'", {
-                self.next += 1;
-                self.next
-            }),
-            _ => self.new_item(notes.hex),
-        };
+        let &Notes(name, column, of_item, hex, state) = &self.notes[kind];
+        let mut item = self.new_item(hex);
+        if let What::BadItem = what {
+            item = format!("'odd{}'", self.next);
+        }
         let keyset = match what {
             What::BadKeyset => "NULL".to_owned(),
             _ => format!("'{}'", KEYSETS[keyset]),
         };
-        let (name, column) = (notes.name, notes.item);
-        let sql = match notes.state {
-            None => format!(
-                "INSERT INTO {name} ({column}, {}) VALUES ({item}, {keyset})",
-                notes.keyset
-            ),
-            Some((state, [counts, pending, unknown])) => {
-                let value = match what {
-                    What::Pending => pending,
-                    What::UnknownState => unknown,
-                    _ => counts,
-                };
-                format!(
-                    "INSERT INTO {name} ({column}, {}, {state}) VALUES ({item}, {keyset}, {value})",
-                    notes.keyset
-                )
-            }
-        };
-        self.sql(&sql);
+        let mut columns = format!("{of_item}, {column}");
+        let mut values = format!("{item}, {keyset}");
+        if let Some((state, [counts, pending, unknown])) = state {
+            columns += &format!(", {state}");
+            values += ", ";
+            values += match what {
+                What::Pending => pending,
+                What::UnknownState => unknown,
+                _ => counts,
+            };
+        }
+        self.sql(&format!("INSERT INTO {name} ({columns}) VALUES ({values})"));
     }
 
-    /// SQL that finds one of the rows that do not count, by its id.
-    fn pending(notes: &Notes, which: usize) -> Option<String> {
-        let (state, [_, pending, _]) = notes.state?;
-        let is_pending = match pending {
-            "NULL" => format!("{state} IS NULL"),
-            value => format!("{state} = {value}"),
+    /// Runs SQL on one of the rows that do not count. `{counts}` stands for what lets it count.
+    fn on_pending(&mut self, kind: usize, which: usize, sql: &str) {
+        let Notes(name, .., Some((state, [counts, pending, _]))) = &self.notes[kind] else {
+            return;
         };
-        let name = notes.name;
-        Some(
-            format!(
-                "rowid = (SELECT rowid FROM {name} WHERE {is_pending} ORDER BY rowid LIMIT 1
-             OFFSET {which} % max(1, (SELECT count(*) FROM {name} WHERE {is_pending})))"
-            )
-            .replace('\n', " "),
-        )
+        let rows = format!("FROM {name} WHERE {state} IS {pending}");
+        let at = format!("{which} % max(1, (SELECT count(*) {rows}))");
+        let row = format!("(SELECT rowid {rows} ORDER BY rowid LIMIT 1 OFFSET {at})");
+        let sql = sql
+            .replace("{table}", name)
+            .replace("{counts}", &format!("{state} = {counts}"));
+        self.sql(&format!("{sql} WHERE rowid = {row}"));
     }
 
     fn happen(&mut self, op: &Op) {
         let notes = self.notes;
         match *op {
-            Op::Add { kind, keyset, what } => self.add(kind, keyset, what),
-            Op::Flip { kind, which } => {
-                if let (Some(row), Some((state, [counts, ..]))) =
-                    (Self::pending(&notes[kind], which), notes[kind].state)
-                {
-                    self.sql(&format!(
-                        "UPDATE {} SET {state} = {counts} WHERE {row}",
-                        notes[kind].name
-                    ));
-                }
-            }
-            Op::Drop { kind, which } => {
-                if let Some(row) = Self::pending(&notes[kind], which) {
-                    self.sql(&format!("DELETE FROM {} WHERE {row}", notes[kind].name));
-                }
-            }
-            Op::Repair { kind } => {
-                let (name, item) = (notes[kind].name, notes[kind].item);
-                let good = self.new_item(notes[kind].hex);
+            Op::Add(kind, keyset, what) => self.add(kind, keyset, what),
+            Op::Flip(kind, which) => self.on_pending(kind, which, "UPDATE {table} SET {counts}"),
+            Op::Drop(kind, which) => self.on_pending(kind, which, "DELETE FROM {table}"),
+            Op::Repair(kind) => {
+                let &Notes(name, _, item, hex, _) = &notes[kind];
+                let good = self.new_item(hex);
                 self.sql(&format!(
                     "UPDATE {name} SET {item} = {good} WHERE rowid = (SELECT min(rowid) FROM {name} WHERE {item} LIKE 'odd%')"
                 ));
             }
             Op::Checkpoint => self.sql("PRAGMA wal_checkpoint(TRUNCATE)"),
             Op::Vacuum => self.sql("VACUUM"),
-            Op::Restart { killed, migration } => {
+            Op::Restart(killed, migration) => {
                 self.stop(killed && !matches!(migration, Migration::Edit));
                 if let Migration::Edit = migration {
                     // After a kill, a start and a stop remove the log.
@@ -372,27 +316,26 @@ impl World {
                     });
                 }
                 for notes in notes {
-                    let name = notes.name;
+                    let (name, create) = (notes.0, notes.create());
                     match migration {
                         Migration::None | Migration::Edit => {}
                         Migration::Update => self.sql(&notes.other_keysets()),
                         Migration::Rebuild => self.sql(&format!(
-                            "BEGIN; CREATE TABLE old AS SELECT * FROM {name}; DROP TABLE {name}; {}; INSERT INTO {name} SELECT * FROM old \
-                             ORDER BY rowid DESC; DROP TABLE old; COMMIT",
-                            notes.create
+                            "BEGIN; CREATE TABLE old AS SELECT * FROM {name}; DROP TABLE {name}; {create}; INSERT INTO {name} SELECT * FROM old \
+                             ORDER BY rowid DESC; DROP TABLE old; COMMIT"
                         )),
                     }
                 }
             }
-            Op::Stop { killed } => self.stop(killed),
+            Op::Stop(killed) => self.stop(killed),
             Op::Start => self.start(),
-            Op::Save { running: true } => {
+            Op::Save(true) => {
                 let copy = self.path.with_extension("copy");
                 let _ = fs::remove_file(&copy);
                 self.sql(&format!(".backup {}", copy.display()));
                 self.saved = fs::read(copy).ok().or(self.saved.take());
             }
-            Op::Save { running: false } => {
+            Op::Save(false) => {
                 self.stop(false);
                 // A database that was killed before still has a log.
                 self.start();
@@ -401,7 +344,7 @@ impl World {
                 self.start();
             }
             Op::Restore(way) => self.restore(way),
-            Op::PowerLoss { kept } => {
+            Op::PowerLoss(kept) => {
                 self.stop(true);
                 if let Some(length) = kept
                     .checked_rem(self.lengths.len())
@@ -448,20 +391,16 @@ impl World {
             _ => {
                 fs::remove_file(&self.path).unwrap();
                 let new = Connection::open(&self.path).unwrap();
-                new.execute_batch(&format!(
-                    "PRAGMA journal_mode = WAL; ATTACH '{}' AS old",
-                    copy.display()
-                ))
-                .unwrap();
+                let run = |sql: String| new.execute_batch(&sql);
+                let attach = format!("ATTACH '{}' AS old", copy.display());
+                run("PRAGMA journal_mode = WAL; ".to_owned() + &attach).unwrap();
                 for table in ["keyset", "keysets", "dbversions", "migrations"] {
-                    let _ = new.execute_batch(&format!(
-                        "CREATE TABLE {table} AS SELECT * FROM old.{table}"
-                    ));
+                    run(format!("CREATE TABLE {table} AS SELECT * FROM old.{table}")).unwrap();
                 }
                 for notes in self.notes {
-                    new.execute_batch(&format!(
-                        "{}; INSERT INTO {} SELECT * FROM old.{1}",
-                        notes.create, notes.name
+                    let (name, create) = (notes.0, notes.create());
+                    run(format!(
+                        "{create}; INSERT INTO {name} SELECT * FROM old.{name}"
                     ))
                     .unwrap();
                 }
@@ -474,35 +413,27 @@ impl World {
     fn refresh(&mut self, whole: bool) {
         let report = self.refresher.refresh(whole).unwrap();
         let status = self.refresher.monitor().status();
-        let held: BTreeMap<(&str, usize), bool> = status
-            .filters
-            .iter()
-            .map(|filter| {
-                (
-                    (
-                        filter.keyset.as_ref().unwrap().as_str(),
-                        filter.kind as usize,
-                    ),
-                    filter.held,
-                )
+        let is_held = |keyset: &str, kind| {
+            let mut filters = status.filters.iter().filter(|filter| filter.held);
+            filters.any(|filter| {
+                filter.kind as usize == kind && filter.keyset.as_ref().unwrap().as_str() == keyset
             })
-            .collect();
+        };
         for (kind, notes) in self.notes.iter().enumerate() {
             for ((keyset, is_bad), items) in self.rows(notes) {
-                let is_held = held.get(&(&*keyset, kind)).copied().unwrap_or(false);
+                let is_held = is_held(&keyset, kind);
+                let name = notes.0;
                 if is_bad {
                     assert!(
                         is_held,
-                        "{keyset}, {}: an unreadable row does not hold it",
-                        notes.name
+                        "{keyset}, {name}: an unreadable row does not hold it"
                     );
                 } else if !is_held {
+                    let all = items.len();
                     let missing = missing(&self.refresher, kind, &keyset, &items);
                     assert!(
                         missing == 0,
-                        "{keyset}, {}: {missing} of {} missed; {report:?}",
-                        notes.name,
-                        items.len()
+                        "{keyset}, {name}: {missing} of {all} missed; {report:?}"
                     );
                 }
             }
@@ -511,20 +442,14 @@ impl World {
 
     /// The items that count by keyset; apart, those that cannot be read.
     fn rows(&self, notes: &Notes) -> BTreeMap<(String, bool), Vec<Vec<u8>>> {
-        let how = if beside(&self.path, "-wal").exists() {
-            "mode=ro"
-        } else {
-            "immutable=1"
-        };
+        let is_open = beside(&self.path, "-wal").exists();
+        let how = if is_open { "mode=ro" } else { "immutable=1" };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-        let database =
-            Connection::open_with_flags(format!("file:{}?{how}", self.path.display()), flags)
-                .unwrap();
-        let state = notes.state.map_or("1", |(state, _)| state);
-        let sql = format!(
-            "SELECT {}, {}, {state} FROM {}",
-            notes.keyset, notes.item, notes.name
-        );
+        let uri = format!("file:{}?{how}", self.path.display());
+        let database = Connection::open_with_flags(uri, flags).unwrap();
+        let Notes(name, keyset, item, _, state) = notes;
+        let state = state.map_or("1", |(state, _)| state);
+        let sql = format!("SELECT {keyset}, {item}, {state} FROM {name}");
         let mut statement = database.prepare(&sql).unwrap();
         let mut rows = statement.query([]).unwrap();
         let mut found: BTreeMap<(String, bool), Vec<Vec<u8>>> = BTreeMap::new();
@@ -540,9 +465,7 @@ impl World {
             };
             let item = match row.get::<_, Value>(1).unwrap() {
                 Value::Blob(item) => Some(item),
-                Value::Text(hex) => (0..hex.len() / 2)
-                    .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok())
-                    .collect(),
+                Value::Text(hex) => const_hex::decode(hex).ok(),
                 _ => None,
             };
             match item.filter(|_| !is_bad) {
@@ -568,12 +491,12 @@ fn refresher(path: &std::path::Path, mint: MintType) -> Refresher {
 fn of_mint() -> BoxedStrategy<Op> {
     let what = prop_oneof![3 => Just(What::Counts), 2 => Just(What::Pending)];
     prop_oneof![
-        8 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add { kind, keyset, what }),
-        4 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Flip { kind, which }),
-        2 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Drop { kind, which }),
+        8 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add(kind, keyset, what)),
+        4 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Flip(kind, which)),
+        2 => (0..2_usize, 0..9_usize).prop_map(|(kind, which)| Op::Drop(kind, which)),
         1 => Just(Op::Checkpoint),
-        2 => any::<bool>().prop_map(|killed| Op::Restart { killed, migration: Migration::None }),
-        1 => any::<bool>().prop_map(|killed| Op::Stop { killed }),
+        2 => any::<bool>().prop_map(|killed| Op::Restart(killed, Migration::None)),
+        1 => any::<bool>().prop_map(Op::Stop),
         2 => Just(Op::Start),
         7 => Just(Op::Refresh),
         1 => Just(Op::Whole),
@@ -583,79 +506,46 @@ fn of_mint() -> BoxedStrategy<Op> {
 }
 
 fn of_maintenance() -> BoxedStrategy<Op> {
-    let migration = prop_oneof![
-        Just(Migration::Update),
-        Just(Migration::Rebuild),
-        Just(Migration::Edit)
-    ];
+    let migration = select(vec![Migration::Update, Migration::Rebuild, Migration::Edit]);
     prop_oneof![
         Just(Op::Vacuum),
-        (any::<bool>(), migration)
-            .prop_map(|(killed, migration)| Op::Restart { killed, migration }),
+        (any::<bool>(), migration).prop_map(|(killed, migration)| Op::Restart(killed, migration)),
     ]
     .boxed()
 }
 
 fn of_backups() -> BoxedStrategy<Op> {
-    let way = prop_oneof![
-        Just(Way::Copy),
-        Just(Way::RemoveAndCopy),
-        Just(Way::Move),
-        Just(Way::Api),
-        Just(Way::Dump)
-    ];
-    prop_oneof![
-        any::<bool>().prop_map(|running| Op::Save { running }),
-        way.prop_map(Op::Restore)
-    ]
-    .boxed()
+    use Way::{Api, Copy, Dump, Move, RemoveAndCopy};
+    let way = select(vec![Copy, RemoveAndCopy, Move, Api, Dump]);
+    prop_oneof![any::<bool>().prop_map(Op::Save), way.prop_map(Op::Restore)].boxed()
 }
 
 fn of_power() -> BoxedStrategy<Op> {
-    (0..9_usize).prop_map(|kept| Op::PowerLoss { kept }).boxed()
+    (0..9_usize).prop_map(Op::PowerLoss).boxed()
 }
 
 fn of_faults() -> BoxedStrategy<Op> {
-    let what = prop_oneof![
-        Just(What::BadItem),
-        Just(What::UnknownState),
-        Just(What::BadKeyset)
-    ];
+    let what = select(vec![What::BadItem, What::UnknownState, What::BadKeyset]);
     prop_oneof![
-        2 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add { kind, keyset, what }),
-        1 => (0..2_usize).prop_map(|kind| Op::Repair { kind }),
+        2 => (0..2_usize, 0..3_usize, what).prop_map(|(kind, keyset, what)| Op::Add(kind, keyset, what)),
+        1 => (0..2_usize).prop_map(Op::Repair),
     ]
     .boxed()
 }
 
 /// Runs random histories of what a mint does, and these operations.
 fn try_class(more: Option<BoxedStrategy<Op>>) {
-    let cases =
-        std::env::var("NUTFILTER_HISTORIES").map_or(40, |cases| cases.parse().expect("a number"));
     let op = match more {
         None => of_mint(),
         Some(more) => prop_oneof![3 => of_mint(), 1 => more].boxed(),
     };
-    let history = (any::<bool>(), prop::collection::vec(op, 1..22));
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let result = TestRunner::new(config).run(&history, |(is_cdk, ops)| {
-        let mut world = World::new(if is_cdk {
-            MintType::Cdk
-        } else {
-            MintType::Nutshell
-        });
+    let histories = (select(&MintType::ALL), prop::collection::vec(op, 1..22));
+    try_histories(40, &histories, |(mint, ops)| {
+        let mut world = World::new(mint);
         world.begin();
-        for op in &ops {
-            world.happen(op);
-        }
+        ops.iter().for_each(|op| world.happen(op));
         world.refresh(false);
-        Ok(())
     });
-    result.unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]

@@ -14,12 +14,13 @@ mod url;
 
 pub(super) use self::url::PostgresUrl;
 
-use self::schema::Found;
-use self::session::{Session, TextRow};
+use self::schema::{Found, keysets};
+use self::session::Session;
 use super::by_keyset::ByKeyset;
 use super::schema::{Notes, Schema};
 use super::{
-    DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, RowFault, SourceError,
+    DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
+    SourceError,
 };
 use crate::NoteKind;
 
@@ -50,16 +51,17 @@ pub struct PostgresSource {
     mint: MintType,
     /// What the last reading of each kind left behind.
     marks: [Option<Mark>; 2],
-    /// Whether the missing privilege on `xmin` was logged.
-    warned: bool,
 }
 
 /// A state of the table.
 #[derive(Debug)]
 struct Mark {
-    state: TextRow,
+    /// Equal within one continuous history of transaction ids and of the table.
+    state: Vec<String>,
     /// Every transaction below had ended, and what it wrote was read.
     oldest: u64,
+    /// The first id that was not given out yet.
+    next: u64,
 }
 
 impl PostgresSource {
@@ -70,50 +72,34 @@ impl PostgresSource {
     ///
     /// If the location is not a Postgres URL, or the server cannot be reached, refuses the login, or is a standby. Also if
     /// the schema is not one that this version supports; the error names the first missing table, column or privilege.
-    pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
-        let url = location.postgres().ok_or_else(|| {
-            SourceError::postgres_url("must begin with postgres:// or postgresql://")
-        })?;
+    pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self> {
+        let url = location.postgres()?;
         let look = || {
-            let mut session = Session::begin(url)?;
-            let found = Found::look(&mut session, url.to_string())?;
-            let mint = mint.map_or_else(|| found.recognise(), Ok)?;
-            found.verify(Schema::of(mint))?;
+            let (session, found, schema) = begin(url, mint)?;
+            found.warn_of_xmin(schema);
             session.finish();
-            Ok(mint)
+            Ok(schema.mint)
         };
         // A separate thread, because a runtime cannot be entered from within another one.
-        let mint = std::thread::scope(|scope| {
-            let looked = scope.spawn(look).join();
-            looked
-                .unwrap_or_else(|_| Err(SourceError::Other("schema check thread panicked".into())))
-        })?;
+        let looked = std::thread::scope(|scope| scope.spawn(look).join());
+        let panicked = |_| Err(SourceError::Other("schema check thread panicked".into()));
         Ok(Self {
             url: url.clone(),
-            mint,
+            mint: looked.unwrap_or_else(panicked)?,
             marks: [None, None],
-            warned: false,
         })
     }
+}
 
-    /// Begins a transaction and verifies the schema.
-    fn begin(&self) -> Result<(Session<'_>, Found, &'static Schema), SourceError> {
-        let mut session = Session::begin(&self.url)?;
-        let found = Found::look(&mut session, self.url.to_string())?;
-        let schema = Schema::of(self.mint);
-        found.verify(schema)?;
-        Ok((session, found, schema))
-    }
-
-    fn warn_of_xmin(&mut self, table: &str) {
-        if !std::mem::replace(&mut self.warned, true) {
-            tracing::warn!(
-                table,
-                "role cannot read column `xmin`, so every refresh rereads the full table; grant SELECT (xmin) on the \
-                 table to the role"
-            );
-        }
-    }
+/// Begins a transaction and verifies the schema.
+fn begin(
+    url: &PostgresUrl,
+    mint: Option<MintType>,
+) -> Result<(Session<'_>, Found, &'static Schema)> {
+    let mut session = Session::begin(url)?;
+    let found = Found::look(&mut session)?;
+    let schema = found.verify(mint)?;
+    Ok((session, found, schema))
 }
 
 impl MintSource for PostgresSource {
@@ -121,101 +107,73 @@ impl MintSource for PostgresSource {
         self.mint.as_str()
     }
 
-    fn keysets(&mut self) -> Result<Keysets, SourceError> {
-        let (mut session, _, schema) = self.begin()?;
+    fn keysets(&mut self) -> Result<Keysets> {
+        let (mut session, _, schema) = begin(&self.url, Some(self.mint))?;
         let rows = session.rows("listing keysets", &schema.keysets.select())?;
         session.finish();
-        let mut listed = Keysets::default();
-        for row in rows {
-            let mut row = row.into_iter();
-            let mut next = || row.next().flatten();
-            let (id, unit) = (next().unwrap_or_default(), next());
-            let active = next().is_some_and(|value| ["t", "true", "1"].contains(&&*value));
-            listed.add(
-                &id,
-                unit,
-                active,
-                next().and_then(|fee| fee.parse().ok()).unwrap_or(0),
-            );
-        }
-        Ok(listed)
+        Ok(keysets(rows))
     }
 
-    fn read(
-        &mut self,
-        kind: NoteKind,
-        whole: bool,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError> {
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
         // A reading that fails leaves no mark.
         let mark = self.marks[kind as usize].take();
-        let (mut session, found, schema) = self.begin()?;
+        let (mut session, found, schema) = begin(&self.url, Some(self.mint))?;
         let notes = schema.notes(kind);
-        let tells_new = found.may_read_xmin(notes);
         // The lock comes before the snapshot of the copy: a table that is rewritten in between would seem empty.
         let lock = format!("SELECT {} FROM {} LIMIT 0", notes.item, notes.table.name);
         session.rows("locking the table", &lock)?;
         found.refuse_subscriber(&mut session, notes)?;
-        let state = session
-            .rows("reading the state of the server", &state_of(notes))?
-            .pop()
-            .unwrap_or_default();
-        let (oldest, newest) = snapshot(&mut session)?;
-        let mark = mark.filter(|mark| {
-            let distance = newest.checked_sub(mark.oldest);
-            !whole
-                && tells_new
-                && mark.state == state
-                && distance.is_some_and(|distance| distance < MAX_DISTANCE)
-        });
+        let now = match found.may_read_xmin(notes) {
+            true => Mark::now(&mut session, notes)?,
+            false => None,
+        };
+        let mark = mark.filter(|mark| !whole && now.as_ref().is_some_and(|now| mark.holds(now)));
         let mut rows = ByKeyset::new(sink, notes, kind);
         copy(&mut session, notes, mark.as_ref(), &mut rows)?;
         session.finish();
-        let unservable = rows.finish()?;
-        // NULL: not a plain table, or something that the server does not tell.
-        if tells_new && state.iter().all(Option::is_some) {
-            self.marks[kind as usize] = Some(Mark { state, oldest });
-        }
-        let is_whole = mark.is_none();
-        if !tells_new {
-            self.warn_of_xmin(notes.table.name);
-        }
-        Ok(Reading {
-            is_whole,
-            unservable,
-        })
+        let reading = rows.finish(mark.is_none())?;
+        self.marks[kind as usize] = now;
+        Ok(reading)
     }
 }
 
-/// One continuous history of transaction ids and of this table has equal values: the same server process without a crash
-/// inside (recovery resets these statistics, and gives ids that were not flushed out again), the same database, the same
-/// plain heap table without children, and the same columns (a default that is added later changes rows without rewriting
-/// them).
-fn state_of(notes: &Notes) -> String {
-    let table = notes.table.name;
-    format!(
-        "SELECT pg_catalog.pg_postmaster_start_time(),
-             (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter),
-             (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()),
-             (SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_am a ON a.oid = c.relam
-              WHERE c.oid = pg_catalog.to_regclass('{table}') AND c.relkind = 'r' AND a.amname = 'heap'
-                AND NOT c.relhassubclass),
-             (SELECT pg_catalog.array_agg((attnum, atttypid, attmissingval::text)::text ORDER BY attnum)
-              FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass('{table}') AND attnum > 0)"
-    )
-}
+impl Mark {
+    /// The present state; `None` if the table is not a plain one, or the server does not tell something.
+    ///
+    /// The state says that this is the same server process without a crash inside (recovery resets these statistics, and
+    /// gives ids that were not flushed out again), the same database, the same plain heap table without children, and the
+    /// same columns (a default that is added later changes rows without rewriting them).
+    fn now(session: &mut Session<'_>, notes: &Notes) -> Result<Option<Self>> {
+        let table = notes.table.name;
+        let sql = format!(
+            "SELECT pg_catalog.pg_postmaster_start_time(),
+                 (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter),
+                 (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()),
+                 (SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_am a ON a.oid = c.relam
+                  WHERE c.oid = pg_catalog.to_regclass('{table}') AND c.relkind = 'r' AND a.amname = 'heap'
+                    AND NOT c.relhassubclass),
+                 (SELECT pg_catalog.array_agg((attnum, atttypid, attmissingval::text)::text ORDER BY attnum)
+                  FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass('{table}') AND attnum > 0),
+                 pg_catalog.pg_snapshot_xmin(s), pg_catalog.pg_snapshot_xmax(s)
+             FROM pg_catalog.pg_current_snapshot() s"
+        );
+        let row = session.rows("reading the state of the server", &sql)?.pop();
+        let state: Option<Vec<String>> = row.unwrap_or_default().into_iter().collect();
+        Ok(state.and_then(|mut state| {
+            let next = state.pop()?.parse().ok()?;
+            let oldest = state.pop()?.parse().ok()?;
+            Some(Self {
+                state,
+                oldest,
+                next,
+            })
+        }))
+    }
 
-/// The oldest transaction that runs, and the first id that is not given out yet.
-fn snapshot(session: &mut Session<'_>) -> Result<(u64, u64), SourceError> {
-    let sql = "SELECT pg_catalog.pg_snapshot_xmin(s), pg_catalog.pg_snapshot_xmax(s) FROM pg_catalog.pg_current_snapshot() s";
-    let row = session
-        .rows("reading the snapshot", sql)?
-        .pop()
-        .unwrap_or_default();
-    let mut ids = row.iter().flatten().filter_map(|id| id.parse().ok());
-    match (ids.next(), ids.next()) {
-        (Some(oldest), Some(newest)) => Ok((oldest, newest)),
-        _ => Err(SourceError::Other("the server sent no snapshot".into())),
+    /// Whether ids of transactions say what is new since this mark.
+    fn holds(&self, now: &Self) -> bool {
+        let distance = now.next.checked_sub(self.oldest);
+        self.state == now.state && distance.is_some_and(|distance| distance < MAX_DISTANCE)
     }
 }
 
@@ -227,34 +185,45 @@ fn copy(
     notes: &'static Notes,
     mark: Option<&Mark>,
     rows: &mut ByKeyset<'_>,
-) -> Result<(), SourceError> {
-    let (table, counts) = (notes.table.name, notes.counts());
-    let (keyset, item) = (notes.keyset, notes.item);
-    let is_new = match mark {
-        None => "true".to_owned(),
-        Some(mark) => format!(
-            "pg_catalog.age(xmin) <= (SELECT pg_catalog.age('{}'::pg_catalog.xid))",
-            mark.oldest % (1 << 32)
-        ),
-    };
+) -> Result<()> {
+    let (columns, table) = (notes.columns(), notes.table.name);
+    let is_new = mark.map_or("true".to_owned(), |mark| {
+        let oldest = mark.oldest % (1 << 32);
+        format!("pg_catalog.age(xmin) <= (SELECT pg_catalog.age('{oldest}'::pg_catalog.xid))")
+    });
     // `OFFSET 0` keeps the conditions apart, or Postgres takes every old row apart to see whether it counts.
     let sql = format!(
-        "COPY (SELECT keyset, item, counts FROM (
-             SELECT {keyset} AS keyset, {item} AS item, {counts} AS counts FROM {table} WHERE {is_new} OFFSET 0
-         ) AS new WHERE counts IS DISTINCT FROM 0) TO STDOUT (FORMAT binary)"
+        "COPY (SELECT * FROM (SELECT {columns} FROM {table} WHERE {is_new} OFFSET 0) AS new
+             WHERE counts IS DISTINCT FROM 0) TO STDOUT (FORMAT binary)"
     );
     let mut number = 0;
     session.copy("reading notes", &sql, |keyset, item, counts| {
         number += 1;
-        rows.row(keyset.unwrap_or_default(), number, |batch| {
-            match (counts, item) {
-                (None, _) => Err(RowFault::UnknownState),
-                (_, Some(stored)) => notes.push(batch, stored),
-                (_, None) => Err(RowFault::WrongType {
-                    found: "null",
-                    expected: if notes.hex { "hex text" } else { "bytes" },
-                }),
-            }
-        })
+        let item = match (counts, item) {
+            (None, _) => Err(RowFault::UnknownState),
+            (_, Some(stored)) => Ok(stored),
+            (_, None) => Err(RowFault::WrongType {
+                found: "null",
+                expected: if notes.hex { "hex text" } else { "bytes" },
+            }),
+        };
+        rows.row(number, keyset.unwrap_or_default(), item)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_DISTANCE, Mark};
+
+    #[test]
+    fn mark_holds_while_ids_can_be_compared() {
+        let mark = |next| Mark {
+            state: vec![],
+            oldest: 800,
+            next,
+        };
+        let holds = |next| mark(900).holds(&mark(next));
+        assert!(holds(800) && holds(799 + MAX_DISTANCE));
+        assert!(!holds(799) && !holds(800 + MAX_DISTANCE));
+    }
 }

@@ -1,11 +1,10 @@
 //! Checks that a mint's tables exist on Postgres with the required types and privileges.
 
 use std::collections::HashMap;
-use std::path::Path;
 
-use super::session::Session;
+use super::session::{Session, TextRow};
 use crate::source::schema::{self, Notes, Schema, Table};
-use crate::source::{MintType, SourceError};
+use crate::source::{Keysets, MintType, Result, SourceError};
 
 /// A system column of every table: the transaction that wrote the row.
 const XMIN: &str = "xmin";
@@ -25,7 +24,7 @@ struct FoundTable {
 
 impl Found {
     /// Looks up the tables of both mints.
-    pub(super) fn look(session: &mut Session<'_>, database: String) -> Result<Self, SourceError> {
+    pub(super) fn look(session: &mut Session<'_>) -> Result<Self> {
         let names: Vec<String> = MintType::ALL
             .into_iter()
             .flat_map(|mint| Schema::of(mint).tables())
@@ -40,31 +39,30 @@ impl Found {
              WHERE NOT a.attisdropped AND (a.attnum > 0 OR a.attname = '{XMIN}')",
             names.join(",")
         );
-        if session.url().schema.is_none() {
+        if session.url.schema.is_none() {
             refuse_two_of_one_name(session, &names.join(","))?;
         }
         let mut tables: HashMap<String, FoundTable> = HashMap::new();
         for row in session.rows("reading the schema", &sql)? {
-            let mut row = row.into_iter().map(Option::unwrap_or_default);
-            let mut next = || row.next().unwrap_or_default();
-            let (name, kind, column) = (next(), next(), next());
-            let table = tables.entry(name).or_insert_with(|| FoundTable {
-                kind,
-                columns: HashMap::new(),
-            });
-            table.columns.insert(column, (next(), next() == "t"));
+            let [name, kind, column, of_type] = [0, 1, 2, 3].map(|at| text(&row, at).to_owned());
+            let columns = HashMap::new();
+            let table = tables.entry(name).or_insert(FoundTable { kind, columns });
+            table
+                .columns
+                .insert(column, (of_type, text(&row, 4) == "t"));
         }
-        Ok(Self { database, tables })
+        Ok(Self {
+            database: session.url.to_string(),
+            tables,
+        })
     }
 
-    /// Detects the mint by its tables.
-    pub(super) fn recognise(&self) -> Result<MintType, SourceError> {
-        schema::recognise(self.path(), |table| Ok(self.tables.contains_key(table)))
-    }
-
-    /// Compares the database with what will be queried. A changed schema or a missing privilege is then named,
-    /// instead of failing in a later statement.
-    pub(super) fn verify(&self, schema: &Schema) -> Result<(), SourceError> {
+    /// Detects the mint by its tables, unless `mint` is given. Compares the database with what will be queried: a changed
+    /// schema or a missing privilege is then named, instead of failing in a later statement.
+    pub(super) fn verify(&self, mint: Option<MintType>) -> Result<&'static Schema> {
+        let has_table = |table: &str| Ok(self.tables.contains_key(table));
+        let recognise = || schema::recognise(&self.database, has_table);
+        let schema = Schema::of(mint.map_or_else(recognise, Ok)?);
         for table in schema.tables() {
             self.verify_table(schema, table)?;
         }
@@ -74,7 +72,7 @@ impl Found {
             self.verify_type(notes, table, notes.item, item_type)?;
             self.verify_type(notes, table, notes.keyset, "text")?;
         }
-        Ok(())
+        Ok(schema)
     }
 
     /// Whether new rows of a table of notes can be found.
@@ -84,51 +82,56 @@ impl Found {
         column.is_some_and(|&(_, readable)| readable)
     }
 
+    pub(super) fn warn_of_xmin(&self, schema: &Schema) {
+        for notes in [&schema.spent, &schema.issued] {
+            if !self.may_read_xmin(notes) {
+                tracing::warn!(
+                    table = notes.table.name,
+                    "role cannot read column `xmin`, so every refresh rereads the full table; grant SELECT (xmin) on the \
+                     table to the role"
+                );
+            }
+        }
+    }
+
     /// Refuses a table that a logical replication fills: it lags behind the mint's without being a standby's.
-    pub(super) fn refuse_subscriber(
-        &self,
-        session: &mut Session<'_>,
-        notes: &Notes,
-    ) -> Result<(), SourceError> {
+    pub(super) fn refuse_subscriber(&self, session: &mut Session<'_>, notes: &Notes) -> Result<()> {
         let table = notes.table.name;
         let sql = format!(
             "SELECT 1 FROM pg_catalog.pg_subscription_rel WHERE srrelid = pg_catalog.to_regclass('{table}')"
         );
         match session.rows("looking for subscriptions", &sql)?.is_empty() {
             true => Ok(()),
-            false => Err(SourceError::Schema(format!(
-                "{}: table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; \
-                 give the address of the mint's own server",
-                self.database
+            false => Err(self.refused(format!(
+                "table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; give the \
+                 address of the mint's own server"
             ))),
         }
     }
 
-    fn verify_table(&self, schema: &Schema, table: &Table) -> Result<(), SourceError> {
+    fn refused(&self, reason: String) -> SourceError {
+        SourceError::schema(&self.database, reason)
+    }
+
+    fn verify_table(&self, schema: &Schema, table: &Table) -> Result<()> {
         let name = table.name;
         let found = self.tables.get(name);
         let has_column = found.map(|found| |column: &str| found.columns.contains_key(column));
-        schema.verify_columns(table, self.path(), has_column)?;
+        schema.verify_columns(table, &self.database, has_column)?;
         let found = &self.tables[name];
-        if found.kind != "r" {
-            return Err(SourceError::Schema(format!(
-                "{}: `{name}` is not a table but a relation of kind `{}`; views and partitioned tables are not supported",
-                self.database, found.kind
+        let kind = &found.kind;
+        if kind != "r" {
+            return Err(self.refused(format!(
+                "`{name}` is not a table but a relation of kind `{kind}`; views and partitioned tables are not supported"
             )));
         }
         if table.columns.iter().any(|&column| !found.columns[column].1) {
-            return Err(SourceError::Schema(format!(
-                "{}: the role cannot read table `{name}`; to allow it: GRANT SELECT ({}) ON {name} TO the role",
-                self.database,
-                table.columns.join(", ")
+            let columns = table.columns.join(", ");
+            return Err(self.refused(format!(
+                "the role cannot read table `{name}`; to allow it: GRANT SELECT ({columns}) ON {name} TO the role"
             )));
         }
         Ok(())
-    }
-
-    /// The database as named in errors.
-    fn path(&self) -> &Path {
-        Path::new(&self.database)
     }
 
     fn verify_type(
@@ -137,15 +140,15 @@ impl Found {
         table: &FoundTable,
         column: &str,
         expected: &str,
-    ) -> Result<(), SourceError> {
+    ) -> Result<()> {
         let found = &table.columns[column].0;
         // In binary format, all of these types are plain text.
         let same = expected == "text" && (found == "character varying" || found == "character");
+        let table = notes.table.name;
         match found == expected || same {
             true => Ok(()),
-            false => Err(SourceError::Schema(format!(
-                "{}: column `{column}` of table `{}` has type {found}, expected {expected}",
-                self.database, notes.table.name
+            false => Err(self.refused(format!(
+                "column `{column}` of table `{table}` has type {found}, expected {expected}"
             ))),
         }
     }
@@ -153,7 +156,7 @@ impl Found {
 
 /// Refuses several tables of one name when the URL does not say in which schema the mint's are. A table that a mint no longer
 /// writes to would be read for ever.
-fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<(), SourceError> {
+fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<()> {
     let sql = format!(
         "SELECT t.name, pg_catalog.string_agg(n.nspname, ', ' ORDER BY n.nspname)
          FROM (VALUES {names}) AS t(name)
@@ -161,22 +164,31 @@ fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<(), 
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname !~ '^(pg_|information_schema$)'
          GROUP BY t.name HAVING count(*) > 1"
     );
-    match session
-        .rows("looking for tables of the same name", &sql)?
-        .into_iter()
-        .next()
-    {
-        None => Ok(()),
-        Some(row) => {
-            let mut row = row.into_iter().map(Option::unwrap_or_default);
-            let (table, schemas) = (
-                row.next().unwrap_or_default(),
-                row.next().unwrap_or_default(),
-            );
-            Err(SourceError::Schema(format!(
-                "{}: table `{table}` exists in several schemas: {schemas}; add schema=NAME to the URL, with the mint's schema",
-                session.url()
-            )))
-        }
+    let rows = session.rows("looking for tables of the same name", &sql)?;
+    let Some([table, schemas]) = rows.first().map(|row| [0, 1].map(|at| text(row, at))) else {
+        return Ok(());
+    };
+    let reason = format!(
+        "table `{table}` exists in several schemas: {schemas}; add schema=NAME to the URL, with the mint's schema"
+    );
+    Err(SourceError::schema(session.url, reason))
+}
+
+/// A column of a row; empty for null.
+fn text(row: &TextRow, column: usize) -> &str {
+    row.get(column)
+        .and_then(Option::as_deref)
+        .unwrap_or_default()
+}
+
+/// The keysets of a listing.
+pub(super) fn keysets(rows: Vec<TextRow>) -> Keysets {
+    let mut listed = Keysets::default();
+    for mut row in rows {
+        let active = ["t", "true", "1"].contains(&text(&row, 2));
+        let fee = text(&row, 3).parse().unwrap_or(0);
+        let unit = row[1].take();
+        listed.add(text(&row, 0), unit, active, fee);
     }
+    listed
 }

@@ -13,11 +13,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 
 use super::stream::Connector;
 use super::url::{PostgresUrl, Verification};
-use crate::source::SourceError;
+use crate::source::{Result, SourceError};
 
 /// The TLS connector for the database of a URL. The files are read for each connection, so they may be replaced
 /// while the service runs.
-pub(super) fn connector(url: &PostgresUrl) -> Result<Connector, SourceError> {
+pub(super) fn connector(url: &PostgresUrl) -> Result<Connector> {
     let provider = Arc::new(ring::default_provider());
     let trusted = match url.verification {
         Verification::None => None,
@@ -41,7 +41,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<Connector, SourceError> {
 }
 
 /// The certificates of a PEM file, at least one.
-fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, SourceError> {
+fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let what = format!("{option} {}", file.display());
     let certificates = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -66,7 +66,7 @@ struct Trusted {
 }
 
 impl Trusted {
-    fn read(verification: Verification, file: Option<&Path>) -> Result<Self, SourceError> {
+    fn read(verification: Verification, file: Option<&Path>) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         let mut given = vec![];
         match file {

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use crate::source::SourceError;
+use crate::source::{Result, SourceError};
 
 /// Default time limit for reaching one host.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ impl PostgresUrl {
     }
 
     /// Parses the part after `postgres://`.
-    pub(in crate::source) fn parse(rest: &str) -> Result<Self, SourceError> {
+    pub(in crate::source) fn parse(rest: &str) -> Result<Self> {
         // The user and the password end with the first `@`, as in the parser of `tokio-postgres`.
         let behind_user = rest.find('@').map_or(0, |at| at + 1);
         let (place, query) = match rest[behind_user..].find('?') {
@@ -84,13 +84,7 @@ impl PostgresUrl {
             ));
         }
         let (mut kept, mut schema): (Vec<&str>, _) = (vec![], None);
-        let mut ssl = Ssl {
-            mode: SslMode::Prefer,
-            verification: Verification::None,
-            roots: None,
-            certificate: None,
-            key: None,
-        };
+        let mut ssl = Ssl::default();
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option
                 .split_once('=')
@@ -123,8 +117,8 @@ impl PostgresUrl {
         Self::new(config, ssl, schema)
     }
 
-    fn new(mut config: Config, ssl: Ssl, schema: Option<String>) -> Result<Self, SourceError> {
-        let verification = ssl.verification();
+    fn new(mut config: Config, ssl: Ssl, schema: Option<String>) -> Result<Self> {
+        let (mode, verification) = ssl.verification();
         let identity = match (ssl.certificate, ssl.key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
@@ -134,12 +128,10 @@ impl PostgresUrl {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             add_default_host(&mut config);
         }
-        let local = !config.get_hosts().is_empty()
-            && config
-                .get_hosts()
-                .iter()
-                .all(|host| !matches!(host, Host::Tcp(_)));
-        config.ssl_mode(if local { SslMode::Disable } else { ssl.mode });
+        let hosts = config.get_hosts();
+        let is_socket = |host: &Host| !matches!(host, Host::Tcp(_));
+        let local = !hosts.is_empty() && hosts.iter().all(is_socket);
+        config.ssl_mode(if local { SslMode::Disable } else { mode });
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
@@ -169,45 +161,47 @@ impl PostgresUrl {
 /// The name of the built-in roots: Mozilla's.
 const SYSTEM: &str = "system";
 
+/// The values of `sslmode`, and what each asks for.
+const MODES: [(&str, SslMode, Verification); 5] = [
+    ("disable", SslMode::Disable, Verification::None),
+    ("prefer", SslMode::Prefer, Verification::None),
+    ("require", SslMode::Require, Verification::None),
+    ("verify-ca", SslMode::Require, Verification::Chain),
+    ("verify-full", SslMode::Require, Verification::ChainAndName),
+];
+
 /// The TLS options of a URL.
+#[derive(Default)]
 struct Ssl {
-    mode: SslMode,
-    /// What `sslmode` asks for.
-    verification: Verification,
+    /// `None` is as `prefer`.
+    mode: Option<(SslMode, Verification)>,
     roots: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
 }
 
 impl Ssl {
-    fn set_mode(&mut self, mode: &str) -> Result<(), SourceError> {
-        (self.mode, self.verification) = match mode {
-            "disable" => (SslMode::Disable, Verification::None),
-            "prefer" => (SslMode::Prefer, Verification::None),
-            "require" => (SslMode::Require, Verification::None),
-            "verify-ca" => (SslMode::Require, Verification::Chain),
-            "verify-full" => (SslMode::Require, Verification::ChainAndName),
-            _ => {
-                return Err(refused(
-                    "invalid sslmode; accepted are disable, prefer, require, verify-ca, verify-full",
-                ));
-            }
-        };
+    fn set_mode(&mut self, mode: &str) -> Result<()> {
+        let known = MODES.into_iter().find(|(name, ..)| *name == mode);
+        let (_, mode, verification) = known.ok_or(refused(
+            "invalid sslmode; accepted are disable, prefer, require, verify-ca, verify-full",
+        ))?;
+        self.mode = Some((mode, verification));
         Ok(())
     }
 
     /// Like libpq: `require` verifies nothing without roots, and as much as `verify-ca` with a file of roots.
     /// Public roots sign certificates for any host, so they always require the host name.
-    fn verification(&self) -> Verification {
+    fn verification(&self) -> (SslMode, Verification) {
+        let (mode, asked) = self.mode.unwrap_or((SslMode::Prefer, Verification::None));
         let roots = self.roots.as_deref();
-        let is_system = roots.is_none_or(|roots| roots == Path::new(SYSTEM));
-        match (self.mode, self.verification) {
-            (SslMode::Require, Verification::None) if roots.is_none() => Verification::None,
-            (SslMode::Require, Verification::ChainAndName) => Verification::ChainAndName,
-            (SslMode::Require, _) if is_system => Verification::ChainAndName,
-            (SslMode::Require, _) => Verification::Chain,
-            _ => Verification::None,
-        }
+        let is_file = roots.is_some_and(|roots| roots != Path::new(SYSTEM));
+        let verification = match asked {
+            Verification::None if mode != SslMode::Require || roots.is_none() => asked,
+            Verification::None | Verification::Chain if is_file => Verification::Chain,
+            _ => Verification::ChainAndName,
+        };
+        (mode, verification)
     }
 }
 
@@ -232,7 +226,7 @@ fn add_default_host(config: &mut Config) {
 }
 
 /// Decodes a percent-encoded path.
-fn percent_decoded(value: &str) -> Result<PathBuf, SourceError> {
+fn percent_decoded(value: &str) -> Result<PathBuf> {
     let text = percent_decode_str(value).decode_utf8();
     let text = text.map_err(|_| refused("file name is not UTF-8"))?;
     Ok(text.as_ref().into())
@@ -245,28 +239,20 @@ impl fmt::Display for PostgresUrl {
         if let Some(user) = self.config.get_user() {
             write!(f, "{user}@")?;
         }
-        let mut socket = None;
+        let (mut socket, mut hosts) = (None, vec![]);
         let ports = self.config.get_ports();
         for (i, host) in self.config.get_hosts().iter().enumerate() {
-            match host {
-                Host::Tcp(name) => {
-                    let comma = if i == 0 { "" } else { "," };
-                    write!(f, "{comma}{name}")?;
-                    match ports.get(i).or(ports.first()) {
-                        None | Some(&DEFAULT_PORT) => {}
-                        Some(port) => write!(f, ":{port}")?,
-                    }
-                }
+            match (host, ports.get(i).or(ports.first())) {
+                (Host::Tcp(name), None | Some(&DEFAULT_PORT)) => hosts.push(name.clone()),
+                (Host::Tcp(name), Some(port)) => hosts.push(format!("{name}:{port}")),
                 #[cfg(unix)]
-                Host::Unix(path) => socket = Some(path),
+                (Host::Unix(path), _) => socket = Some(path),
             }
         }
         if self.config.get_hosts().is_empty() {
-            for (i, address) in self.config.get_hostaddrs().iter().enumerate() {
-                let comma = if i == 0 { "" } else { "," };
-                write!(f, "{comma}{address}")?;
-            }
+            hosts = Vec::from_iter(self.config.get_hostaddrs().iter().map(ToString::to_string));
         }
+        f.write_str(&hosts.join(","))?;
         if let Some(name) = self.config.get_dbname() {
             write!(f, "/{name}")?;
         }

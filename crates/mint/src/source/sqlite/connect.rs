@@ -10,246 +10,190 @@
 //! | WAL mode without a `-wal` file: closed | `immutable=1`, with a check afterwards that nothing changed | none |
 //! | another journal mode | `mode=ro`: a reader blocks writers | none |
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs::{self, Metadata};
 use std::io;
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 
-use super::sqlite_error;
-use crate::source::SourceError;
+use crate::source::{Result, SourceError};
 
 /// How long a statement waits for a lock of the mint.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A database that was opened for one reading.
+/// The characters that are escaped in the path of a `file:` URI.
+const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'/');
+
+/// A database that was opened for one reading, in one transaction.
 pub(super) struct Opened {
-    pub(super) connection: Connection,
-    /// Whether a reader blocks the mint's commits.
-    pub(super) blocks: bool,
-    /// Whether no process had the database open.
-    pub(super) is_closed: bool,
-    path: PathBuf,
-    before: Files,
+    connection: Connection,
+    pub(super) path: PathBuf,
+    /// Otherwise a reader blocks the mint's commits.
+    pub(super) is_wal: bool,
+    files: Files,
+    /// Changed by `VACUUM`, `.restore` and a table that is rebuilt.
+    version: i64,
 }
 
+/// Equal before and after a reading only if nobody replaced the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Files {
+    file: FileId,
+    /// The `-wal` file.
+    log: Option<FileId>,
+    /// Without a log, a start and stop of the mint shows in the file's size and time.
+    closed: Option<(u64, Option<SystemTime>)>,
+}
+
+/// Device, inode and birth time; `None` if the system cannot tell. Without the birth time, a file system gives the same
+/// inode to the next file.
+type FileId = Option<(u64, u64, SystemTime)>;
+
+/// Equal at two readings only if nobody but a mint wrote to the database in between. The text is the mint's record of its
+/// migrations: a mint that was killed leaves its log, and may start again with the same files and rewrite rows in place.
+pub(super) type Identity = (Files, i64, Option<String>);
+
 impl Opened {
-    pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         // The `-wal` file is next to the real file, not next to a symbolic link.
-        let real = fs::canonicalize(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => SourceError::not_found(path),
-            _ => SourceError::io(path, source),
-        })?;
-        let before = Files::of(&real)?;
-        let is_wal = before.log.is_some() || is_in_wal_mode(&real)?;
-        let is_closed = is_wal && before.log.is_none();
+        let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;
+        let files = Files::of(&path)?;
+        let is_wal = files.log.is_some() || is_in_wal_mode(&path);
+        let is_closed = is_wal && files.log.is_none();
         let how = if is_closed { "immutable=1" } else { "mode=ro" };
-        let connection = connect(&real, how)?;
-        // The first query reports errors of the files.
-        connection
-            .query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0))
-            .map_err(|source| cannot_open(&real, source))?;
+        let opened = connect(&path, how).and_then(|connection| {
+            connection.execute_batch("BEGIN")?;
+            // The first query begins the transaction, and reports errors of the files.
+            let version = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
+            Ok((connection, version))
+        });
+        let (connection, version) = opened.map_err(|source| failed(&path, "opening", source))?;
         Ok(Self {
             connection,
-            blocks: !is_wal,
-            is_closed,
-            path: real,
-            before,
+            path,
+            is_wal,
+            files,
+            version,
         })
     }
 
-    /// What says that a mint only continued this database since: the files, the schema's version, which `VACUUM` and
-    /// `.restore` change, and the mint's own record of its migrations. A mint that was killed leaves its log, and starts
-    /// again with the same files; then a migration may rewrite rows in place. Call it within the transaction. `None` if the
-    /// identity cannot be told.
-    pub(super) fn identity(&self, migrations: &str) -> Result<Option<Identity>, SourceError> {
-        let version = self
-            .connection
-            .query_row("PRAGMA schema_version", [], |row| row.get(0))
-            .map_err(|source| sqlite_error(&self.path, "reading the schema version", source))?;
+    /// Whether no process has the database open, if it is in WAL mode.
+    pub(super) fn is_closed(&self) -> bool {
+        self.files.log.is_none()
+    }
+
+    /// What says that a mint only continued this database; `None` if that cannot be told.
+    pub(super) fn identity(&self, migrations: &str) -> Option<Identity> {
+        self.files.file.and(self.files.log.flatten())?;
         // Without the table, its absence is what is compared.
-        let migrations = self
-            .connection
-            .query_row(migrations, [], |row| row.get(0))
-            .ok();
-        let log = self.before.log.as_ref().and_then(|log| log.id);
-        Ok(self.before.file.id.zip(log).map(|(file, log)| Identity {
-            file,
-            log,
-            version,
-            migrations: migrations.flatten(),
-        }))
+        let migrations = self.connection.query_row(migrations, [], |row| row.get(0));
+        Some((self.files.clone(), self.version, migrations.ok().flatten()))
+    }
+
+    /// Runs a statement once with each of `parameters`, and passes on the rows.
+    pub(super) fn rows<P: Params>(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        parameters: impl IntoIterator<Item = P>,
+        mut take: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let failed = |source| failed(&self.path, doing, source);
+        let mut statement = self.connection.prepare(sql).map_err(failed)?;
+        for parameters in parameters {
+            let mut rows = statement.query(parameters).map_err(failed)?;
+            while let Some(row) = rows.next().map_err(failed)? {
+                take(row)?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks after the last read that the files are those that were opened, and that a closed database was not written
     /// to. Then closes it. As long as it is open here, a mint that ends does not remove the log.
-    pub(super) fn close(self) -> Result<(), SourceError> {
-        let now = Files::of(&self.path)?;
-        let same = now.file.id == self.before.file.id
-            && now.log.as_ref().map(|log| log.id) == self.before.log.as_ref().map(|log| log.id)
-            // Without a log, a start and stop of the mint shows in the file's size and time.
-            && (now.log.is_some() || now.file == self.before.file);
-        match same {
+    pub(super) fn close(self) -> Result<()> {
+        match Files::of(&self.path)? == self.files {
             true => Ok(()),
             false => Err(SourceError::ChangedWhileRead(self.path)),
         }
     }
 }
 
-/// Equal at two readings only if nobody but a mint wrote to the database in between.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    file: FileId,
-    log: FileId,
-    version: i64,
-    migrations: Option<String>,
-}
-
-/// Device, inode and birth time. Without the birth time, a file system gives the same inode to the next file.
-type FileId = (u64, u64, SystemTime);
-
-/// The outside state of a database.
-struct Files {
-    file: Stamp,
-    /// `None` if there is no log.
-    log: Option<Stamp>,
-}
-
-#[derive(PartialEq, Eq)]
-struct Stamp {
-    /// `None` if the system cannot tell.
-    id: Option<FileId>,
-    length: u64,
-    modified: Option<SystemTime>,
-}
-
 impl Files {
-    fn of(path: &Path) -> Result<Self, SourceError> {
-        let metadata = fs::metadata(path).map_err(|source| SourceError::io(path, source))?;
+    fn of(path: &Path) -> Result<Self> {
+        let file = fs::metadata(path).map_err(|source| SourceError::io(path, source))?;
         // Opening a FIFO would wait for a writer.
-        if !metadata.is_file() {
+        if !file.is_file() {
             return Err(SourceError::Location(format!(
                 "{}: not a regular file but a directory, FIFO, socket or device; give the path of the mint's SQLite file",
                 path.display()
             )));
         }
-        let wal = beside(path, "-wal");
-        let log = match fs::metadata(&wal) {
-            Ok(metadata) => Some(Stamp::of(&metadata)),
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        let log = match fs::metadata(&log) {
+            Ok(metadata) => Some(file_id(&metadata)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => return Err(SourceError::io(&wal, source)),
+            Err(source) => return Err(SourceError::io(log.as_ref(), source)),
         };
         Ok(Self {
-            file: Stamp::of(&metadata),
+            file: file_id(&file),
+            closed: log.is_none().then(|| (file.len(), file.modified().ok())),
             log,
         })
     }
 }
 
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            id: file_id(metadata),
-            length: metadata.len(),
-            modified: metadata.modified().ok(),
-        }
-    }
-}
-
-#[cfg(unix)]
-fn file_id(metadata: &Metadata) -> Option<FileId> {
-    use std::os::unix::fs::MetadataExt;
+fn file_id(metadata: &Metadata) -> FileId {
+    #[cfg(not(unix))]
+    return None;
+    #[cfg(unix)]
     Some((metadata.dev(), metadata.ino(), metadata.created().ok()?))
 }
 
-#[cfg(not(unix))]
-fn file_id(_: &Metadata) -> Option<FileId> {
-    None
+/// SQLite says "unable to open database file" for any of three files, without the file or the cause.
+fn failed(path: &Path, doing: &'static str, source: rusqlite::Error) -> SourceError {
+    let reason = match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => "not a SQLite database, or encrypted".to_owned(),
+        Some(ErrorCode::CannotOpen) => format!(
+            "{doing}: {source}; the user of this process must be able to read this file and its -wal and -shm files; if the \
+             -shm file is missing, start the mint"
+        ),
+        _ => {
+            let path = path.into();
+            return SourceError::Sqlite {
+                path,
+                doing,
+                source,
+            };
+        }
+    };
+    SourceError::schema(path.display(), reason)
 }
 
-/// One of the files that SQLite keeps next to a database.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
-}
-
-/// The error to report when SQLite could not open a database. SQLite says "unable to open database file" for any of
-/// three files, without the file or the cause.
-fn cannot_open(path: &Path, source: rusqlite::Error) -> SourceError {
-    match source.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => not_a_database(path),
-        Some(ErrorCode::CannotOpen) => SourceError::Schema(format!(
-            "{}: opening: {source}; the user of this process must be able to read this file and its -wal and -shm files; \
-             if the -shm file is missing, start the mint",
-            path.display()
-        )),
-        _ => sqlite_error(path, "opening", source),
-    }
-}
-
-fn not_a_database(path: &Path) -> SourceError {
-    SourceError::Schema(format!(
-        "{}: not a SQLite database, or encrypted",
-        path.display()
-    ))
-}
-
-/// Whether a database without a `-wal` file is in WAL mode.
+/// Whether a database without a `-wal` file is in WAL mode. The real connection reports other errors (a hot journal, a
+/// failed read) better.
 ///
 /// The mode is in the file's header, but opening and closing the file here would drop the locks of other connections in
 /// this process: POSIX locks belong to processes, and a mint may have mounted this crate. SQLite avoids this. With
 /// locking disabled it cannot read a database in WAL mode, and says so before it creates a file.
-fn is_in_wal_mode(path: &Path) -> Result<bool, SourceError> {
-    let connection = connect(path, "mode=ro&nolock=1")?;
-    match connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0)) {
-        Ok(_) => Ok(false),
-        Err(source) => match source.sqlite_error_code() {
-            Some(ErrorCode::CannotOpen) => Ok(true),
-            Some(ErrorCode::NotADatabase) => Err(not_a_database(path)),
-            // The real connection reports other errors (a hot journal, a failed read) better.
-            _ => Ok(false),
-        },
-    }
+fn is_in_wal_mode(path: &Path) -> bool {
+    let version = connect(path, "mode=ro&nolock=1")
+        .and_then(|unlocked| unlocked.query_row("PRAGMA schema_version", [], |_| Ok(())));
+    version.is_err_and(|error| error.sqlite_error_code() == Some(ErrorCode::CannotOpen))
 }
 
-fn connect(path: &Path, parameters: &str) -> Result<Connection, SourceError> {
+fn connect(path: &Path, parameters: &str) -> rusqlite::Result<Connection> {
+    // No character of the path has a special meaning.
+    let path = percent_encode(path.as_os_str().as_encoded_bytes(), &ESCAPED);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(format!("{}?{parameters}", uri(path)), flags)
-        .and_then(|connection| connection.busy_timeout(BUSY_TIMEOUT).map(|()| connection))
-        .map_err(|source| cannot_open(path, source))
-}
-
-/// A `file:` URI in which no character of the path has a special meaning.
-fn uri(path: &Path) -> String {
-    let mut uri = String::from("file:");
-    for &byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            _ if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) => uri.push(byte.into()),
-            // On Windows, SQLite takes forward slashes.
-            b'\\' if cfg!(windows) => uri.push('/'),
-            // Writing to a string cannot fail.
-            _ => _ = write!(uri, "%{byte:02X}"),
-        }
-    }
-    uri
-}
-
-#[cfg(test)]
-mod tests {
-    #[cfg(unix)]
-    #[test]
-    fn path_characters_are_not_parameters() {
-        use std::os::unix::ffi::OsStrExt;
-        let path = std::ffi::OsStr::from_bytes(b"/a b/?mode=rwc#%00\xff.db");
-        assert_eq!(
-            super::uri(path.as_ref()),
-            "file:/a%20b/%3Fmode%3Drwc%23%2500%FF.db"
-        );
-    }
+    let connection = Connection::open_with_flags(format!("file:{path}?{parameters}"), flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(connection)
 }

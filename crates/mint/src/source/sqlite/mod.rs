@@ -9,18 +9,17 @@
 mod connect;
 mod schema;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, Row};
+use rusqlite::types::ValueRef;
 
 use self::connect::{Identity, Opened};
-use self::schema::{columns, fee, is_true, type_name, verify, warn_of_access};
+use self::schema::{item, keysets, value, verify, warn_of_access};
 use super::by_keyset::ByKeyset;
-use super::schema::{Notes, Schema, recognise};
+use super::schema::{Notes, Schema};
 use super::{
-    DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault,
-    SourceError,
+    DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
+    retry_changed,
 };
 use crate::NoteKind;
 
@@ -54,6 +53,9 @@ struct Mark {
     pending: Vec<i64>,
 }
 
+/// Row id, and keyset and item as they are stored.
+type Newest = (i64, [Option<Vec<u8>>; 2]);
+
 impl SqliteSource {
     /// Checks the database. It detects the mint by its tables, unless `mint` is given, and verifies that everything
     /// it needs exists.
@@ -62,137 +64,27 @@ impl SqliteSource {
     ///
     /// If the file does not exist (it is never created) or is not a SQLite database. Also if the schema is not one
     /// that this version supports; the error names the first missing table or column.
-    pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
+    pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self> {
         let path = location.file()?;
-        let mint = once_more(|| {
+        let schema = retry_changed(|| {
             let opened = Opened::open(&path)?;
-            let tables = |table: &str| Ok(!columns(&opened.connection, &path, table)?.is_empty());
-            let mint = match mint {
-                Some(mint) => mint,
-                None => recognise(&path, tables)?,
-            };
-            verify(&opened.connection, &path, Schema::of(mint))?;
-            warn_of_access(&opened, &path);
-            opened.close().map(|()| mint)
+            let schema = verify(&opened, mint)?;
+            warn_of_access(&opened);
+            opened.close().map(|()| schema)
         })?;
         Ok(Self {
             path,
-            mint,
+            mint: schema.mint,
             marks: [None, None],
         })
     }
 
     /// Opens the database for a reading, and verifies its tables.
-    fn connect(&self) -> Result<Opened, SourceError> {
+    fn connect(&self) -> Result<(Opened, &'static Schema)> {
         let opened = Opened::open(&self.path)?;
-        opened
-            .connection
-            .execute_batch("BEGIN")
-            .map_err(self.failed("beginning"))?;
-        verify(&opened.connection, &self.path, Schema::of(self.mint))?;
-        Ok(opened)
+        let schema = verify(&opened, Some(self.mint))?;
+        Ok((opened, schema))
     }
-
-    fn identity(&self, opened: &Opened) -> Result<Option<Identity>, SourceError> {
-        opened.identity(Schema::of(self.mint).migrations)
-    }
-
-    fn failed(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> SourceError {
-        move |source| sqlite_error(&self.path, doing, source)
-    }
-
-    /// Reads the rows that can be new since `mark`, or all of them. Returns what the next reading can begin from.
-    fn read_rows(
-        &self,
-        notes: &Notes,
-        mark: Option<Mark>,
-        opened: &Opened,
-        rows: &mut ByKeyset<'_>,
-    ) -> Result<Option<Mark>, SourceError> {
-        let (mut newest, mut pending) = (None, vec![]);
-        let mut read = |which: &str, ids: &[i64]| -> rusqlite::Result<Result<(), SourceError>> {
-            let mut statement = opened.connection.prepare(&(select(notes) + which))?;
-            for id in ids {
-                let mut found = statement.query([id])?;
-                while let Some(row) = found.next()? {
-                    let id = row.get(0)?;
-                    match take(row, id, notes, rows) {
-                        Ok(true) => newest = newest.max(Some(id)),
-                        Ok(false) => pending.push(id),
-                        Err(error) => return Ok(Err(error)),
-                    }
-                }
-            }
-            Ok(Ok(()))
-        };
-        let failed = self.failed("reading notes");
-        match &mark {
-            // In row order, which is the fastest and needs no sort, whatever indexes exist.
-            None => read("NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid", &[i64::MIN])
-                .map_err(&failed)??,
-            Some(Mark {
-                newest, pending, ..
-            }) => {
-                let (first, below) = (newest.0, pending.partition_point(|&id| id < newest.0));
-                read("NOT INDEXED WHERE rowid > ?1 ORDER BY rowid", &[first])
-                    .map_err(&failed)??;
-                read("WHERE rowid = ?1", &pending[..below]).map_err(&failed)??;
-            }
-        }
-        pending.sort_unstable();
-        let newest = newest.max(mark.map(|mark| mark.newest.0));
-        // Above the highest possible id, SQLite chooses ids at random.
-        let Some(newest) = newest.filter(|&id| id < i64::MAX && pending.len() <= MAX_PENDING)
-        else {
-            return Ok(None);
-        };
-        let newest = self.look_up(notes, newest, &opened.connection)?;
-        Ok(newest
-            .zip(self.identity(opened)?)
-            .map(|(newest, identity)| Mark {
-                identity,
-                newest,
-                pending,
-            }))
-    }
-
-    /// What a mark remembers of a row; `None` if it is gone or does not count.
-    fn look_up(
-        &self,
-        notes: &Notes,
-        id: i64,
-        connection: &Connection,
-    ) -> Result<Option<Newest>, SourceError> {
-        let looked = connection
-            .prepare(&(select(notes) + "WHERE rowid = ?1"))
-            .and_then(|mut statement| {
-                let mut rows = statement.query([id])?;
-                Ok(match rows.next()? {
-                    Some(row) if row.get_ref(3)? == ValueRef::Integer(1) => {
-                        Some((row.get(0)?, row.get(1)?, row.get(2)?))
-                    }
-                    _ => None,
-                })
-            });
-        looked.map_err(self.failed("looking up the newest note"))
-    }
-}
-
-/// Row id, keyset and item.
-type Newest = (i64, Value, Value);
-
-fn select(notes: &Notes) -> String {
-    let Notes {
-        table,
-        keyset,
-        item,
-        ..
-    } = notes;
-    format!(
-        "SELECT rowid, {keyset}, {item}, {} FROM {} ",
-        notes.counts(),
-        table.name
-    )
 }
 
 impl MintSource for SqliteSource {
@@ -200,109 +92,105 @@ impl MintSource for SqliteSource {
         self.mint.as_str()
     }
 
-    fn keysets(&mut self) -> Result<Keysets, SourceError> {
-        once_more(|| {
-            let opened = self.connect()?;
-            let mut listed = Keysets::default();
-            let mut list = || -> rusqlite::Result<()> {
-                let select = Schema::of(self.mint).keysets.select();
-                let mut statement = opened.connection.prepare(&select)?;
-                let mut rows = statement.query([])?;
-                while let Some(row) = rows.next()? {
-                    let id = match row.get_ref(0)? {
-                        ValueRef::Text(id) => String::from_utf8_lossy(id),
-                        // None of these names is a valid id.
-                        other => type_name(other).into(),
-                    };
-                    let unit = row.get_ref(1)?.as_str().ok().map(str::to_owned);
-                    listed.add(&id, unit, is_true(row.get_ref(2)?), fee(row.get_ref(3)?));
-                }
-                Ok(())
-            };
-            list().map_err(self.failed("listing keysets"))?;
-            opened.close()?;
-            Ok(listed)
+    fn keysets(&mut self) -> Result<Keysets> {
+        retry_changed(|| {
+            let (opened, schema) = self.connect()?;
+            let listed = keysets(&opened, schema)?;
+            opened.close().map(|()| listed)
         })
     }
 
-    fn read(
-        &mut self,
-        kind: NoteKind,
-        whole: bool,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError> {
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
         // A reading that fails leaves no mark.
         let mark = self.marks[kind as usize].take();
-        let notes = Schema::of(self.mint).notes(kind);
-        let opened = self.connect()?;
-        let identity = self.identity(&opened)?;
-        let mark = mark.filter(|mark| !whole && identity.as_ref() == Some(&mark.identity));
-        let mark = match mark {
-            Some(mark) => {
-                let found = self.look_up(notes, mark.newest.0, &opened.connection)?;
-                (found.as_ref() == Some(&mark.newest)).then_some(mark)
-            }
-            None => None,
-        };
+        let (opened, schema) = self.connect()?;
+        let notes = schema.notes(kind);
+        let identity = opened.identity(schema.migrations);
+        let mark = mark.filter(|mark| {
+            let newest = || look_up(&opened, notes, mark.newest.0);
+            !whole
+                && identity.as_ref() == Some(&mark.identity)
+                && newest().is_ok_and(|newest| newest.as_ref() == Some(&mark.newest))
+        });
         let is_whole = mark.is_none();
         let mut rows = ByKeyset::new(sink, notes, kind);
-        let mark = self.read_rows(notes, mark, &opened, &mut rows)?;
-        let unservable = rows.finish()?;
+        let (newest, pending) = read_rows(&opened, notes, mark, &mut rows)?;
+        let reading = rows.finish(is_whole)?;
+        // Above the highest possible id, SQLite chooses ids at random.
+        let newest = match newest {
+            Some(id) if id < i64::MAX && pending.len() <= MAX_PENDING => {
+                look_up(&opened, notes, id)?
+            }
+            _ => None,
+        };
         opened.close()?;
-        self.marks[kind as usize] = mark;
-        Ok(Reading {
-            is_whole,
-            unservable,
-        })
+        let mark = identity.zip(newest);
+        self.marks[kind as usize] = mark.map(|(identity, newest)| Mark {
+            identity,
+            newest,
+            pending,
+        });
+        Ok(reading)
     }
 }
 
-/// Passes on a row. Returns whether it counts; a row with an unknown state is reported, and may count later.
-fn take(
-    row: &Row<'_>,
-    id: i64,
+/// Reads the rows that can be new since `mark`, or all of them. Returns the id of the newest one that counts, and the ids of
+/// those below that do not.
+fn read_rows(
+    opened: &Opened,
     notes: &Notes,
+    mark: Option<Mark>,
     rows: &mut ByKeyset<'_>,
-) -> Result<bool, SourceError> {
-    let value = |column| row.get_ref(column).unwrap_or(ValueRef::Null);
-    let counts = match value(3) {
-        ValueRef::Integer(0) => return Ok(false),
-        ValueRef::Integer(_) => true,
-        _ => false,
+) -> Result<(Option<i64>, Vec<i64>)> {
+    let mut newest = mark.as_ref().map(|mark| mark.newest.0);
+    let from = newest.map_or(i64::MIN, |id| id + 1);
+    let mut pending = vec![];
+    let mut read = |condition, ids: &[i64]| {
+        let (sql, ids) = (select(notes) + condition, ids.iter().map(|id| [id]));
+        opened.rows("reading notes", &sql, ids, |row| {
+            // Row ids are integers; the highest one leaves no mark.
+            let id = value(row, 0).as_i64().unwrap_or(i64::MAX);
+            let item = match value(row, 3) {
+                ValueRef::Integer(1) => {
+                    newest = newest.max(Some(id));
+                    item(notes, value(row, 2))
+                }
+                ValueRef::Integer(_) => {
+                    pending.push(id);
+                    return Ok(());
+                }
+                // It may count later.
+                _ => {
+                    pending.push(id);
+                    Err(RowFault::UnknownState)
+                }
+            };
+            rows.row(id, value(row, 1).as_bytes().unwrap_or_default(), item)
+        })
     };
-    let keyset = value(1).as_bytes().unwrap_or_default();
-    rows.row(keyset, id, |batch| match counts {
-        true => push(batch, notes, value(2)),
-        false => Err(RowFault::UnknownState),
+    // In row order, which is the fastest and needs no sort, whatever indexes exist.
+    read("NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid", &[from])?;
+    read(BY_ID, &mark.map(|mark| mark.pending).unwrap_or_default())?;
+    // Those above are read again.
+    pending.retain(|&id| newest.is_some_and(|newest| id < newest));
+    Ok((newest, pending))
+}
+
+const BY_ID: &str = "WHERE rowid = ?1";
+
+/// What a mark remembers of a row; `None` if it is gone or does not count.
+fn look_up(opened: &Opened, notes: &Notes, newest: i64) -> Result<Option<Newest>> {
+    let (mut found, sql) = (None, select(notes) + BY_ID);
+    opened.rows("looking up the newest note", &sql, [[newest]], |row| {
+        let stored = |column| value(row, column).as_bytes().ok().map(<[u8]>::to_vec);
+        let counts = value(row, 3) == ValueRef::Integer(1);
+        found = counts.then(|| (newest, [stored(1), stored(2)]));
+        Ok(())
     })?;
-    Ok(counts)
+    Ok(found)
 }
 
-/// Adds the item of a row, or returns what is wrong with it.
-fn push(batch: &mut ItemBatch, notes: &Notes, value: ValueRef<'_>) -> Result<(), RowFault> {
-    match value {
-        ValueRef::Text(text) if notes.hex => notes.push(batch, text),
-        ValueRef::Blob(bytes) if !notes.hex => notes.push(batch, bytes),
-        ValueRef::Text(b"") | ValueRef::Blob(b"") => Err(RowFault::Empty),
-        other => Err(RowFault::WrongType {
-            found: type_name(other),
-            expected: if notes.hex { "hex text" } else { "a blob" },
-        }),
-    }
-}
-
-fn sqlite_error(path: &Path, doing: &'static str, source: rusqlite::Error) -> SourceError {
-    SourceError::Sqlite {
-        path: path.into(),
-        doing,
-        source,
-    }
-}
-
-/// Tries again if the files changed meanwhile: a mint that started or stopped has done so by then.
-fn once_more<T>(mut attempt: impl FnMut() -> Result<T, SourceError>) -> Result<T, SourceError> {
-    match attempt() {
-        Err(SourceError::ChangedWhileRead(_)) => attempt(),
-        result => result,
-    }
+fn select(notes: &Notes) -> String {
+    let (columns, table) = (notes.columns(), notes.table.name);
+    format!("SELECT rowid, {columns} FROM {table} ")
 }

@@ -1,61 +1,53 @@
 //! Checks that a mint's tables exist, and reads values whose types are the mint's choice.
 
-use std::path::Path;
-
-use rusqlite::Connection;
+use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use super::connect::Opened;
-use super::sqlite_error;
-use crate::source::SourceError;
-use crate::source::schema::Schema;
+use crate::source::schema::{Notes, Schema, recognise};
+use crate::source::{Keysets, MintType, Result, RowFault, SourceError};
 
-/// Compares the database with what will be queried. A changed schema is then named, instead of failing with a syntax
-/// error.
-pub(super) fn verify(
-    connection: &Connection,
-    path: &Path,
-    schema: &Schema,
-) -> Result<(), SourceError> {
+/// Detects the mint by its tables, unless `mint` is given. Compares the database with what will be queried: a changed schema
+/// is then named, instead of failing with a syntax error.
+pub(super) fn verify(opened: &Opened, mint: Option<MintType>) -> Result<&'static Schema> {
+    let path = opened.path.display();
+    let has_table = |table: &str| Ok(!columns(opened, table)?.is_empty());
+    let schema = Schema::of(mint.map_or_else(|| recognise(&path, has_table), Ok)?);
     for table in schema.tables() {
-        let there = columns(connection, path, table.name)?;
+        let there = columns(opened, table.name)?;
         let has = |column: &str| there.iter().any(|name| name.eq_ignore_ascii_case(column));
-        schema.verify_columns(table, path, (!there.is_empty()).then_some(has))?;
+        schema.verify_columns(table, &path, (!there.is_empty()).then_some(has))?;
         // Such a column hides the row id.
-        if let Some(name) = ["rowid", "oid", "_rowid_"]
-            .into_iter()
-            .find(|name| has(name))
-        {
-            let (path, table) = (path.display(), table.name);
-            return Err(SourceError::Schema(format!(
-                "{path}: unsupported schema: column `{name}` of table `{table}` hides SQLite's row ids"
-            )));
+        let hiding = ["rowid", "oid", "_rowid_"];
+        if let Some(name) = hiding.into_iter().find(|name| has(name)) {
+            let table = table.name;
+            let reason = format!(
+                "unsupported schema: column `{name}` of table `{table}` hides SQLite's row ids"
+            );
+            return Err(SourceError::schema(path, reason));
         }
     }
-    Ok(())
+    Ok(schema)
 }
 
 /// The columns of a table; empty if there is no such table.
-pub(super) fn columns(
-    connection: &Connection,
-    path: &Path,
-    table: &str,
-) -> Result<Vec<String>, SourceError> {
-    let read = || -> rusqlite::Result<Vec<String>> {
-        connection
-            .prepare("SELECT name FROM pragma_table_info(?1)")?
-            .query_map([table], |row| row.get(0))?
-            .collect()
-    };
-    read().map_err(|source| sqlite_error(path, "reading the schema", source))
+fn columns(opened: &Opened, table: &str) -> Result<Vec<String>> {
+    let mut names = vec![];
+    let sql = "SELECT name FROM pragma_table_info(?1)";
+    opened.rows("reading the schema", sql, [[table]], |row| {
+        let name = value(row, 0).as_bytes().unwrap_or_default();
+        names.push(String::from_utf8_lossy(name).into_owned());
+        Ok(())
+    })?;
+    Ok(names)
 }
 
 /// Warns about how the database is accessed, if the operator should know.
-pub(super) fn warn_of_access(opened: &Opened, path: &Path) {
-    let database = path.display();
-    if opened.blocks {
+pub(super) fn warn_of_access(opened: &Opened) {
+    let database = opened.path.display();
+    if !opened.is_wal {
         tracing::warn!(%database, "database is not in WAL mode: reads block the mint's commits");
-    } else if opened.is_closed {
+    } else if opened.is_closed() {
         // A container with access to the file only sees this state, while the latest notes are in the `-wal` file.
         tracing::warn!(
             %database,
@@ -65,7 +57,40 @@ pub(super) fn warn_of_access(opened: &Opened, path: &Path) {
     }
 }
 
-pub(super) fn type_name(value: ValueRef<'_>) -> &'static str {
+/// A column of a row; null if there is no such column.
+pub(super) fn value<'r>(row: &'r Row<'_>, column: usize) -> ValueRef<'r> {
+    row.get_ref(column).unwrap_or(ValueRef::Null)
+}
+
+/// The item of a row, or what is wrong with it.
+pub(super) fn item<'r>(notes: &Notes, value: ValueRef<'r>) -> Result<&'r [u8], RowFault> {
+    match value {
+        ValueRef::Text(text) if notes.hex => Ok(text),
+        ValueRef::Blob(bytes) if !notes.hex => Ok(bytes),
+        ValueRef::Text(b"") | ValueRef::Blob(b"") => Err(RowFault::Empty),
+        other => Err(RowFault::WrongType {
+            found: type_name(other),
+            expected: if notes.hex { "hex text" } else { "a blob" },
+        }),
+    }
+}
+
+pub(super) fn keysets(opened: &Opened, schema: &Schema) -> Result<Keysets> {
+    let mut listed = Keysets::default();
+    opened.rows("listing keysets", &schema.keysets.select(), [()], |row| {
+        let id = match value(row, 0) {
+            ValueRef::Text(id) => String::from_utf8_lossy(id),
+            // None of these names is a valid id.
+            other => type_name(other).into(),
+        };
+        let unit = value(row, 1).as_str().ok().map(str::to_owned);
+        listed.add(&id, unit, is_true(value(row, 2)), fee(value(row, 3)));
+        Ok(())
+    })?;
+    Ok(listed)
+}
+
+fn type_name(value: ValueRef<'_>) -> &'static str {
     match value {
         ValueRef::Null => "null",
         ValueRef::Integer(_) => "an integer",
@@ -76,7 +101,7 @@ pub(super) fn type_name(value: ValueRef<'_>) -> &'static str {
 }
 
 /// SQLite has no type `BOOL`. The stored value depends on the mint's driver.
-pub(super) fn is_true(value: ValueRef<'_>) -> bool {
+fn is_true(value: ValueRef<'_>) -> bool {
     match value {
         ValueRef::Integer(number) => number != 0,
         ValueRef::Text(text) => text.eq_ignore_ascii_case(b"true") || text == b"1",
@@ -84,10 +109,7 @@ pub(super) fn is_true(value: ValueRef<'_>) -> bool {
     }
 }
 
-pub(super) fn fee(value: ValueRef<'_>) -> u64 {
-    value
-        .as_i64()
-        .ok()
-        .and_then(|fee| u64::try_from(fee).ok())
-        .unwrap_or(0)
+fn fee(value: ValueRef<'_>) -> u64 {
+    let fee = value.as_i64().ok();
+    fee.and_then(|fee| u64::try_from(fee).ok()).unwrap_or(0)
 }
