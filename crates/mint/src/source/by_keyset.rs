@@ -54,10 +54,11 @@ impl<'s> ByKeyset<'s> {
         }
     }
 
-    /// Takes row `number` of the keyset with this id, as written, and with this item as stored, or what is wrong with it.
+    /// Takes a row of the keyset with this id, as written, and with this item as stored, or what is wrong with it. `number`
+    /// tells which row it is, for an error.
     pub(super) fn row(
         &mut self,
-        number: i64,
+        number: impl FnOnce() -> i64,
         id: &[u8],
         item: Result<&[u8], RowFault>,
     ) -> Result<()> {
@@ -79,7 +80,7 @@ impl<'s> ByKeyset<'s> {
                     column: self.notes.item,
                     keyset: keyset.clone(),
                     kind: self.kind,
-                    row: number,
+                    row: number(),
                     fault,
                 },
             )),

@@ -207,7 +207,7 @@ fn copy(
                 expected: if notes.hex { "hex text" } else { "bytes" },
             }),
         };
-        rows.row(number, keyset.unwrap_or_default(), item)
+        rows.row(|| number, keyset.unwrap_or_default(), item)
     })
 }
 

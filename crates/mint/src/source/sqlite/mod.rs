@@ -11,6 +11,7 @@ mod schema;
 
 use std::path::PathBuf;
 
+use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use self::connect::{Identity, Opened};
@@ -107,84 +108,84 @@ impl MintSource for SqliteSource {
         let notes = schema.notes(kind);
         let identity = opened.identity(schema.migrations);
         let mark = mark.filter(|mark| {
-            let newest = || look_up(&opened, notes, mark.newest.0);
+            let newest = || look_up(&opened, notes, BY_ID, mark.newest.0);
             !whole
                 && identity.as_ref() == Some(&mark.identity)
                 && newest().is_ok_and(|newest| newest.as_ref() == Some(&mark.newest))
         });
         let is_whole = mark.is_none();
         let mut rows = ByKeyset::new(sink, notes, kind);
-        let (newest, pending) = read_rows(&opened, notes, mark, &mut rows)?;
+        let mut pending = read_rows(&opened, notes, mark, &mut rows)?;
         let reading = rows.finish(is_whole)?;
         // Above the highest possible id, SQLite chooses ids at random.
-        let newest = match newest {
-            Some(id) if id < i64::MAX && pending.len() <= MAX_PENDING => {
-                look_up(&opened, notes, id)?
-            }
-            _ => None,
-        };
+        let newest =
+            look_up(&opened, notes, NEWEST, i64::MAX)?.filter(|newest| newest.0 < i64::MAX);
         opened.close()?;
-        let mark = identity.zip(newest);
-        self.marks[kind as usize] = mark.map(|(identity, newest)| Mark {
-            identity,
-            newest,
-            pending,
+        self.marks[kind as usize] = identity.zip(newest).and_then(|(identity, newest)| {
+            // Those above are read again.
+            pending.retain(|&id| id < newest.0);
+            (pending.len() <= MAX_PENDING).then_some(Mark {
+                identity,
+                newest,
+                pending,
+            })
         });
         Ok(reading)
     }
 }
 
-/// Reads the rows that can be new since `mark`, or all of them. Returns the id of the newest one that counts, and the ids of
-/// those below that do not.
+/// Reads the rows that can be new since `mark`, or all of them. Returns the ids of those that do not count.
 fn read_rows(
     opened: &Opened,
     notes: &Notes,
     mark: Option<Mark>,
     rows: &mut ByKeyset<'_>,
-) -> Result<(Option<i64>, Vec<i64>)> {
-    let mut newest = mark.as_ref().map(|mark| mark.newest.0);
-    let from = newest.map_or(i64::MIN, |id| id + 1);
+) -> Result<Vec<i64>> {
+    let from = mark.as_ref().map_or(i64::MIN, |mark| mark.newest.0 + 1);
     let mut pending = vec![];
     let mut read = |condition, ids: &[i64]| {
         let (sql, ids) = (select(notes) + condition, ids.iter().map(|id| [id]));
         opened.rows("reading notes", &sql, ids, |row| {
-            // Row ids are integers; the highest one leaves no mark.
-            let id = value(row, 0).as_i64().unwrap_or(i64::MAX);
+            // To read a column takes as long as to hash the item, so the id is left out where it is not needed.
             let item = match value(row, 3) {
-                ValueRef::Integer(1) => {
-                    newest = newest.max(Some(id));
-                    item(notes, value(row, 2))
-                }
+                ValueRef::Integer(1) => item(notes, value(row, 2)),
                 ValueRef::Integer(_) => {
-                    pending.push(id);
+                    pending.push(id(row));
                     return Ok(());
                 }
                 // It may count later.
                 _ => {
-                    pending.push(id);
+                    pending.push(id(row));
                     Err(RowFault::UnknownState)
                 }
             };
-            rows.row(id, value(row, 1).as_bytes().unwrap_or_default(), item)
+            let keyset = value(row, 1).as_bytes().unwrap_or_default();
+            rows.row(|| id(row), keyset, item)
         })
     };
     // In row order, which is the fastest and needs no sort, whatever indexes exist.
     read("NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid", &[from])?;
     read(BY_ID, &mark.map(|mark| mark.pending).unwrap_or_default())?;
-    // Those above are read again.
-    pending.retain(|&id| newest.is_some_and(|newest| id < newest));
-    Ok((newest, pending))
+    Ok(pending)
 }
 
 const BY_ID: &str = "WHERE rowid = ?1";
 
+/// The newest row that counts, up to an id.
+const NEWEST: &str = "NOT INDEXED WHERE rowid <= ?1 AND counts = 1 ORDER BY rowid DESC LIMIT 1";
+
+/// Row ids are integers.
+fn id(row: &Row<'_>) -> i64 {
+    value(row, 0).as_i64().unwrap_or(i64::MAX)
+}
+
 /// What a mark remembers of a row; `None` if it is gone or does not count.
-fn look_up(opened: &Opened, notes: &Notes, newest: i64) -> Result<Option<Newest>> {
-    let (mut found, sql) = (None, select(notes) + BY_ID);
+fn look_up(opened: &Opened, notes: &Notes, which: &str, newest: i64) -> Result<Option<Newest>> {
+    let (mut found, sql) = (None, select(notes) + which);
     opened.rows("looking up the newest note", &sql, [[newest]], |row| {
         let stored = |column| value(row, column).as_bytes().ok().map(<[u8]>::to_vec);
         let counts = value(row, 3) == ValueRef::Integer(1);
-        found = counts.then(|| (newest, [stored(1), stored(2)]));
+        found = counts.then(|| (id(row), [stored(1), stored(2)]));
         Ok(())
     })?;
     Ok(found)
