@@ -30,7 +30,7 @@ use crate::sorted_hashes::SortedHashes;
 #[cfg(feature = "verify")]
 pub use headers::HeaderChain;
 pub use scan::{BlockMatch, ScanError, ScanFault, Scanned};
-pub use scan_plan::ScanPlan;
+pub use scan_plan::{ScanPlan, ScanStep};
 pub use watchlist::{Scratch, Watchlist};
 
 /// P and M of the basic filter type.
