@@ -431,10 +431,10 @@ impl Stored {
             at += 4 + len + len % 2;
         }
         let mut chain = HeaderChain::new(0, [0; 32]);
-        chain.extend(
-            ends.iter()
-                .map(|&(start, end)| bip158::hash_of_bytes(&bytes[start..end])),
-        );
+        let hashes = ends
+            .iter()
+            .map(|&(start, end)| bip158::filter_hash(&bytes[start..end]));
+        chain.extend_from([0; 32], hashes)?;
         Ok(Self { bytes, ends, chain })
     }
 
