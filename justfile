@@ -370,7 +370,7 @@ native:
     cargo clippy --quiet --locked -- -D warnings
     cargo build --quiet --locked --release
     library=$PWD/target/release/libnutfilter_c.a
-    gcc -std=c11 -Wall -Wextra -Werror -Iinclude examples/scan.c "$library" -lm -o target/scan
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude examples/scan.c "$library" -lm -o target/scan
     valgrind --quiet --leak-check=full --error-exitcode=9 target/scan
     CGO_CFLAGS=-I$PWD/include CGO_LDFLAGS="$library -lm" go run examples/scan.go
 

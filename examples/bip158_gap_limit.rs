@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     reveal(&mut plan, GAP);
     let (mut decoded, mut tests, mut restarts) = (0_u64, 0_u64, 0_u64);
-    let (mut received, mut unspent) = (0, BTreeSet::new());
+    let (mut received, mut unspent) = (0, BTreeSet::<usize>::new());
     while let Some(step) = plan.next(FILTERS) {
         match step {
             ScanStep::Test { heights, scripts } => {
