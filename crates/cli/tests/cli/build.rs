@@ -177,9 +177,9 @@ fn other_invalid_inputs_are_errors() {
         items --record-bytes -33 => '--record-bytes <LEN>': is below zero
         items --m many => is not a whole number
         items --m 4294967296 => M is 4294967296
-        items --profile bip158 => needs --key
+        items --profile bip158 => needs --block-hash
         items --key 00000000000000000000000000000000 => require --profile bip158 or siphash
-        items --profile bip158 --key 0011 => expected 32 hex digits, not 4
+        items --profile bip158 --block-hash 0011 => expected 64 hex digits, not 4
         items --rate 2 => rate of 2 is not between
         items --json => --output
         items --keyset 00 => --mint-database
