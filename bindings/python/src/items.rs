@@ -98,12 +98,11 @@ pub(crate) fn mask_of<'py>(py: Python<'py>, found: &[bool]) -> PyResult<Bound<'p
 
 /// The number of bytes per record of a buffer.
 ///
-/// Records are the rows of a two-dimensional array of bytes, the elements of an array of byte strings, or packed
-/// bytes with a given `record_bytes`.
+/// Records are the rows of a two-dimensional array of bytes, the elements of an array of records, packed bytes with a
+/// given `record_bytes`, or byte strings that all have `record_bytes` bytes.
 fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<NonZeroUsize> {
     let (shape, format) = (&buffer.shape, &buffer.format);
     let is_bytes = buffer.is_bytes();
-    let is_record = buffer.is_record();
     let width = match (shape.as_slice(), record_bytes) {
         ([len], Some(width)) if is_bytes => {
             if width == 0 || len % width != 0 {
@@ -113,7 +112,23 @@ fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<No
             }
             width
         }
-        ([_], None) if is_record => buffer.element_bytes,
+        ([_], None) if buffer.is_record() => buffer.element_bytes,
+        ([_], Some(width)) if buffer.is_padded() => {
+            if width != buffer.element_bytes {
+                return Err(PyTypeError::new_err(format!(
+                    "record_bytes is {width}, and the items have {} bytes",
+                    buffer.element_bytes
+                )));
+            }
+            width
+        }
+        ([_], None) if buffer.is_padded() => {
+            let width = buffer.element_bytes;
+            return Err(PyTypeError::new_err(format!(
+                "byte strings of '{format}' are padded with NUL bytes, which would be hashed; pass a list of items, or \
+                 record_bytes={width} if every item has {width} bytes"
+            )));
+        }
         ([_, width], None) if is_bytes => *width,
         ([_], None) if is_bytes => {
             return Err(PyTypeError::new_err(
@@ -127,8 +142,7 @@ fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<No
         }
         _ => {
             return Err(PyTypeError::new_err(format!(
-                "items is a buffer of shape {shape:?} and format '{format}'; use uint8 of shape (n, record bytes), \
-                 or byte strings such as S33 of shape (n,)"
+                "items is a buffer of shape {shape:?} and format '{format}'; use uint8 of shape (n, record bytes)"
             )));
         }
     };
@@ -159,11 +173,16 @@ fn hash_iterable(
     hashes: &mut Vec<u64>,
 ) -> PyResult<()> {
     let py = items.py();
-    let mut iterator = items.try_iter().map_err(|_| {
-        PyTypeError::new_err(format!(
+    let mut iterator = items.try_iter().map_err(|cause| {
+        if !cause.is_instance_of::<PyTypeError>(py) {
+            return cause;
+        }
+        let error = PyTypeError::new_err(format!(
             "items must be an iterable of bytes, an array of records or Arrow data, not {}",
             type_name(items)
-        ))
+        ));
+        error.set_cause(py, Some(cause));
+        error
     })?;
     loop {
         let mut batch = Vec::with_capacity(BATCH.min(iterator.size_hint().0.max(16)));
