@@ -206,9 +206,7 @@ impl HeaderChain {
                 || (self.first == 0).then(|| self.headers[0]),
                 |height| self.header(height),
             );
-            commitment[1] = previous
-                .map(FilterHeader::to_byte_array)
-                .unwrap_or_default();
+            commitment[1] = previous.unwrap_or_default().to_byte_array();
         }
         let mut headers = vec![[0; 32]; filters.len()];
         let messages = commitments.iter().map(|both| both.as_flattened());
