@@ -100,11 +100,10 @@ pub unsafe extern "C" fn nutfilter_watchlist_insert(
     len: usize,
 ) -> Status {
     // SAFETY: the caller's promise.
-    let (list, script) = unsafe { (list.as_mut(), bytes(script, len)) };
-    let (Some(list), Some(script)) = (list, script) else {
-        return NutfilterNull;
-    };
-    yes_if(list.list.insert(script))
+    match unsafe { (list.as_mut(), bytes(script, len)) } {
+        (Some(list), Some(script)) => yes_if(list.list.insert(script)),
+        _ => NutfilterNull,
+    }
 }
 
 /// Removes a script. Returns `NUTFILTER_NO` if it was not there.
@@ -119,11 +118,10 @@ pub unsafe extern "C" fn nutfilter_watchlist_remove(
     len: usize,
 ) -> Status {
     // SAFETY: the caller's promise.
-    let (list, script) = unsafe { (list.as_mut(), bytes(script, len)) };
-    let (Some(list), Some(script)) = (list, script) else {
-        return NutfilterNull;
-    };
-    yes_if(list.list.remove(script))
+    match unsafe { (list.as_mut(), bytes(script, len)) } {
+        (Some(list), Some(script)) => yes_if(list.list.remove(script)),
+        _ => NutfilterNull,
+    }
 }
 
 /// Whether a filter may have a script of the list. Does not verify the filter against its header.

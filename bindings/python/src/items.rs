@@ -96,6 +96,43 @@ pub(crate) fn mask_of<'py>(py: Python<'py>, found: &[bool]) -> PyResult<Bound<'p
     })
 }
 
+/// The look-ups of many items, which all classes of filters have.
+macro_rules! look_ups {
+    ($class:ident, $core:ident => $range:expr) => {
+        #[pymethods]
+        impl $class {
+            /// Returns for each item whether it may be in the set: a list of bool in the order of the items.
+            ///
+            /// `items`, `record_bytes` and the errors are those of `SortedHashes.add`.
+            ///
+            /// Cost: less than 0.1 ms per 1,000 items; Filter decodes itself once, about 0.5 ms per million items of it.
+            #[pyo3(signature = (items, record_bytes=None))]
+            fn matches(
+                &self,
+                items: &Bound<'_, PyAny>,
+                record_bytes: Option<$crate::number::Number>,
+            ) -> PyResult<Vec<bool>> {
+                let $core = &self.core;
+                let values = $crate::items::values_of(items, record_bytes, self.profile, $range)?;
+                Ok(items.py().detach(|| $core.matches_values(&values)))
+            }
+
+            /// `matches` as bytes, 1 for a match and 0 for none. `numpy.frombuffer(mask, bool)` makes an array of it
+            /// without a copy.
+            #[pyo3(signature = (items, record_bytes=None))]
+            fn mask<'py>(
+                &self,
+                items: &Bound<'py, PyAny>,
+                record_bytes: Option<$crate::number::Number>,
+            ) -> PyResult<Bound<'py, PyBytes>> {
+                let found = self.matches(items, record_bytes)?;
+                $crate::items::mask_of(items.py(), &found)
+            }
+        }
+    };
+}
+pub(crate) use look_ups;
+
 /// The number of bytes per record of a buffer.
 ///
 /// Records are the rows of a two-dimensional array of bytes, the elements of an array of records, packed bytes with a
