@@ -371,7 +371,7 @@ mod tests {
                 let height = FIRST - 2 + random.below(60) as u32;
                 match random.below(12) {
                     0 => {
-                        drop(wallet.plan.next(end));
+                        let _part = wallet.plan.next(end);
                         wallet.reorganise(height);
                         wallet.plan.advance(end, [end - 1]);
                         end = end.max(height);

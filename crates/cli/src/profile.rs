@@ -78,7 +78,8 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_enum)]
     profile: Option<Profile>,
 
-    /// Block hash, which is the key of the bip158 profile: 64 hex digits as they are printed, or in internal order.
+    /// Block hash, whose first 16 bytes are the key of the bip158 profile: 64 hex digits as they are printed or in internal
+    /// order, or the key alone.
     #[arg(long, value_name = "HASH", alias = "key", value_parser = block_key)]
     block_hash: Option<BlockKey>,
 

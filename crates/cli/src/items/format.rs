@@ -100,7 +100,7 @@ impl Encoding {
     }
 }
 
-/// The error of an input that begins like UTF-16, which is no item in any format.
+/// The error of an input that begins like UTF-16, which no format accepts.
 const UTF_16: &str =
     "UTF-16, not UTF-8; convert it first, for example with iconv -f UTF-16LE -t UTF-8";
 
