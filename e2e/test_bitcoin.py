@@ -45,14 +45,14 @@ def test_filters_equal_those_of_other_libraries(binary, work, count):
     items = [source.randbytes(source.randrange(1, 80)) for _ in range(count)]
     # The decoder of Bitcoin Core, with Chia's parameters and a key of zeros.
     filter_of_chia = chiabip158.PyBIP158([bytearray(item) for item in items])
-    ours = build(binary, work, items, "--key", "00" * 16, "--p", "20", "--m", str(1 << 20))
+    ours = build(binary, work, items, "--block-hash", "00" * 16, "--p", "20", "--m", str(1 << 20))
     assert bytes(filter_of_chia.GetEncoded()) == ours
     read = chiabip158.PyBIP158(bytearray(ours))
     assert all(read.Match(bytearray(item)) for item in items[:100])
     # The package of bcoin.
     need("node")
     key = source.randbytes(16).hex()
-    ours = build(binary, work, items, "--key", key).hex()
+    ours = build(binary, work, items, "--block-hash", key).hex()
     given = json.dumps({"key": key, "items": [item.hex() for item in items], "filter": ours})
     done = subprocess.run(["node", "-e", GOLOMB], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert json.loads(done.stdout) == [ours, True]

@@ -80,7 +80,7 @@ pub(crate) struct ProfileArgs {
 
     /// Block hash, whose first 16 bytes are the key of the bip158 profile: 64 hex digits as they are printed or in internal
     /// order, or the key alone.
-    #[arg(long, value_name = "HASH", alias = "key", value_parser = block_key)]
+    #[arg(long, value_name = "HASH", value_parser = block_key)]
     block_hash: Option<BlockKey>,
 
     /// File with the key of the siphash or bip158 profile: 16 bytes, or 32 hex digits. With the key anyone can

@@ -204,7 +204,11 @@ fn gcs_file_holds_all_that_a_reader_needs() {
     place.write("items", lines(0..1000));
     let key = "000102030405060708090a0b0c0d0e0f";
     for (profile, id) in [("nut25", 1), ("nut23", 2), ("bip158", 3)] {
-        let keyed: &str = if id == 3 { &format!("--key {key}") } else { "" };
+        let keyed: &str = if id == 3 {
+            &format!("--block-hash {key}")
+        } else {
+            ""
+        };
         let args = format!("build items --m 1000 --timestamp 1767225600 --profile {profile}");
         place.run(format!("{args} {keyed} -o f.gcs")).ok();
         let file = place.read("f.gcs");

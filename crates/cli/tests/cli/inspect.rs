@@ -202,7 +202,7 @@ fn block_filter_is_read_with_its_leading_count() {
     let place = Place::new();
     place.write("items", lines(0..300));
     let key = "00112233445566778899aabbccddeeff";
-    let block = format!("--profile bip158 --key {key}");
+    let block = format!("--profile bip158 --block-hash {key}");
     place
         .run(format!("build items --format raw -o block {block}"))
         .ok();
@@ -210,7 +210,9 @@ fn block_filter_is_read_with_its_leading_count() {
     assert_eq!(place.run(format!("{args} --json")).json()["n"], 300);
     let member = hex(&item(7));
     let asked = format!("--member {member} --json");
-    let json = place.run(format!("{args} --key {key} {asked}")).json();
+    let json = place
+        .run(format!("{args} --block-hash {key} {asked}"))
+        .json();
     assert_eq!(json["verdict"], "bip158");
     place.fails(format!("{args} {asked}"), "--key");
 }
