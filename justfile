@@ -97,10 +97,11 @@ clippy:
 
 # release: without overflow checks, and the library without threads. levels: the library's unit tests on CPUs without AVX2 and
 # without AVX-512. arm, big-endian: under an emulator. asan: with AddressSanitizer; some allocate more than there is on purpose.
+# A time limit, so that an endless loop is a failure.
 # The test command of the README; or with `release`, `levels`, `arm`, `big-endian` or `asan`
 [group('gate')]
 test how='debug':
-    #!/usr/bin/env bash
+    #!/usr/bin/env -S timeout --kill-after=10 45m bash
     set -euo pipefail
     unit() { RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 cargo test --locked -p nutfilter --lib -Zbuild-std=std,panic_unwind,test \
         --target "$1-unknown-linux-gnu" --target-dir target/cross; }
@@ -370,7 +371,7 @@ native:
     cargo clippy --quiet --locked -- -D warnings
     cargo build --quiet --locked --release
     library=$PWD/target/release/libnutfilter_c.a
-    gcc -std=c11 -Wall -Wextra -Werror -Iinclude examples/scan.c "$library" -lm -o target/scan
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude examples/scan.c "$library" -lm -o target/scan
     valgrind --quiet --leak-check=full --error-exitcode=9 target/scan
     CGO_CFLAGS=-I$PWD/include CGO_LDFLAGS="$library -lm" go run examples/scan.go
 

@@ -45,14 +45,14 @@ def test_filters_equal_those_of_other_libraries(binary, work, count):
     items = [source.randbytes(source.randrange(1, 80)) for _ in range(count)]
     # The decoder of Bitcoin Core, with Chia's parameters and a key of zeros.
     filter_of_chia = chiabip158.PyBIP158([bytearray(item) for item in items])
-    ours = build(binary, work, items, "--key", "00" * 16, "--p", "20", "--m", str(1 << 20))
+    ours = build(binary, work, items, "--block-hash", "00" * 16, "--p", "20", "--m", str(1 << 20))
     assert bytes(filter_of_chia.GetEncoded()) == ours
     read = chiabip158.PyBIP158(bytearray(ours))
     assert all(read.Match(bytearray(item)) for item in items[:100])
     # The package of bcoin.
     need("node")
     key = source.randbytes(16).hex()
-    ours = build(binary, work, items, "--key", key).hex()
+    ours = build(binary, work, items, "--block-hash", key).hex()
     given = json.dumps({"key": key, "items": [item.hex() for item in items], "filter": ours})
     done = subprocess.run(["node", "-e", GOLOMB], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert json.loads(done.stdout) == [ours, True]
@@ -115,31 +115,35 @@ def test_light_client_finds_payments_through_reorganisations_and_wrong_filters(s
     honest = start("honest", "node", FOLDER / "node.cjs", ports[0])
     assert json.loads(honest.until(lambda line: "height" in line)[-1])["height"] == 0
     honest.tell(mine=110)
-    # Address 9 is only looked for once the payment to 4 was found, in blocks that were scanned before.
+    # Addresses 8 and 9 are only looked for once the payment to 4 was found, in blocks that were scanned before. 8 is spent after
+    # that payment, so this spending is found before the payment that it spends.
     honest.tell(pay=script(9), value=900)
-    assert honest.tell(pay=script(4), value=400) == 112
+    honest.tell(pay=script(8), value=100_000)
+    honest.tell(pay=script(4), value=400)
+    assert honest.tell(spend=script(8)) == 114
 
     other = start("other", "node", FOLDER / "node.cjs", ports[1], ports[0])
     other.until(lambda line: "height" in line)
     # The second node downloads the chain from the first.
-    wait_until(lambda: other.tell(lie=112) == 112, 30, "the second node has the chain")
+    wait_until(lambda: other.tell(lie=114) == 114, 30, "the second node has the chain")
     # bip157 begins with the last peer.
     wallet = start("wallet", client, *[f"127.0.0.1:{port}" for port in ports])
 
     def settled(balance, height):
         return wallet.until(lambda line: line.startswith(f"balance {balance} at {height},"))
 
-    seen = settled(1300, 112)
+    seen = settled(1300, 114)
     assert [line for line in seen if line.startswith("payment")] == [
-        "payment of 400 to address 4 at height 112", "payment of 900 to address 9 at height 111"]
+        "payment of 900 to address 9 at height 111", "payment of 100000 to address 8 at height 112",
+        "payment of 400 to address 4 at height 113"]
     assert "lied" in other.until(lambda line: "lied" in line)[-1]
-    # 112 filters forward; 111 of them again for the addresses that the first match revealed.
-    assert int(seen[-1].split(", ")[1].split()[0]) <= 112 + 112 + 112
+    # 114 filters forward; 113 of them again for the addresses that the payment to 4 revealed, and more for those after 9.
+    assert int(seen[-1].split(", ")[1].split()[0]) <= 3 * 114
 
     honest.tell(pay=script(0), value=7)
-    settled(1307, 113)
-    # The payments of the last two blocks disappear with their blocks.
-    assert honest.tell(reorganise=2) == 114
-    assert any(line == "reorganised from height 112" for line in settled(900, 114))
+    settled(1307, 115)
+    # The payments and the spending of the last three blocks disappear with their blocks.
+    assert honest.tell(reorganise=3) == 116
+    assert any(line == "reorganised from height 113" for line in settled(100_900, 116))
     honest.tell(pay=script(4), value=40)
-    settled(940, 115)
+    settled(100_940, 117)

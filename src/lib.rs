@@ -76,8 +76,8 @@
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
 //! | `parallel` | | [`SortedHashesBuilder::parallel`], [`UnvalidatedFilter::validate_parallel`] and [`bip158::Watchlist::par_scan`], with rayon |
-//! | `verify` | | [`bip158::HeaderChain`], which verifies block filters |
-//! | `bitcoin` | | `verify`, and contents of blocks, filter hashes and headers for BIP158 |
+//! | `verify` | | [`bip158::HeaderChain`], which verifies block filters, and filter hashes |
+//! | `bitcoin` | | `verify`, filters of blocks, and conversions of hashes and headers |
 //!
 //! Without `std` the crate needs only `alloc`, and uses the CPU features that it was compiled for. Features
 //! never change the bytes of a filter or an answer.

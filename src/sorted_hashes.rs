@@ -551,6 +551,12 @@ mod tests {
         assert_eq!(set(0, 33).unwrap().len(), 0);
         for (len, width) in [(98, 33), (1, 0), (0, 0)] {
             assert!(set(len, width).is_err(), "{len} bytes, records of {width}");
+            let mut collector = SortedHashes::builder(Nut25).collector(0);
+            collector.push_items(&["before"]);
+            assert!(collector.push_records(&vec![1; len], width).is_err());
+            collector.push_items(&["after"]);
+            let expected = SortedHashes::from_items(["before", "after"]);
+            assert!(collector.finish() == expected, "{len} bytes of {width}");
         }
     }
 

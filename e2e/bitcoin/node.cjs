@@ -7,6 +7,7 @@
 //
 //     {"mine": 3}                         mine blocks; answers the height
 //     {"pay": "0014...", "value": 1000}   mine a block with a payment to a script, spent from an old coinbase
+//     {"spend": "0014..."}                mine a block that spends the last payment to a script
 //     {"reorganise": 2}                   replace the last blocks by one block more, all empty
 //     {"lie": 105}                        send a wrong filter for this height from now on
 'use strict';
@@ -104,6 +105,8 @@ node.pool.handleUnknown = async (peer, { cmd, data }) => {
 const ring = bcoin.KeyRing.generate();
 // Coinbases of our own that no payment has spent.
 const coins = [];
+// The last payment to a script.
+const payments = new Map();
 
 async function mine(txs = []) {
   const job = await node.miner.createJob();
@@ -114,14 +117,26 @@ async function mine(txs = []) {
   coins.push({ tx: block.txs[0], height: node.chain.height });
 }
 
-async function pay(script, value) {
-  const { tx, height } = coins.shift();
+// Mines a block with a transaction that spends the first output of `tx`.
+async function send({ tx, height }, outputs) {
   const mtx = new bcoin.MTX();
-  mtx.addOutput(bcoin.Script.fromRaw(Buffer.from(script, 'hex')), value);
-  mtx.addOutput(ring.getAddress(), tx.outputs[0].value - value - 10000);
+  for (const [to, value] of outputs) mtx.addOutput(to, value);
   mtx.addTX(tx, 0, height);
   mtx.sign(ring);
   await mine([[mtx.toTX(), mtx.view]]);
+  return { tx: mtx.toTX(), height: node.chain.height };
+}
+
+async function pay(script, value) {
+  const coin = coins.shift();
+  const change = [ring.getAddress(), coin.tx.outputs[0].value - value - 10000];
+  payments.set(script, await send(coin, [[bcoin.Script.fromRaw(Buffer.from(script, 'hex')), value], change]));
+}
+
+// Before witness programs are active, an output that has one needs no signature.
+async function spend(script) {
+  const payment = payments.get(script);
+  await send(payment, [[ring.getAddress(), payment.tx.outputs[0].value - 10000]]);
 }
 
 async function reorganise(depth) {
@@ -138,6 +153,7 @@ async function reorganise(depth) {
 async function run(command) {
   if (command.mine) for (let i = 0; i < command.mine; i++) await mine();
   if (command.pay) await pay(command.pay, command.value);
+  if (command.spend) await spend(command.spend);
   if (command.reorganise) await reorganise(command.reorganise);
   if (command.lie) lie = command.lie;
   return { height: node.chain.height, tip: node.chain.tip.rhash() };

@@ -2,9 +2,54 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
 
+use super::digest::{FilterHash, FilterHeader};
 use super::scan::ScanFault;
 use crate::sha256::Sha256;
+
+/// Why a [`HeaderChain`] was not changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderError {
+    /// The hashes do not continue the chain: they overlap it, leave a gap, or belong to another branch.
+    NotConnected {
+        /// The height that the first hash would have.
+        height: u32,
+        /// The header before the first hash.
+        previous: FilterHeader,
+        /// The last header of the chain.
+        tip: FilterHeader,
+    },
+    /// The chain begins after this height, and the header that it begins with was replaced too.
+    BelowFirst {
+        /// The height to go back to.
+        height: u32,
+        /// The first height of the chain.
+        first: u32,
+    },
+}
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotConnected { height, .. } => {
+                write!(
+                    f,
+                    "the hashes do not follow the header before height {height}"
+                )
+            }
+            Self::BelowFirst { height, first } => {
+                write!(
+                    f,
+                    "cannot rewind to height {height}: the chain begins at {first}"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for HeaderError {}
 
 /// The filter headers of consecutive blocks, from a checkpoint on.
 ///
@@ -12,7 +57,10 @@ use crate::sha256::Sha256;
 /// trusts commits to all filters before it. A client compares [`HeaderChain::tip`] with a checkpoint or with the
 /// answers of several peers; then no peer can give it a wrong filter.
 ///
-/// Hashes and headers are in internal order: `to_byte_array()` of those of the crate `bitcoin`.
+/// A filter header does not commit to the block hash, which is the key of the filter. Take block hashes from your own chain
+/// of block headers, by height: with another block's hash, a filter that is verified misses payments without an error.
+///
+/// Hashes and headers are `[u8; 32]` in internal order, or with the feature `bitcoin` that crate's types.
 ///
 /// ```
 /// use nutfilter::SipHash;
@@ -26,9 +74,9 @@ use crate::sha256::Sha256;
 /// });
 ///
 /// // From a message `cfheaders`: the height of its first block, the previous header and the hashes of the filters.
-/// # let hashes = filters.each_ref().map(|(_, filter)| bip158::hash_of_bytes(filter));
+/// # let (previous, hashes) = ([0; 32], filters.each_ref().map(|(_, filter)| bip158::filter_hash(filter)));
 /// let mut chain = HeaderChain::new(0, [0; 32]);
-/// chain.extend(hashes);
+/// chain.extend_from(previous, hashes)?;
 /// # let trusted = chain.tip();
 /// assert_eq!(chain.tip(), trusted);
 ///
@@ -44,17 +92,17 @@ pub struct HeaderChain {
     /// The height of the first filter.
     first: u32,
     /// The header before the first filter, then one per filter.
-    headers: Vec<[u8; 32]>,
+    headers: Vec<FilterHeader>,
 }
 
 impl HeaderChain {
     /// An empty chain that begins with the filter at height `first`. `previous` is the filter header of the block
     /// before, or zeros before the genesis block.
     #[must_use]
-    pub fn new(first: u32, previous: [u8; 32]) -> Self {
+    pub fn new(first: u32, previous: impl Into<FilterHeader>) -> Self {
         Self {
             first,
-            headers: vec![previous],
+            headers: vec![previous.into()],
         }
     }
 
@@ -72,25 +120,61 @@ impl HeaderChain {
 
     /// The last header.
     #[must_use]
-    pub fn tip(&self) -> [u8; 32] {
+    pub fn tip(&self) -> FilterHeader {
         self.headers[self.len()]
     }
 
     /// The header at `height`, or at the height before the first filter.
     #[must_use]
-    pub fn header(&self, height: u32) -> Option<[u8; 32]> {
+    pub fn header(&self, height: u32) -> Option<FilterHeader> {
         let place = (u64::from(height) + 1).checked_sub(u64::from(self.first))?;
         self.headers.get(usize::try_from(place).ok()?).copied()
     }
 
-    /// Adds headers that were verified before.
-    pub fn extend_headers(&mut self, headers: impl IntoIterator<Item = [u8; 32]>) {
-        self.headers.extend(headers);
+    /// Adds the headers of filters with these hashes, from a message `cfheaders`. `previous` is the previous header in that
+    /// message.
+    ///
+    /// # Errors
+    ///
+    /// `previous` is not [`HeaderChain::tip`]; nothing is added. Ask for the hashes from the next height on. If the peer's
+    /// header is still another one, it follows another branch: [`HeaderChain::rewind`], or ask another peer.
+    pub fn extend_from<H: Into<FilterHash>>(
+        &mut self,
+        previous: impl Into<FilterHeader>,
+        hashes: impl IntoIterator<Item = H>,
+    ) -> Result<(), HeaderError> {
+        let (previous, mut tip) = (previous.into(), self.tip());
+        if previous != tip {
+            let height = self.first.saturating_add(self.len() as u32);
+            return Err(HeaderError::NotConnected {
+                height,
+                previous,
+                tip,
+            });
+        }
+        self.headers.extend(hashes.into_iter().map(|hash| {
+            tip = hash.into().filter_header(tip);
+            tip
+        }));
+        Ok(())
     }
 
-    /// Keeps only the first `len` filters, as after a reorganisation.
-    pub fn truncate(&mut self, len: usize) {
-        self.headers.truncate(len.saturating_add(1));
+    /// Adds headers that were verified before.
+    pub fn extend_headers<H: Into<FilterHeader>>(&mut self, headers: impl IntoIterator<Item = H>) {
+        self.headers.extend(headers.into_iter().map(Into::into));
+    }
+
+    /// Forgets the filters from `height` on: a reorganisation replaced their blocks.
+    ///
+    /// # Errors
+    ///
+    /// The chain begins after `height`; it is unchanged. Make a new one.
+    pub fn rewind(&mut self, height: u32) -> Result<(), HeaderError> {
+        let first = self.first;
+        let len = height.checked_sub(first);
+        let len = len.ok_or(HeaderError::BelowFirst { height, first })?;
+        self.headers.truncate((len as usize).saturating_add(1));
+        Ok(())
     }
 
     /// Verifies one filter. Many filters take half the time in [`Watchlist::scan_verified`](super::Watchlist::scan_verified).
@@ -122,12 +206,13 @@ impl HeaderChain {
                 || (self.first == 0).then(|| self.headers[0]),
                 |height| self.header(height),
             );
-            commitment[1] = previous.unwrap_or_default();
+            commitment[1] = previous.unwrap_or_default().to_byte_array();
         }
         let mut headers = vec![[0; 32]; filters.len()];
         let messages = commitments.iter().map(|both| both.as_flattened());
         kernel.hash_twice(messages, |i, header| headers[i] = header);
         let fault = |((height, _), header)| {
+            let header = FilterHeader::from(header);
             // The header before the first filter has no filter here.
             match self.header(height).filter(|_| height >= self.first) {
                 Some(expected) if expected == header => None,
@@ -147,21 +232,12 @@ impl HeaderChain {
     }
 }
 
-impl Extend<[u8; 32]> for HeaderChain {
-    /// Adds the headers of filters with these hashes.
-    fn extend<I: IntoIterator<Item = [u8; 32]>>(&mut self, hashes: I) {
-        for hash in hashes {
-            let both = [hash, self.tip()];
-            self.headers.push(super::hash_of_bytes(both.as_flattened()));
-        }
-    }
-}
-
 #[cfg(all(test, feature = "bitcoin"))]
 mod tests {
     use super::*;
     use crate::SipHash;
-    use crate::bip158::{self, BlockMatch, ScanError, Watchlist};
+    use crate::bip158::{self, BlockMatch, ScanError, Watchlist, filter_hash};
+    use alloc::string::ToString;
     use bitcoin::hashes::Hash;
 
     const FIRST: u32 = 7;
@@ -186,32 +262,72 @@ mod tests {
 
     fn chain() -> HeaderChain {
         let mut chain = HeaderChain::new(FIRST, [5; 32]);
-        chain.extend(heights().map(|height| bip158::hash_of_bytes(&filter(height))));
+        let hashes = heights().map(|height| filter_hash(&filter(height)));
+        chain.extend_from([5; 32], hashes).unwrap();
         chain
     }
 
     #[test]
     fn headers_equal_those_of_rust_bitcoin() {
         let mut header = bitcoin::bip158::FilterHeader::from_byte_array([5; 32]);
+        let mut given = HeaderChain::new(FIRST, header);
         let chain = chain();
-        assert_eq!(chain.header(FIRST - 1), Some([5; 32]));
+        assert_eq!(chain.header(FIRST - 1), Some(header.into()));
         for height in heights() {
             let made = bitcoin::bip158::BlockFilter::new(&filter(height));
+            let hash = bitcoin::bip158::FilterHash::hash(&made.content);
+            assert_eq!(filter_hash(&made.content), hash.into());
+            given.extend_from(header, [hash]).unwrap();
             header = made.filter_header(&header);
-            assert_eq!(chain.header(height), Some(header.to_byte_array()));
+            assert_eq!(chain.header(height).map(Into::into), Some(header));
         }
-        assert_eq!(chain.tip(), header.to_byte_array());
-        let headers = heights().map(|height| chain.header(height).unwrap());
+        assert_eq!(bitcoin::bip158::FilterHeader::from(chain.tip()), header);
+        assert_eq!(given, chain);
         let mut copy = HeaderChain::new(FIRST, [5; 32]);
-        copy.extend_headers(headers);
+        copy.extend_headers(heights().map(|height| chain.header(height).unwrap()));
         assert_eq!(copy, chain);
-        copy.truncate(3);
+    }
+
+    #[test]
+    fn rewind_forgets_filters_from_a_height_on() {
+        let whole = chain();
+        let mut chain = whole.clone();
+        chain.rewind(FIRST + COUNT).unwrap();
+        assert_eq!(chain, whole);
+        // A height, although there are more filters than this.
+        chain.rewind(FIRST + 3).unwrap();
         assert_eq!(
-            (copy.len(), copy.tip()),
-            (3, chain.header(FIRST + 2).unwrap())
+            (chain.len(), Some(chain.tip())),
+            (3, whole.header(FIRST + 2))
         );
-        copy.truncate(0);
-        assert!(copy.is_empty());
+        let error = chain.rewind(FIRST - 1).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot rewind to height 6: the chain begins at 7"
+        );
+        assert_eq!(chain.len(), 3);
+        chain.rewind(FIRST).unwrap();
+        assert!(chain.is_empty());
+    }
+
+    #[test]
+    fn hashes_that_do_not_continue_the_chain_are_refused() {
+        let whole = chain();
+        let hash = |height: u32| filter_hash(&filter(height));
+        let mut chain = whole.clone();
+        chain.rewind(FIRST + 10).unwrap();
+        for previous in [FIRST + 8, FIRST + 10] {
+            // An overlap and a gap.
+            let header = whole.header(previous).unwrap();
+            let error = chain.extend_from(header, [hash(previous + 1)]).unwrap_err();
+            let expected = "the hashes do not follow the header before height 17";
+            assert_eq!((error.to_string().as_str(), chain.len()), (expected, 10));
+        }
+        let rest = (FIRST + 10..FIRST + COUNT).map(hash);
+        chain
+            .extend_from(whole.header(FIRST + 9).unwrap(), rest)
+            .unwrap();
+        assert_eq!(chain, whole);
     }
 
     #[test]
@@ -249,11 +365,11 @@ mod tests {
             assert_eq!(chain.verify(height, &filter(height % 5)), Err(expected));
         }
         let mut last = HeaderChain::new(u32::MAX, [0; 32]);
-        last.extend([[0; 32]]);
+        last.extend_headers([[0; 32]]);
         assert!(last.verify(0, &[]).is_err());
         assert!(last.verify(u32::MAX, &[]).is_err());
         let mut genesis = HeaderChain::new(0, [0; 32]);
-        genesis.extend([bip158::hash_of_bytes(&[0])]);
+        genesis.extend_from([0; 32], [filter_hash(&[0])]).unwrap();
         assert_eq!(genesis.verify(0, &[0]), Ok(()));
     }
 
@@ -267,7 +383,8 @@ mod tests {
             false => filter(height),
         };
         let mut chain = HeaderChain::new(FIRST, [5; 32]);
-        chain.extend(heights().map(|height| bip158::hash_of_bytes(&honest(height))));
+        let hashes = heights().map(|height| filter_hash(&honest(height)));
+        chain.extend_from([5; 32], hashes).unwrap();
         let filters: Vec<_> = (FIRST..FIRST + COUNT + 1)
             .map(|height| {
                 let mut bytes = honest(height);

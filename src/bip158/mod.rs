@@ -12,6 +12,7 @@
 //! filter made according to the specification is accepted.
 
 mod columns;
+mod digest;
 #[cfg(feature = "verify")]
 mod headers;
 mod scan;
@@ -28,9 +29,12 @@ use crate::params::Params;
 use crate::sorted_hashes::SortedHashes;
 
 #[cfg(feature = "verify")]
-pub use headers::HeaderChain;
+pub use digest::filter_hash;
+pub use digest::{FilterHash, FilterHeader};
+#[cfg(feature = "verify")]
+pub use headers::{HeaderChain, HeaderError};
 pub use scan::{BlockMatch, ScanError, ScanFault, Scanned};
-pub use scan_plan::ScanPlan;
+pub use scan_plan::{ScanPlan, ScanStep};
 pub use watchlist::{Scratch, Watchlist};
 
 /// P and M of the basic filter type.
@@ -68,7 +72,7 @@ pub fn build_with<I: AsRef<[u8]>>(
         .encode(params)
 }
 
-/// The filter with its leading count, as it is stored and sent.
+/// The filter with its leading count, as it is stored and sent: what rust-bitcoin calls `BlockFilter::content`.
 #[must_use]
 pub fn serialize(filter: &Filter<impl AsRef<[u8]>, SipHash>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(5 + filter.bytes().len());
@@ -86,14 +90,6 @@ pub fn serialize(filter: &Filter<impl AsRef<[u8]>, SipHash>) -> Vec<u8> {
     }
     bytes.extend_from_slice(filter.bytes());
     bytes
-}
-
-/// The double SHA-256 of a serialised filter: its filter hash, in internal order.
-#[cfg(feature = "verify")]
-#[must_use]
-pub fn hash_of_bytes(serialized: &[u8]) -> [u8; 32] {
-    use sha2::{Digest, Sha256};
-    Sha256::digest(Sha256::digest(serialized)).into()
 }
 
 /// Parses a serialised filter and validates it completely. `block` is the block hash, or another key.
@@ -148,17 +144,14 @@ fn compact_size(bytes: &[u8]) -> Result<(u64, usize), DecodeError> {
 }
 
 #[cfg(feature = "bitcoin")]
-pub use block::{FilterHash, FilterHeader, block_filter, block_items, filter_hash, filter_header};
+pub use block::{block_filter, block_items};
 
 #[cfg(feature = "bitcoin")]
 mod block {
-    use bitcoin::hashes::{Hash, sha256d};
     use bitcoin::{Block, Script};
 
     use super::{BuildError, Filter, SipHash, Vec, build};
     use crate::error::BuildFault;
-
-    pub use bitcoin::bip158::{FilterHash, FilterHeader};
 
     /// The contents of the basic filter of `block`. They are every script that it creates, except empty ones
     /// and those that start with OP_RETURN, and every script that it spends, except empty ones.
@@ -203,19 +196,6 @@ mod block {
         }
         let hasher = SipHash::from_block_hash(block.block_hash().as_ref());
         build(hasher, block_items(block, previous_scripts))
-    }
-
-    /// The double SHA-256 of a serialised filter.
-    #[must_use]
-    pub fn filter_hash(serialized: &[u8]) -> FilterHash {
-        FilterHash::from_raw_hash(sha256d::Hash::hash(serialized))
-    }
-
-    /// The header that commits to this serialised filter and all earlier ones: the double SHA-256 of the filter hash and
-    /// the previous header.
-    #[must_use]
-    pub fn filter_header(serialized: &[u8], previous: &FilterHeader) -> FilterHeader {
-        filter_hash(serialized).filter_header(previous)
     }
 
     #[cfg(test)]

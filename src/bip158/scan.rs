@@ -5,7 +5,7 @@ use core::fmt;
 
 #[cfg(feature = "verify")]
 use super::HeaderChain;
-use super::{Scratch, Watchlist};
+use super::{FilterHeader, Scratch, Watchlist};
 use crate::error::DecodeError;
 use crate::hash::SipHash;
 #[cfg(feature = "verify")]
@@ -42,9 +42,9 @@ pub enum ScanFault {
         /// The height of the block.
         height: u32,
         /// The header that this filter would have.
-        header: [u8; 32],
+        header: FilterHeader,
         /// The header in the chain.
-        expected: [u8; 32],
+        expected: FilterHeader,
     },
     /// The chain of headers does not reach this height.
     NoHeader {

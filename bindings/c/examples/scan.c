@@ -27,6 +27,7 @@ int main(void) {
     from_hex("4c8af7fa3ac4111dc5fd7581d176c02dbbfde83fd6f16496a576fbd6b20537c0", hashes[0]);
     from_hex("50b781aed7b7129012a6d20e2d040027937f3affaee573779908ebb779455821", header);
 
+    assert(strcmp(nutfilter_version(), NUTFILTER_VERSION) == 0);
     nutfilter_watchlist *list = nutfilter_watchlist_new();
     assert(nutfilter_watchlist_insert(list, script, sizeof script) == NUTFILTER_YES);
     assert(nutfilter_watchlist_insert(list, script, sizeof script) == NUTFILTER_NO);
@@ -40,23 +41,39 @@ int main(void) {
     assert(nutfilter_matches(list, &filters[0], count, &scripts) == NUTFILTER_YES && scripts == 1);
 
     // The hashes are those of messages `cfheaders`. Compare the tip with what several peers say.
-    nutfilter_chain *chain = nutfilter_chain_new(0, &previous);
-    assert(nutfilter_chain_extend(chain, hashes, 2) == NUTFILTER_YES);
+    nutfilter_chain *chain = nutfilter_chain_new(0, previous);
+    assert(nutfilter_chain_extend(chain, previous, hashes[0], 2) == NUTFILTER_YES);
+    assert(nutfilter_chain_extend(chain, header, hashes[1], 1) == NUTFILTER_NOT_CONNECTED); // an overlap
     nutfilter_status results[2];
     assert(nutfilter_scan(list, chain, 0, filters, 2, results) == NUTFILTER_WRONG_FILTER);
     for (int i = 0; i < 2; i++) printf("block %d: %s\n", i, nutfilter_status_text(results[i]));
-    printf("%s\n", nutfilter_last_error(list));
+    char error[200], short_error[5];
+    nutfilter_last_error(list, error, sizeof error);
+    printf("%s\n", error);
+    assert(strcmp(error, "the filter at height 1 does not match its filter header") == 0);
+    assert(nutfilter_last_error(list, short_error, sizeof short_error) == strlen(error) && strcmp(short_error, "the ") == 0);
+    assert(nutfilter_last_error(NULL, error, sizeof error) == 0 && error[0] == 0);
     assert(results[0] == NUTFILTER_YES && results[1] == NUTFILTER_WRONG_FILTER);
-    assert(nutfilter_chain_truncate(chain, 1) == NUTFILTER_YES);
-    assert(nutfilter_chain_tip(chain, &tip) == NUTFILTER_YES && memcmp(tip, header, sizeof tip) == 0);
+    assert(nutfilter_chain_rewind(chain, 1) == NUTFILTER_YES);
+    assert(nutfilter_chain_tip(chain, tip) == NUTFILTER_YES && memcmp(tip, header, sizeof tip) == 0);
     assert(nutfilter_scan(list, chain, 0, filters, 2, results) == NUTFILTER_NO_HEADER && results[0] == NUTFILTER_YES);
+
+    // There are no headers above height 2^32 - 1.
+    nutfilter_chain *last = nutfilter_chain_new(UINT32_MAX, previous);
+    assert(nutfilter_chain_extend(last, previous, hashes[0], 1) == NUTFILTER_YES);
+    nutfilter_filter two[2] = {filters[0], filters[0]};
+    assert(nutfilter_scan(list, last, UINT32_MAX, two, 2, results) == NUTFILTER_NO_HEADER);
+    assert(results[0] == NUTFILTER_YES && results[1] == NUTFILTER_NO_HEADER);
+    assert(nutfilter_chain_rewind(last, 5) == NUTFILTER_NO_HEADER);
+    nutfilter_chain_free(last);
 
     // Bad input gives errors.
     for (size_t len = 0; len < sizeof filter; len++) {
         filters[1].len = len;
         assert(nutfilter_match(list, &filters[1]) == NUTFILTER_INVALID_FILTER);
     }
-    printf("%s\n", nutfilter_last_error(list));
+    nutfilter_last_error(list, error, sizeof error);
+    printf("%s\n", error);
     filters[1] = (nutfilter_filter){.bytes = NULL, .len = 4};
     assert(nutfilter_match(list, &filters[1]) == NUTFILTER_NULL);
     assert(nutfilter_scan(list, chain, 0, filters, 2, results) == NUTFILTER_NULL);

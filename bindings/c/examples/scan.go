@@ -32,7 +32,9 @@ func match(list *C.nutfilter_watchlist, blockHash, filter []byte) (bool, error) 
 	}
 	status := C.nutfilter_match(list, &given)
 	if status < 0 {
-		return false, fmt.Errorf("%s: %s", C.GoString(C.nutfilter_status_text(C.int32_t(status))), C.GoString(C.nutfilter_last_error(list)))
+		var text [200]C.char
+		C.nutfilter_last_error(list, &text[0], C.size_t(len(text)))
+		return false, fmt.Errorf("%s: %s", C.GoString(C.nutfilter_status_text(C.int32_t(status))), C.GoString(&text[0]))
 	}
 	return status == C.NUTFILTER_YES, nil
 }

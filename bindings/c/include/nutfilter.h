@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// The version of this header; `nutfilter_version()` is that of the library.
+#define NUTFILTER_VERSION "0.1.0"
+
 // What a function returns. Values below 0 are errors.
 enum nutfilter_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -25,6 +28,8 @@ enum nutfilter_status
   NUTFILTER_WRONG_FILTER = -3,
   // The chain has no filter header for this height.
   NUTFILTER_NO_HEADER = -4,
+  // The hashes do not continue the chain: they overlap it, leave a gap, or belong to another branch.
+  NUTFILTER_NOT_CONNECTED = -5,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -123,13 +128,20 @@ nutfilter_status nutfilter_scan(struct nutfilter_watchlist *list,
                                 size_t count,
                                 nutfilter_status *results);
 
-// What was wrong in the last call that returned `NUTFILTER_INVALID_FILTER`, `NUTFILTER_WRONG_FILTER` or
-// `NUTFILTER_NO_HEADER`, with its numbers. The text belongs to the list and is valid until its next use.
+// Copies what was wrong in the last call with this list that returned `NUTFILTER_INVALID_FILTER`, `NUTFILTER_WRONG_FILTER`
+// or `NUTFILTER_NO_HEADER`, with its numbers, to `text`: at most `size` bytes with the zero at the end.
+//
+// Returns the length of the whole text without the zero, as `snprintf` does; 200 bytes are enough.
 //
 // # Safety
 //
-// `list` is NULL or from `nutfilter_watchlist_new`.
-const char *nutfilter_last_error(const struct nutfilter_watchlist *list);
+// `list` is NULL or from `nutfilter_watchlist_new`; `text` is NULL or has `size` bytes.
+size_t nutfilter_last_error(const struct nutfilter_watchlist *list,
+                            char *text,
+                            size_t size);
+
+// The version of this library, as text: compare it with `NUTFILTER_VERSION`.
+const char *nutfilter_version(void);
 
 // What a status means. The text is static.
 const char *nutfilter_status_text(int32_t status);
@@ -141,7 +153,7 @@ const char *nutfilter_status_text(int32_t status);
 //
 // `previous` is NULL or has 32 bytes.
 struct nutfilter_chain *nutfilter_chain_new(uint32_t first,
-                                            const uint8_t (*previous)[32]);
+                                            const uint8_t *previous);
 
 // Frees a chain; NULL is ignored.
 //
@@ -150,21 +162,27 @@ struct nutfilter_chain *nutfilter_chain_new(uint32_t first,
 // `chain` is from `nutfilter_chain_new` and not used any more.
 void nutfilter_chain_free(struct nutfilter_chain *chain);
 
-// Adds the headers of `count` filters with these hashes, as in a message `cfheaders`.
+// Adds the headers of `count` filters with these hashes. `hashes` and `previous`, the previous header, are those of a
+// message `cfheaders`.
+//
+// Returns `NUTFILTER_NOT_CONNECTED` and adds nothing if `previous` is not the last header of the chain.
 //
 // # Safety
 //
-// `chain` is NULL or from `nutfilter_chain_new`; `hashes` has `count` hashes.
+// `chain` is NULL or from `nutfilter_chain_new`; `previous` is NULL or has 32 bytes; `hashes` has `count` times 32 bytes.
 nutfilter_status nutfilter_chain_extend(struct nutfilter_chain *chain,
-                                        const uint8_t (*hashes)[32],
+                                        const uint8_t *previous,
+                                        const uint8_t *hashes,
                                         size_t count);
 
-// Keeps only the first `count` filters, as after a reorganisation.
+// Forgets the filters from `height` on: a reorganisation replaced their blocks. Returns `NUTFILTER_NO_HEADER` and changes
+// nothing if the chain begins after `height`.
 //
 // # Safety
 //
 // `chain` is NULL or from `nutfilter_chain_new`.
-nutfilter_status nutfilter_chain_truncate(struct nutfilter_chain *chain, size_t count);
+nutfilter_status nutfilter_chain_rewind(struct nutfilter_chain *chain,
+                                        uint32_t height);
 
 // Writes the last header to `tip`, 32 bytes. Compare it with a checkpoint, or with what several peers say.
 //
@@ -172,7 +190,7 @@ nutfilter_status nutfilter_chain_truncate(struct nutfilter_chain *chain, size_t 
 //
 // `chain` is NULL or from `nutfilter_chain_new`; `tip` is NULL or has 32 bytes.
 nutfilter_status nutfilter_chain_tip(const struct nutfilter_chain *chain,
-                                     uint8_t (*tip)[32]);
+                                     uint8_t *tip);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -4,7 +4,7 @@
 //! Only handles are allocated here and freed by the caller. Bytes are copied or borrowed for one call. Hashes and headers have
 //! 32 bytes in internal order, the reverse of the order in which they are printed.
 
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::slice;
 
@@ -27,6 +27,8 @@ pub enum Status {
     NutfilterWrongFilter = -3,
     /// The chain has no filter header for this height.
     NutfilterNoHeader = -4,
+    /// The hashes do not continue the chain: they overlap it, leave a gap, or belong to another branch.
+    NutfilterNotConnected = -5,
 }
 
 use Status::*;
@@ -35,7 +37,7 @@ use Status::*;
 pub struct Watchlist {
     list: bip158::Watchlist,
     scratch: Scratch,
-    error: CString,
+    error: String,
 }
 
 /// The filter headers of consecutive blocks. Several threads may read it at once.
@@ -58,7 +60,7 @@ pub extern "C" fn nutfilter_watchlist_new() -> *mut Watchlist {
     Box::into_raw(Box::new(Watchlist {
         list: bip158::Watchlist::new(),
         scratch: Scratch::new(),
-        error: CString::default(),
+        error: String::new(),
     }))
 }
 
@@ -98,11 +100,10 @@ pub unsafe extern "C" fn nutfilter_watchlist_insert(
     len: usize,
 ) -> Status {
     // SAFETY: the caller's promise.
-    let (list, script) = unsafe { (list.as_mut(), bytes(script, len)) };
-    let (Some(list), Some(script)) = (list, script) else {
-        return NutfilterNull;
-    };
-    yes_if(list.list.insert(script))
+    match unsafe { (list.as_mut(), bytes(script, len)) } {
+        (Some(list), Some(script)) => yes_if(list.list.insert(script)),
+        _ => NutfilterNull,
+    }
 }
 
 /// Removes a script. Returns `NUTFILTER_NO` if it was not there.
@@ -117,11 +118,10 @@ pub unsafe extern "C" fn nutfilter_watchlist_remove(
     len: usize,
 ) -> Status {
     // SAFETY: the caller's promise.
-    let (list, script) = unsafe { (list.as_mut(), bytes(script, len)) };
-    let (Some(list), Some(script)) = (list, script) else {
-        return NutfilterNull;
-    };
-    yes_if(list.list.remove(script))
+    match unsafe { (list.as_mut(), bytes(script, len)) } {
+        (Some(list), Some(script)) => yes_if(list.list.remove(script)),
+        _ => NutfilterNull,
+    }
 }
 
 /// Whether a filter may have a script of the list. Does not verify the filter against its header.
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn nutfilter_matches(
     match matches {
         Ok(any) => yes_if(any),
         Err(reason) => {
-            *error = text(&reason);
+            *error = reason.to_string();
             NutfilterInvalidFilter
         }
     }
@@ -217,17 +217,22 @@ pub unsafe extern "C" fn nutfilter_scan(
     let (Some(list), Some(chain)) = (unsafe { list.as_mut() }, unsafe { chain.as_ref() }) else {
         return NutfilterNull;
     };
-    let heights = (0..).map(|at| u32::try_from(u64::from(height) + at).unwrap_or(u32::MAX));
     let mut given = Vec::with_capacity(count);
-    for (height, filter) in heights.zip(filters) {
+    for filter in filters {
         // SAFETY: the caller's promise.
         let Some(serialized) = (unsafe { bytes(filter.bytes, filter.len) }) else {
             return NutfilterNull;
         };
-        given.push((height, filter.block_hash, serialized));
+        given.push((filter.block_hash, serialized));
     }
-    results.fill(MaybeUninit::new(NutfilterNo));
+    // There are no headers above height 2^32 - 1.
+    let most = usize::try_from(u64::from(u32::MAX - height) + 1).unwrap_or(usize::MAX);
+    let (inside, outside) = results.split_at_mut(most.min(count));
+    inside.fill(MaybeUninit::new(NutfilterNo));
+    outside.fill(MaybeUninit::new(NutfilterNoHeader));
     let mut all = NutfilterNo;
+    let given = (height..=u32::MAX).zip(given);
+    let given = given.map(|(height, (block, serialized))| (height, block, serialized));
     for found in list.list.scan_verified(&chain.0, given) {
         let (at, status) = match found {
             Ok(found) => (found.block.0, NutfilterYes),
@@ -239,34 +244,58 @@ pub unsafe extern "C" fn nutfilter_scan(
                 };
                 if all as i32 >= 0 {
                     list.error = match &error.fault {
-                        ScanFault::Invalid(reason) => text(&format_args!(
-                            "filter at height {}: {reason}",
-                            error.block.0
-                        )),
-                        fault => text(fault),
+                        ScanFault::Invalid(reason) => {
+                            format!("filter at height {}: {reason}", error.block.0)
+                        }
+                        fault => fault.to_string(),
                     };
                 }
                 (error.block.0, status)
             }
         };
-        results[(at - height) as usize] = MaybeUninit::new(status);
+        inside[(at - height) as usize] = MaybeUninit::new(status);
         if all as i32 >= 0 {
             all = status;
         }
     }
+    if !outside.is_empty() && all as i32 >= 0 {
+        list.error = format!("no filter header for height {}", 1_u64 << 32);
+        all = NutfilterNoHeader;
+    }
     all
 }
 
-/// What was wrong in the last call that returned `NUTFILTER_INVALID_FILTER`, `NUTFILTER_WRONG_FILTER` or
-/// `NUTFILTER_NO_HEADER`, with its numbers. The text belongs to the list and is valid until its next use.
+/// Copies what was wrong in the last call with this list that returned `NUTFILTER_INVALID_FILTER`, `NUTFILTER_WRONG_FILTER`
+/// or `NUTFILTER_NO_HEADER`, with its numbers, to `text`: at most `size` bytes with the zero at the end.
+///
+/// Returns the length of the whole text without the zero, as `snprintf` does; 200 bytes are enough.
 ///
 /// # Safety
 ///
-/// `list` is NULL or from `nutfilter_watchlist_new`.
+/// `list` is NULL or from `nutfilter_watchlist_new`; `text` is NULL or has `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nutfilter_last_error(list: *const Watchlist) -> *const c_char {
+pub unsafe extern "C" fn nutfilter_last_error(
+    list: *const Watchlist,
+    text: *mut c_char,
+    size: usize,
+) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { list.as_ref() }.map_or(c"".as_ptr(), |list| list.error.as_ptr())
+    let error = unsafe { list.as_ref() }.map_or("", |list| &list.error);
+    if !text.is_null() && size > 0 {
+        let len = error.len().min(size - 1);
+        // SAFETY: the caller's promise; `len` and the zero are at most `size` bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(error.as_ptr(), text.cast(), len);
+            text.add(len).write(0);
+        }
+    }
+    error.len()
+}
+
+/// The version of this library, as text: compare it with `NUTFILTER_VERSION`.
+#[unsafe(no_mangle)]
+pub extern "C" fn nutfilter_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
 /// What a status means. The text is static.
@@ -279,6 +308,7 @@ pub extern "C" fn nutfilter_status_text(status: i32) -> *const c_char {
         -2 => c"invalid filter",
         -3 => c"the filter header commits to another filter",
         -4 => c"no filter header for this height",
+        -5 => c"the hashes do not continue the chain",
         _ => c"unknown status",
     };
     text.as_ptr()
@@ -291,9 +321,9 @@ pub extern "C" fn nutfilter_status_text(status: i32) -> *const c_char {
 ///
 /// `previous` is NULL or has 32 bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nutfilter_chain_new(first: u32, previous: *const [u8; 32]) -> *mut Chain {
+pub unsafe extern "C" fn nutfilter_chain_new(first: u32, previous: *const u8) -> *mut Chain {
     // SAFETY: the caller's promise.
-    unsafe { previous.as_ref() }.map_or(std::ptr::null_mut(), |previous| {
+    unsafe { previous.cast::<[u8; 32]>().as_ref() }.map_or(std::ptr::null_mut(), |previous| {
         Box::into_raw(Box::new(Chain(HeaderChain::new(first, *previous))))
     })
 }
@@ -311,51 +341,56 @@ pub unsafe extern "C" fn nutfilter_chain_free(chain: *mut Chain) {
     }
 }
 
-/// Adds the headers of `count` filters with these hashes, as in a message `cfheaders`.
+/// Adds the headers of `count` filters with these hashes. `hashes` and `previous`, the previous header, are those of a
+/// message `cfheaders`.
+///
+/// Returns `NUTFILTER_NOT_CONNECTED` and adds nothing if `previous` is not the last header of the chain.
 ///
 /// # Safety
 ///
-/// `chain` is NULL or from `nutfilter_chain_new`; `hashes` has `count` hashes.
+/// `chain` is NULL or from `nutfilter_chain_new`; `previous` is NULL or has 32 bytes; `hashes` has `count` times 32 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_extend(
     chain: *mut Chain,
-    hashes: *const [u8; 32],
+    previous: *const u8,
+    hashes: *const u8,
     count: usize,
 ) -> Status {
+    let previous = previous.cast::<[u8; 32]>();
     // SAFETY: the caller's promise.
-    let Some(chain) = (unsafe { chain.as_mut() }) else {
+    let (Some(chain), Some(previous)) = (unsafe { chain.as_mut() }, unsafe { previous.as_ref() })
+    else {
         return NutfilterNull;
     };
-    if hashes.is_null() {
-        return if count == 0 {
-            NutfilterNo
-        } else {
-            NutfilterNull
-        };
+    let hashes = match (hashes.is_null(), count) {
+        (true, 0) => &[],
+        (true, _) => return NutfilterNull,
+        // SAFETY: the caller's promise; not NULL.
+        _ => unsafe { slice::from_raw_parts(hashes.cast::<[u8; 32]>(), count) },
+    };
+    match chain.0.extend_from(*previous, hashes.iter().copied()) {
+        Ok(()) => yes_if(count > 0),
+        Err(_) => NutfilterNotConnected,
     }
-    // SAFETY: the caller's promise; not NULL.
-    chain.0.extend(
-        unsafe { slice::from_raw_parts(hashes, count) }
-            .iter()
-            .copied(),
-    );
-    yes_if(count > 0)
 }
 
-/// Keeps only the first `count` filters, as after a reorganisation.
+/// Forgets the filters from `height` on: a reorganisation replaced their blocks. Returns `NUTFILTER_NO_HEADER` and changes
+/// nothing if the chain begins after `height`.
 ///
 /// # Safety
 ///
 /// `chain` is NULL or from `nutfilter_chain_new`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nutfilter_chain_truncate(chain: *mut Chain, count: usize) -> Status {
+pub unsafe extern "C" fn nutfilter_chain_rewind(chain: *mut Chain, height: u32) -> Status {
     // SAFETY: the caller's promise.
     let Some(chain) = (unsafe { chain.as_mut() }) else {
         return NutfilterNull;
     };
     let before = chain.0.len();
-    chain.0.truncate(count);
-    yes_if(chain.0.len() < before)
+    match chain.0.rewind(height) {
+        Ok(()) => yes_if(chain.0.len() < before),
+        Err(_) => NutfilterNoHeader,
+    }
 }
 
 /// Writes the last header to `tip`, 32 bytes. Compare it with a checkpoint, or with what several peers say.
@@ -364,22 +399,18 @@ pub unsafe extern "C" fn nutfilter_chain_truncate(chain: *mut Chain, count: usiz
 ///
 /// `chain` is NULL or from `nutfilter_chain_new`; `tip` is NULL or has 32 bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nutfilter_chain_tip(chain: *const Chain, tip: *mut [u8; 32]) -> Status {
+pub unsafe extern "C" fn nutfilter_chain_tip(chain: *const Chain, tip: *mut u8) -> Status {
+    let tip = tip.cast::<[u8; 32]>();
     // SAFETY: the caller's promise.
     let (Some(chain), Some(tip)) = (unsafe { chain.as_ref() }, unsafe { tip.as_mut() }) else {
         return NutfilterNull;
     };
-    *tip = chain.0.tip();
+    *tip = chain.0.tip().to_byte_array();
     NutfilterYes
 }
 
 fn yes_if(condition: bool) -> Status {
     if condition { NutfilterYes } else { NutfilterNo }
-}
-
-/// A C text. What our errors print has no zeros.
-fn text(error: &dyn std::fmt::Display) -> CString {
-    CString::new(error.to_string()).unwrap_or_default()
 }
 
 /// The bytes at a pointer; None if it is NULL and `len` is not 0.

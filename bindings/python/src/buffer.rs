@@ -121,9 +121,18 @@ impl<'py> Buffer<'py> {
         ["B", "b", "c"].contains(&self.format.as_str())
     }
 
-    /// Whether the elements are byte strings of one length.
+    /// Whether the elements are records of one length, such as numpy's V33.
     pub(crate) fn is_record(&self) -> bool {
-        self.format.ends_with(['s', 'x']) && !self.format.contains(['T', '{'])
+        self.ends_with('x')
+    }
+
+    /// Whether the elements are byte strings that are padded with NUL bytes, such as numpy's S33.
+    pub(crate) fn is_padded(&self) -> bool {
+        self.ends_with('s')
+    }
+
+    fn ends_with(&self, code: char) -> bool {
+        self.format.ends_with(code) && !self.format.contains(['T', '{'])
     }
 
     /// Whether the memory can be an item. Numbers, text and references to objects are not.

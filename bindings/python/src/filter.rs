@@ -4,6 +4,7 @@ use nutfilter::Nut25;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::items::look_ups;
 use crate::number::{Number, params};
 use crate::profile::Profile;
 use crate::{buffer, errors, items};
@@ -113,34 +114,6 @@ impl Filter {
         Ok(py.detach(|| self.core.contains_value(value)))
     }
 
-    /// Returns for each item whether it may be in the set: a list of bool in the order of the items.
-    ///
-    /// `items`, `record_bytes` and the errors are those of `SortedHashes.add`.
-    ///
-    /// Cost: one decoding pass, about 0.5 ms per million items of the filter, and less than 0.1 ms per 1,000
-    /// items.
-    #[pyo3(signature = (items, record_bytes=None))]
-    fn matches(
-        &self,
-        items: &Bound<'_, PyAny>,
-        record_bytes: Option<Number>,
-    ) -> PyResult<Vec<bool>> {
-        let values = items::values_of(items, record_bytes, self.profile, self.core.range())?;
-        Ok(items.py().detach(|| self.core.matches_values(&values)))
-    }
-
-    /// `matches` as bytes, 1 for a match and 0 for none. `numpy.frombuffer(mask, bool)` makes an array of it
-    /// without a copy.
-    #[pyo3(signature = (items, record_bytes=None))]
-    fn mask<'py>(
-        &self,
-        items: &Bound<'py, PyAny>,
-        record_bytes: Option<Number>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let found = self.matches(items, record_bytes)?;
-        items::mask_of(items.py(), &found)
-    }
-
     /// The mapped values in ascending order: a memoryview of format "Q", 8 bytes per item.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let values = py.detach(|| {
@@ -191,3 +164,5 @@ impl Filter {
         (py.get_type::<Self>(), arguments).into_pyobject(py)
     }
 }
+
+look_ups!(Filter, core => core.range());

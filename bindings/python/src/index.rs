@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::filter::Filter;
+use crate::items::look_ups;
 use crate::number::Number;
 use crate::profile::Profile;
 use crate::{errors, items};
@@ -113,31 +114,6 @@ impl IndexedFilter {
         Ok(self.core.contains_value(value))
     }
 
-    /// Returns for each item whether it may be in the set: a list of bool in the order of the items.
-    ///
-    /// `items`, `record_bytes` and the errors are those of `SortedHashes.add`.
-    #[pyo3(signature = (items, record_bytes=None))]
-    fn matches(
-        &self,
-        items: &Bound<'_, PyAny>,
-        record_bytes: Option<Number>,
-    ) -> PyResult<Vec<bool>> {
-        let range = self.core.filter().range();
-        let values = items::values_of(items, record_bytes, self.profile, range)?;
-        Ok(items.py().detach(|| self.core.matches_values(&values)))
-    }
-
-    /// `matches` as bytes, 1 for a match and 0 for none.
-    #[pyo3(signature = (items, record_bytes=None))]
-    fn mask<'py>(
-        &self,
-        items: &Bound<'py, PyAny>,
-        record_bytes: Option<Number>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let found = self.matches(items, record_bytes)?;
-        items::mask_of(items.py(), &found)
-    }
-
     /// N: the number of items, duplicates included.
     #[getter]
     fn n(&self) -> u32 {
@@ -163,3 +139,5 @@ impl IndexedFilter {
         format!("IndexedFilter(n={})", self.n())
     }
 }
+
+look_ups!(IndexedFilter, core => core.filter().range());

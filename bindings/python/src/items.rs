@@ -96,14 +96,50 @@ pub(crate) fn mask_of<'py>(py: Python<'py>, found: &[bool]) -> PyResult<Bound<'p
     })
 }
 
+/// The look-ups of many items, which all classes of filters have.
+macro_rules! look_ups {
+    ($class:ident, $core:ident => $range:expr) => {
+        #[pymethods]
+        impl $class {
+            /// Returns for each item whether it may be in the set: a list of bool in the order of the items.
+            ///
+            /// `items`, `record_bytes` and the errors are those of `SortedHashes.add`.
+            ///
+            /// Cost: less than 0.1 ms per 1,000 items; Filter decodes itself once, about 0.5 ms per million items of it.
+            #[pyo3(signature = (items, record_bytes=None))]
+            fn matches(
+                &self,
+                items: &Bound<'_, PyAny>,
+                record_bytes: Option<$crate::number::Number>,
+            ) -> PyResult<Vec<bool>> {
+                let $core = &self.core;
+                let values = $crate::items::values_of(items, record_bytes, self.profile, $range)?;
+                Ok(items.py().detach(|| $core.matches_values(&values)))
+            }
+
+            /// `matches` as bytes, 1 for a match and 0 for none. `numpy.frombuffer(mask, bool)` makes an array of it
+            /// without a copy.
+            #[pyo3(signature = (items, record_bytes=None))]
+            fn mask<'py>(
+                &self,
+                items: &Bound<'py, PyAny>,
+                record_bytes: Option<$crate::number::Number>,
+            ) -> PyResult<Bound<'py, PyBytes>> {
+                let found = self.matches(items, record_bytes)?;
+                $crate::items::mask_of(items.py(), &found)
+            }
+        }
+    };
+}
+pub(crate) use look_ups;
+
 /// The number of bytes per record of a buffer.
 ///
-/// Records are the rows of a two-dimensional array of bytes, the elements of an array of byte strings, or packed
-/// bytes with a given `record_bytes`.
+/// Records are the rows of a two-dimensional array of bytes, the elements of an array of records, packed bytes with a
+/// given `record_bytes`, or byte strings that all have `record_bytes` bytes.
 fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<NonZeroUsize> {
     let (shape, format) = (&buffer.shape, &buffer.format);
     let is_bytes = buffer.is_bytes();
-    let is_record = buffer.is_record();
     let width = match (shape.as_slice(), record_bytes) {
         ([len], Some(width)) if is_bytes => {
             if width == 0 || len % width != 0 {
@@ -113,7 +149,23 @@ fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<No
             }
             width
         }
-        ([_], None) if is_record => buffer.element_bytes,
+        ([_], None) if buffer.is_record() => buffer.element_bytes,
+        ([_], Some(width)) if buffer.is_padded() => {
+            if width != buffer.element_bytes {
+                return Err(PyTypeError::new_err(format!(
+                    "record_bytes is {width}, and the items have {} bytes",
+                    buffer.element_bytes
+                )));
+            }
+            width
+        }
+        ([_], None) if buffer.is_padded() => {
+            let width = buffer.element_bytes;
+            return Err(PyTypeError::new_err(format!(
+                "byte strings of '{format}' are padded with NUL bytes, which would be hashed; pass a list of items, or \
+                 record_bytes={width} if every item has {width} bytes"
+            )));
+        }
         ([_, width], None) if is_bytes => *width,
         ([_], None) if is_bytes => {
             return Err(PyTypeError::new_err(
@@ -127,8 +179,7 @@ fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<No
         }
         _ => {
             return Err(PyTypeError::new_err(format!(
-                "items is a buffer of shape {shape:?} and format '{format}'; use uint8 of shape (n, record bytes), \
-                 or byte strings such as S33 of shape (n,)"
+                "items is a buffer of shape {shape:?} and format '{format}'; use uint8 of shape (n, record bytes)"
             )));
         }
     };
@@ -159,11 +210,16 @@ fn hash_iterable(
     hashes: &mut Vec<u64>,
 ) -> PyResult<()> {
     let py = items.py();
-    let mut iterator = items.try_iter().map_err(|_| {
-        PyTypeError::new_err(format!(
+    let mut iterator = items.try_iter().map_err(|cause| {
+        if !cause.is_instance_of::<PyTypeError>(py) {
+            return cause;
+        }
+        let error = PyTypeError::new_err(format!(
             "items must be an iterable of bytes, an array of records or Arrow data, not {}",
             type_name(items)
-        ))
+        ));
+        error.set_cause(py, Some(cause));
+        error
     })?;
     loop {
         let mut batch = Vec::with_capacity(BATCH.min(iterator.size_hint().0.max(16)));

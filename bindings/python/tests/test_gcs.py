@@ -1,6 +1,7 @@
 """GCSFilter has the interface of nutshell's class."""
 
 import base64
+import time
 from types import SimpleNamespace
 
 import nutfilter
@@ -45,6 +46,21 @@ def test_made_from_a_row_and_from_a_response():
     row = {"num_items": 500, "content": made.content, "inv_fpr": 784931, "remainder_bitlength": 19}
     assert GCSFilter.from_row(row).content == made.content
     content = base64.b64encode(made.content).decode()
-    for p, m in [(19, 784931), (None, None)]:
-        response = SimpleNamespace(n=500, p=p, m=m, content=content, timestamp=1)
+    now = int(time.time())
+    for p, m, timestamp in [(19, 784931, 1), (None, None, now + 200)]:
+        response = SimpleNamespace(n=500, p=p, m=m, content=content, timestamp=timestamp)
         assert GCSFilter.from_resp_wallet(response).match_many(ITEMS) == dict.fromkeys(ITEMS, True)
+
+
+@pytest.mark.parametrize(("p", "m", "ahead", "words"), [
+    (0, 1, 0, "rate of 1 in 1; at most 1 in 784931"),
+    (19, 784930, 0, "1 in 784930"),
+    (15, 784931, 0, "P = 15; 16 to 32"),
+    (19, 784931, 86_400, "in the future"),
+])
+def test_response_outside_the_limits_is_refused(p, m, ahead, words):
+    made = GCSFilter.create(ITEMS, p=p, m=m)
+    content = base64.b64encode(made.content).decode()
+    response = SimpleNamespace(n=500, p=p, m=m, content=content, timestamp=int(time.time()) + ahead)
+    with pytest.raises(nutfilter.NutfilterError, match=words):
+        GCSFilter.from_resp_wallet(response)

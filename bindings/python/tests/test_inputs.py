@@ -26,13 +26,12 @@ FORMS = {
     "memoryviews": [memoryview(item) for item in ITEMS],
     "numpy rows": list(ARRAY),
     "numpy uint8": ARRAY,
-    "numpy S33": ARRAY.view("S33").ravel(),
     "numpy V33": ARRAY.view("V33").ravel(),
     "numpy columns of a wider array": np.hstack([ARRAY, ARRAY])[:, :33],
     "numpy reversed": ARRAY[::-1],
     "numpy Fortran order": np.asfortranarray(ARRAY),
     "numpy objects": np.array(ITEMS, object),
-    "numpy S33 with a step": np.repeat(ARRAY, 2, axis=0).view("S33").ravel()[::2],
+    "numpy V33 with a step": np.repeat(ARRAY, 2, axis=0).view("V33").ravel()[::2],
     "memoryview with a shape": memoryview(PACKED).cast("B", (1000, 33)),
     "Arrow fixed-size": FIXED,
     "Arrow binary": FIXED.cast(pa.binary()),
@@ -63,6 +62,24 @@ def test_packed_records(tmp_path):
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         for packed in [PACKED, bytearray(PACKED), memoryview(PACKED), np.frombuffer(PACKED, np.uint8), mapped]:
             assert Filter.build(packed, record_bytes=33) == EXPECTED
+
+
+def test_padded_byte_strings_need_their_width():
+    strings = ARRAY.view("S33").ravel()
+    # numpy pads a shorter item with NUL bytes and hides those of a longer one.
+    for padded in [np.array([b"alice", b"bob"]), np.array([b"alice"], "S9"), strings]:
+        with pytest.raises(TypeError, match="padded.*record_bytes=%d" % padded.itemsize):
+            Filter.build(padded)
+        with pytest.raises(TypeError, match="padded"):
+            EXPECTED.matches(padded)
+        with pytest.raises(TypeError, match="items are bytes"):
+            EXPECTED.contains(padded[0:1].reshape(()))
+    assert Filter.build(strings, record_bytes=33) == EXPECTED
+    assert Filter.build(np.repeat(ARRAY, 2, axis=0).view("S33").ravel()[::2], record_bytes=33) == EXPECTED
+    with pytest.raises(TypeError, match="record_bytes is 32, and the items have 33 bytes"):
+        Filter.build(strings, record_bytes=32)
+    # Single elements are bytes without the padding.
+    assert Filter.build(list(np.array([b"alice", b"bob"]))) == Filter.build([b"alice", b"bob"])
 
 
 def test_other_engines():
@@ -146,8 +163,15 @@ def test_errors_of_a_producer_are_passed_on():
         raise RuntimeError("disk on fire")
         yield
 
+    class Broken:
+        def __iter__(self):
+            raise TypeError("disk on fire")
+
     with pytest.raises(RuntimeError, match="disk on fire"):
         Filter.build(broken())
+    with pytest.raises(TypeError, match="iterable of bytes.*not Broken") as raised:
+        Filter.build(Broken())
+    assert "disk on fire" in str(raised.value.__cause__)
     with pytest.raises(ValueError, match="disk on fire"):
         Filter.build(pa.RecordBatchReader.from_batches(schema, batches()))
 
@@ -195,7 +219,7 @@ def test_single_items_are_bytes():
         for ask in [EXPECTED.contains, nutfilter.hash64, lambda item: Filter(item, 1)]:
             with pytest.raises(TypeError, match="items are bytes"):
                 ask(wrong)
-    for row in [ARRAY[5], ARRAY.view("S33").ravel()[5], ARRAY.view("V33").ravel()[5], memoryview(ITEMS[5])]:
+    for row in [ARRAY[5], ARRAY.view("V33").ravel()[5], memoryview(ITEMS[5])]:
         assert EXPECTED.contains(row)
 
 

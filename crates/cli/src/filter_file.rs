@@ -1,4 +1,4 @@
-//! Reads filters from files: a response object, a `.gcs` file, or raw bytes described by options.
+//! Reads filters from files: a response object, a `.gcs` file, what Bitcoin Core prints, or raw bytes described by options.
 
 use std::path::Path;
 
@@ -6,9 +6,11 @@ use clap::Args;
 use nutfilter::gcs::{FilterHeader, is_gcs};
 use nutfilter::{Filter, Params, SipHash, bip158};
 use nutfilter_cashu::FilterResponse;
+use serde_json::Value;
 
 use crate::error::CliError;
 use crate::globals::Globals;
+use crate::hex;
 use crate::items::Input;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::value_parsers;
@@ -69,7 +71,7 @@ impl Key {
     }
 }
 
-/// Reads and validates a filter: a response object, a .gcs file, or raw bytes with --raw.
+/// Reads and validates a filter: a response object, a .gcs file, a block's filter in hex, or raw bytes with --raw.
 pub(crate) fn read(
     path: &Path,
     raw: &RawArgs,
@@ -78,6 +80,7 @@ pub(crate) fn read(
     globals: &Globals,
 ) -> Result<FilterFile, CliError> {
     let input = Input::open(path)?;
+    profile.note_order(globals);
     let name = input.name.clone();
     let asked = profile.profile();
     if raw.raw {
@@ -105,8 +108,18 @@ fn parse(
     if is_gcs(&bytes) {
         return read_gcs(name, bytes, profile, key);
     }
+    if let Some(filter) = printed_by_node(&bytes) {
+        let filter = filter.map_err(|error| CliError::at(name, error))?;
+        let hasher = key.hasher(profile, Profile::Bip158, true)?;
+        return Ok(FilterFile {
+            filter: parse_bip158(name, filter, bip158::PARAMS, hasher)?,
+            profile: Profile::Bip158,
+            names_profile: true,
+            timestamp: None,
+        });
+    }
     let hasher = key.hasher(profile, asked, false)?;
-    let expected = "expected a response in JSON, a .gcs file, or raw bytes with --raw --n N";
+    let expected = "expected a response in JSON, a .gcs file, the output of getblockfilter, or raw bytes with --raw --n N";
     let response = FilterResponse::from_json(bytes)
         .map_err(|error| CliError::at(name, format_args!("{error}; {expected}")))?;
     let timestamp = Some(response.timestamp);
@@ -118,6 +131,24 @@ fn parse(
         names_profile: false,
         timestamp,
     })
+}
+
+/// The bytes of a block's filter, if this is what Bitcoin Core's `getblockfilter` prints: hex, or JSON with hex.
+fn printed_by_node(bytes: &[u8]) -> Option<Result<Vec<u8>, hex::HexError>> {
+    /// Far more than a block's filter in hex, which has at most 0.6 MB.
+    const MOST: usize = 8 << 20;
+    let text = bytes.trim_ascii();
+    let object: Option<Value> = match text {
+        [b'{', ..] if text.len() <= MOST => serde_json::from_slice(text).ok(),
+        _ => None,
+    };
+    let digits = match &object {
+        Some(object) => object["filter"].as_str()?.as_bytes(),
+        None if !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit) => text,
+        None => return None,
+    };
+    let mut filter = Vec::new();
+    Some(hex::decode_into(digits, &mut filter).map(|()| filter))
 }
 
 fn read_gcs(
@@ -187,9 +218,18 @@ fn read_bip158(
     let params = params(raw.p, raw.m)?;
     let name = input.name.clone();
     let bytes = input.read_all(globals)?;
+    parse_bip158(&name, bytes, params, hasher)
+}
+
+fn parse_bip158(
+    name: &str,
+    bytes: Vec<u8>,
+    params: Params,
+    hasher: AnyHash,
+) -> Result<Filter<Vec<u8>, AnyHash>, CliError> {
     // Parsing does not use the hasher. Filters of blocks are small enough to copy.
     let parsed = bip158::parse_with(SipHash::new(0, 0), bytes, params);
-    let parsed = parsed.map_err(|error| CliError::at(&name, error))?;
+    let parsed = parsed.map_err(|error| CliError::at(name, error))?;
     Ok(parsed.with_hasher(hasher).into_owned())
 }
 

@@ -50,7 +50,7 @@ nut25, because the second half hardly matters there.
 Examples:
   nutfilter inspect spent.json
   nutfilter inspect spent.json --member 02a9ac... --member 03f1b2... --json
-  nutfilter inspect --raw --profile bip158 block.filter";
+  bitcoin-cli getblockfilter $HASH | nutfilter inspect - --block-hash $HASH --member 0014...";
 
 /// A hash that may have made the filter, and the number of members that match by it.
 struct Candidate {
@@ -94,7 +94,7 @@ fn candidates(args: &InspectArgs, file: &FilterFile) -> Result<Vec<Candidate>, C
     if file.profile.is_keyed() {
         let Some(key) = args.profile.key()? else {
             return Err(CliError::usage(format!(
-                "--member with --profile {} needs --key HEX or --key-file FILE",
+                "--member with --profile {} needs --block-hash HASH or --key-file FILE",
                 file.profile.name()
             )));
         };

@@ -11,6 +11,7 @@ use nutfilter::{ItemHash, Nut23, Nut25, SipHash};
 use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::error::CliError;
+use crate::globals::Globals;
 use crate::hex;
 
 /// A profile of the format.
@@ -77,13 +78,14 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_enum)]
     profile: Option<Profile>,
 
-    /// Key of the bip158 profile: the first 16 bytes of the block hash in internal byte order, in hex.
-    #[arg(long, value_name = "HEX", value_parser = hex::decode_array::<16>)]
-    key: Option<[u8; 16]>,
+    /// Block hash, whose first 16 bytes are the key of the bip158 profile: 64 hex digits as they are printed or in internal
+    /// order, or the key alone.
+    #[arg(long, value_name = "HASH", value_parser = block_key)]
+    block_hash: Option<BlockKey>,
 
     /// File with the key of the siphash or bip158 profile: 16 bytes, or 32 hex digits. With the key anyone can
     /// check any item against the filter; without it the filter looks like random bits.
-    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    #[arg(long, value_name = "FILE", conflicts_with = "block_hash")]
     key_file: Option<PathBuf>,
 }
 
@@ -97,7 +99,17 @@ impl ProfileArgs {
     pub(crate) fn key(&self) -> Result<Option<[u8; 16]>, CliError> {
         match &self.key_file {
             Some(path) => read_key(path).map(Some),
-            None => Ok(self.key),
+            None => Ok(self.block_hash.map(|block| block.key)),
+        }
+    }
+
+    /// Says in which order the block hash was understood.
+    pub(crate) fn note_order(&self, globals: &Globals) {
+        if let Some(BlockKey {
+            order: Some(order), ..
+        }) = self.block_hash
+        {
+            globals.note(format_args!("block hash read {order}"));
         }
     }
 
@@ -126,17 +138,45 @@ impl ProfileArgs {
                 Ok(AnyHash::Sip(SipHash::from_key(key)))
             }
             (Profile::Bip158, None) => Err(CliError::usage(
-                "--profile bip158 needs --key HEX: the first 16 bytes of the block hash, in internal \
-                 byte order",
+                "--profile bip158 needs --block-hash HASH: 64 hex digits",
             )),
             (Profile::Siphash, None) => Err(CliError::usage(
                 "--profile siphash needs --key-file FILE: 16 secret bytes, or 32 hex digits",
             )),
             (_, Some(_)) => Err(CliError::usage(
-                "--key and --key-file require --profile bip158 or siphash",
+                "--block-hash and --key-file require --profile bip158 or siphash",
             )),
         }
     }
+}
+
+/// The key of a block's filter.
+#[derive(Clone, Copy, Debug)]
+struct BlockKey {
+    key: [u8; 16],
+    /// How the block hash was read, if it was one.
+    order: Option<&'static str>,
+}
+
+/// Reads a block hash, or the key itself (32 digits).
+fn block_key(text: &str) -> Result<BlockKey, String> {
+    if let Ok(key) = hex::decode_array(text) {
+        return Ok(BlockKey { key, order: None });
+    }
+    let mut hash = hex::decode_array::<32>(text)?;
+    // Proof of work: a hash ends with zeros, and is printed in reverse.
+    let is_internal = hash.ends_with(&[0; 4]) && !hash.starts_with(&[0; 4]);
+    if !is_internal {
+        hash.reverse();
+    }
+    let mut key = [0; 16];
+    key.copy_from_slice(&hash[..16]);
+    let order = match is_internal {
+        true => "in internal order, because it ends with zeros",
+        false => "as it is printed, the last byte first",
+    };
+    let order = Some(order);
+    Ok(BlockKey { key, order })
 }
 
 /// Reads 16 bytes, or 32 hex digits with an optional line end.

@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use bip157::chain::{BlockHeaderChanges, ChainState};
 use bip157::{Builder, Client, Event, HashCheckpoint, Network, Requester, TrustedPeer};
 use bitcoin::hashes::{Hash, sha256};
-use bitcoin::{BlockHash, OutPoint, ScriptBuf, WPubkeyHash};
-use nutfilter::bip158::ScanPlan;
+use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, TxOut, WPubkeyHash};
+use nutfilter::bip158::{ScanPlan, ScanStep};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -71,8 +71,10 @@ async fn main() -> Result<(), Error> {
 struct Wallet {
     /// By height.
     filters: BTreeMap<u32, (BlockHash, Vec<u8>)>,
-    /// The scripts and heights that remain to be tested.
+    /// The scripts and heights that remain to be tested, and the blocks that remain to be applied.
     plan: ScanPlan,
+    /// The blocks that remain to be applied, by height. A wallet with little memory downloads them again.
+    blocks: BTreeMap<u32, Block>,
     scripts: Vec<ScriptBuf>,
     /// What was received: the value, and the heights where it was received and spent.
     coins: BTreeMap<OutPoint, (u64, u32, Option<u32>)>,
@@ -84,6 +86,7 @@ impl Wallet {
         let mut wallet = Self {
             filters: BTreeMap::new(),
             plan: ScanPlan::new(1),
+            blocks: BTreeMap::new(),
             scripts: Vec::new(),
             coins: BTreeMap::new(),
             decoded: 0,
@@ -106,6 +109,7 @@ impl Wallet {
     /// Forgets the blocks from `height` on.
     fn forget(&mut self, height: u32) {
         self.filters.split_off(&height);
+        self.blocks.split_off(&height);
         self.plan.rewind(height);
         self.coins.retain(|_, (_, received, _)| *received < height);
         for (_, _, spent) in self.coins.values_mut() {
@@ -113,33 +117,65 @@ impl Wallet {
         }
     }
 
-    /// Tests what remains to be tested in the filters that are here, and downloads the blocks that match.
+    /// Tests what remains to be tested in the filters that are here, downloads the blocks that match, and applies them.
     async fn scan(&mut self, requester: &Requester) -> Result<(), Error> {
         let end = self
             .filters
             .last_key_value()
             .map_or(0, |(height, _)| height + 1);
-        while let Some((heights, scripts)) = self.plan.next(end) {
-            // Up to the first match, so that what it reveals is looked for from there on.
-            let mut next = heights.start;
-            let mut block = None;
-            for (&height, (hash, filter)) in self.filters.range(heights) {
-                self.decoded += 1;
-                next = height + 1;
-                if let Some(found) = scripts.scan([(*hash, filter)]).next() {
-                    block = Some(found.map_err(|error| error.fault)?.block);
-                    break;
+        while let Some(step) = self.plan.next(end) {
+            match step {
+                ScanStep::Test { heights, scripts } => {
+                    // Up to the first match, so that what it reveals is looked for from there on.
+                    let mut next = heights.start;
+                    let mut matching = None;
+                    for (&height, (hash, filter)) in self.filters.range(heights) {
+                        self.decoded += 1;
+                        next = height + 1;
+                        if let Some(found) = scripts.scan([(*hash, filter)]).next() {
+                            matching = Some((height, found.map_err(|error| error.fault)?.block));
+                            break;
+                        }
+                    }
+                    // Nothing is recorded before the block is here.
+                    if let Some((height, hash)) = matching {
+                        let block = requester.get_block(hash).await?.block;
+                        self.blocks.insert(height, block);
+                    }
+                    let matching = matching.map(|(height, _)| height);
+                    self.plan.advance(next, matching);
+                    if let Some(height) = matching {
+                        self.reveal_after(height);
+                    }
                 }
-            }
-            self.plan.advance(next);
-            if let Some(hash) = block {
-                self.receive(next - 1, requester.get_block(hash).await?.block);
+                ScanStep::Apply(height) => {
+                    self.apply(height);
+                    self.plan.applied(height);
+                }
             }
         }
         Ok(())
     }
 
-    fn receive(&mut self, height: u32, block: bitcoin::Block) {
+    /// The number of the address that an output pays.
+    fn address(&self, output: &TxOut) -> Option<usize> {
+        let mut scripts = self.scripts.iter();
+        scripts.position(|script| *script == output.script_pubkey)
+    }
+
+    /// Reveals the addresses after those that the block pays.
+    fn reveal_after(&mut self, height: u32) {
+        let transactions = self.blocks[&height].txdata.iter();
+        let outputs = transactions.flat_map(|transaction| &transaction.output);
+        let last = outputs.filter_map(|output| self.address(output)).max();
+        if let Some(last) = last {
+            self.reveal(last as u32 + 1 + GAP);
+        }
+    }
+
+    fn apply(&mut self, height: u32) {
+        let block = self.blocks.remove(&height);
+        let block = block.expect("kept since its filter matched");
         for transaction in &block.txdata {
             for input in &transaction.input {
                 if let Some((_, _, spent)) = self.coins.get_mut(&input.previous_output) {
@@ -147,19 +183,15 @@ impl Wallet {
                 }
             }
             for (vout, output) in (0..).zip(&transaction.output) {
-                let Some(number) = self
-                    .scripts
-                    .iter()
-                    .position(|script| *script == output.script_pubkey)
-                else {
+                let Some(number) = self.address(output) else {
                     continue;
                 };
                 let coin = OutPoint::new(transaction.compute_txid(), vout);
                 let value = output.value.to_sat();
-                if self.coins.insert(coin, (value, height, None)).is_none() {
+                self.coins.entry(coin).or_insert_with(|| {
                     println!("payment of {value} to address {number} at height {height}");
-                }
-                self.reveal(number as u32 + 1 + GAP);
+                    (value, height, None)
+                });
             }
         }
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bitcoin::BlockHash;
-use bitcoin::bip158::{BlockFilter, FilterHeader};
+use bitcoin::bip158::BlockFilter;
 use bitcoin::hashes::Hash;
 use clap::Parser;
 use nutfilter::bip158::{self, BlockMatch, HeaderChain, ScanError, Scratch, Watchlist};
@@ -213,11 +213,8 @@ fn contenders<'a>(
     all.add("whole/rust-bitcoin", size, true, move |range, found| {
         for at in range {
             let filter = BlockFilter::new(gcs.filter(at));
-            let previous = FilterHeader::from_byte_array(gcs.previous(at));
-            assert_eq!(
-                Some(filter.filter_header(&previous).to_byte_array()),
-                gcs.chain.header(at as u32)
-            );
+            let header = filter.filter_header(&gcs.previous(at).into());
+            assert_eq!(Some(header.into()), gcs.chain.header(at as u32));
             let hash = BlockHash::from_byte_array(blocks[at]);
             if filter
                 .match_any(&hash, scripts.iter().copied())
@@ -431,10 +428,10 @@ impl Stored {
             at += 4 + len + len % 2;
         }
         let mut chain = HeaderChain::new(0, [0; 32]);
-        chain.extend(
-            ends.iter()
-                .map(|&(start, end)| bip158::hash_of_bytes(&bytes[start..end])),
-        );
+        let hashes = ends
+            .iter()
+            .map(|&(start, end)| bip158::filter_hash(&bytes[start..end]));
+        chain.extend_from([0; 32], hashes)?;
         Ok(Self { bytes, ends, chain })
     }
 
@@ -443,7 +440,7 @@ impl Stored {
         &self.bytes[start..end]
     }
 
-    fn previous(&self, at: usize) -> [u8; 32] {
+    fn previous(&self, at: usize) -> bip158::FilterHeader {
         at.checked_sub(1)
             .and_then(|at| self.chain.header(at as u32))
             .unwrap_or_default()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import time
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional
 
+from ._errors import NutfilterError, ParamsError
 from ._native import Filter
 
 if TYPE_CHECKING:
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
 
 DEFAULT_M = 784931
 DEFAULT_P = 19
+# Limits on the responses of mints, those of the wallets in Rust and TypeScript.
+MIN_P, MAX_P, MAX_FUTURE = 16, 32, 300
 
 
 class GCSFilter:
@@ -65,9 +69,20 @@ class GCSFilter:
 
     @classmethod
     def from_resp_wallet(cls, resp: Any) -> GCSFilter:
-        """The filter in a mint's response with n, p, m and content in base64."""
+        """The filter in a mint's response with n, p, m, timestamp and content in base64.
+
+        A mint is not trusted. NutfilterError: m is below 784931, so that the mint would learn more items from the
+        confirmation of matches; p is not 16 to 32; or the timestamp is more than 300 s ahead of this clock.
+        """
         p = DEFAULT_P if resp.p is None else resp.p
         m = DEFAULT_M if resp.m is None else resp.m
+        if m < DEFAULT_M:
+            raise ParamsError(f"the filter has a false-positive rate of 1 in {m}; at most 1 in {DEFAULT_M} is accepted")
+        if not MIN_P <= p <= MAX_P:
+            raise ParamsError(f"the filter has P = {p}; {MIN_P} to {MAX_P} are accepted")
+        ahead = resp.timestamp - time.time()
+        if ahead > MAX_FUTURE:
+            raise NutfilterError(f"the mint's time is {resp.timestamp}, {ahead:.0f} s in the future")
         return cls(base64.b64decode(resp.content, validate=True), resp.n, m, p)
 
     def __repr__(self) -> str:

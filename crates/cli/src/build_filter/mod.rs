@@ -125,7 +125,7 @@ Examples:
   nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
   nutfilter build emails.txt --input text --profile siphash --key-file key -o emails.gcs
   nutfilter build notes.bin --record-bytes 33 -o notes.json
-  nutfilter build scripts.hex --profile bip158 --key 4c6eb1...(32 digits) --format raw -o block.filter
+  nutfilter build scripts.hex --profile bip158 --block-hash 00000000...(64 digits) --format raw -o block.filter
 
 Hashes without a key hide nothing: anyone can check a guessed item against the filter. For e-mail addresses,
 names or numbers, use --profile siphash with a secret key:
@@ -319,6 +319,7 @@ fn build_nut(
 }
 
 fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Built, CliError> {
+    args.profile.note_order(globals);
     let key = match args.profile.hasher()? {
         AnyHash::Sip(key) => key,
         other => unreachable!("the bip158 profile is hashed with SipHash, not {other:?}"),

@@ -80,14 +80,36 @@ impl Encoding {
                     let column = error.valid_up_to() + 1;
                     return Err(format!("not UTF-8 text, from column {column} on"));
                 }
-                if let Some(at) = text.iter().position(|&byte| byte == 0) {
-                    return Err(format!("a NUL byte in column {}", at + 1));
+                for at in memchr::memchr2_iter(0, BYTE_ORDER_MARK[0], text) {
+                    let column = at + 1;
+                    if text[at] == 0 {
+                        return Err(format!("a NUL byte in column {column}"));
+                    }
+                    // It belongs to the item before or after it as little as to the file.
+                    if text[at..].starts_with(BYTE_ORDER_MARK) {
+                        return Err(format!(
+                            "a byte-order mark in column {column}; remove it where files were joined"
+                        ));
+                    }
                 }
                 out.extend_from_slice(text);
                 Ok(())
             }
             Encoding::Hex => hex::decode_into(text, out).map_err(|error| error.to_string()),
         }
+    }
+}
+
+/// The error of an input that begins like UTF-16, which no format accepts.
+const UTF_16: &str =
+    "UTF-16, not UTF-8; convert it first, for example with iconv -f UTF-16LE -t UTF-8";
+
+/// Whether a line begins with UTF-16: with its mark, or with two ASCII characters.
+fn is_utf_16(line: &[u8]) -> bool {
+    match *line {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
+        [a, b, c, d, ..] => (a == 0) != (b == 0) && (a == 0, b == 0) == (c == 0, d == 0),
+        _ => false,
     }
 }
 
@@ -131,6 +153,10 @@ impl<R: Read> Blocks<R> {
     }
 
     /// The next lines with their line ends. The last line of the input may lack its own.
+    ///
+    /// # Errors
+    ///
+    /// The reader's, and `InvalidData` if the next line is longer than [`LONGEST`].
     fn next(&mut self) -> io::Result<Option<&[u8]>> {
         self.buffer.copy_within(self.taken..self.filled, 0);
         self.filled -= self.taken;
@@ -144,6 +170,12 @@ impl<R: Read> Blocks<R> {
             match self.reader.read(&mut self.buffer[fresh..end]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => self.filled += read?,
+            }
+            if self.filled > LONGEST
+                && memchr::memchr(self.end, &self.buffer[..self.filled])
+                    .is_none_or(|length| length > LONGEST)
+            {
+                return Err(io::ErrorKind::InvalidData.into());
             }
             self.taken = match memchr::memrchr(self.end, &self.buffer[fresh..self.filled]) {
                 Some(at) => fresh + at + 1,
@@ -179,6 +211,9 @@ fn without_mark(block: &[u8], is_first: bool) -> &[u8] {
 /// Bytes per block: enough for several threads, and few enough for their caches.
 const BLOCK: usize = 1 << 20;
 
+/// The longest line, in bytes. It stays in memory, and is more likely a file of another format.
+const LONGEST: usize = 16 << 20;
+
 /// Bytes that a thread decodes at once.
 const PIECE: usize = 128 << 10;
 
@@ -199,8 +234,8 @@ struct Decoded<'a> {
     items: Vec<(&'a [u8], usize)>,
     /// Lines up to the first invalid one.
     lines: u64,
-    /// Why the last of these lines is invalid, if it is.
-    invalid: Option<String>,
+    /// The last of these lines if it is invalid, and why.
+    invalid: Option<(&'a [u8], String)>,
 }
 
 impl<'a> Decoded<'a> {
@@ -220,7 +255,7 @@ impl<'a> Decoded<'a> {
             }
             if let Err(error) = encoding.decode_into(text, &mut decoded.bytes) {
                 let about = hex::about_token(text).filter(|_| !args.can_change);
-                decoded.invalid = Some(about.map_or(error, str::to_owned));
+                decoded.invalid = Some((line, about.map_or(error, str::to_owned)));
                 break;
             }
             decoded.items.push((text, decoded.bytes.len()));
@@ -233,9 +268,22 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
     let (end, encoding) = (args.end(), args.encoding);
+    let unit = if args.null { "item" } else { "line" };
     let mut blocks = Blocks::new(reader, end);
     let (mut lines, mut is_first) = (0, true);
-    while let Some(block) = blocks.next().map_err(|error| CliError::at(name, error))? {
+    loop {
+        let block = match blocks.next() {
+            Ok(Some(block)) => block,
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let place = format_args!("{name}, {unit} {}", lines + 1);
+                return Err(CliError::at(
+                    place,
+                    format_args!("longer than {LONGEST} bytes"),
+                ));
+            }
+            Err(error) => return Err(CliError::at(name, error)),
+        };
         let pieces: Vec<_> = pieces(without_mark(block, lines == 0), end).collect();
         let decode = |piece| Decoded::of(piece, end, args);
         let decoded: Vec<_> = pieces.into_par_iter().map(decode).collect();
@@ -247,16 +295,17 @@ fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Res
                 sink(Item { text, bytes })?;
             }
             lines += decoded.lines;
-            if let Some(error) = decoded.invalid {
-                let unit = if args.null { "item" } else { "line" };
+            if let Some((line, error)) = decoded.invalid {
                 let is_of_use = is_first && args.can_change && encoding == Encoding::Hex;
                 let hint = if is_of_use { HINT } else { "" };
                 let place = format_args!("{name}, {unit} {lines}");
-                return Err(CliError::at(place, format_args!("{error}{hint}")));
+                return Err(match is_first && is_utf_16(line) {
+                    true => CliError::at(place, UTF_16),
+                    false => CliError::at(place, format_args!("{error}{hint}")),
+                });
             }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -270,6 +319,23 @@ mod tests {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let length = buffer.len().min(self.1);
             self.0.read(&mut buffer[..length])
+        }
+    }
+
+    #[test]
+    fn long_line_is_refused_with_its_number() {
+        let line = |length| vec![b'0'; length];
+        let longest = [b"00\n", &line(LONGEST)[..], b"\n00"].concat();
+        let longer = [b"00\n", &line(LONGEST + 1)[..], b"\n00\n"].concat();
+        let endless = [b"00\n", &line(LONGEST + 4)[..]].concat();
+        for per_read in [70_001, usize::MAX] {
+            let (items, error) = read(&longest, per_read);
+            assert_eq!((items.len(), error.as_str()), (3, ""));
+            for text in [&longer, &endless] {
+                let (items, error) = read(text, per_read);
+                let expected = "in, line 2: longer than 16777216 bytes";
+                assert_eq!((items.len(), error.as_str()), (1, expected));
+            }
         }
     }
 

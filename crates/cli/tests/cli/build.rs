@@ -36,7 +36,7 @@ fn small_vectors_are_built_byte_for_byte_and_match() {
         let (p, m) = (case["p"].to_string(), case["m"].to_string());
         let mut args = format!("--profile {profile} --p {p} --m {m}");
         let wanted = if profile == "bip158" {
-            args += &format!(" --key {key}");
+            args += &format!(" --block-hash {key}");
             "serialized_hex"
         } else {
             "filter_hex"
@@ -56,7 +56,7 @@ fn small_vectors_are_built_byte_for_byte_and_match() {
         place.run_with(build, text.as_bytes()).ok();
         place.write("items", text);
         let key = match profile {
-            "bip158" => format!("--key {key}"),
+            "bip158" => format!("--block-hash {key}"),
             _ => String::new(),
         };
         let checked = place.run(format!("check filter.gcs items --count {key}"));
@@ -177,9 +177,9 @@ fn other_invalid_inputs_are_errors() {
         items --record-bytes -33 => '--record-bytes <LEN>': is below zero
         items --m many => is not a whole number
         items --m 4294967296 => M is 4294967296
-        items --profile bip158 => needs --key
-        items --key 00000000000000000000000000000000 => require --profile bip158 or siphash
-        items --profile bip158 --key 0011 => expected 32 hex digits, not 4
+        items --profile bip158 => needs --block-hash
+        items --block-hash 00000000000000000000000000000000 => require --profile bip158 or siphash
+        items --profile bip158 --block-hash 0011 => expected 64 hex digits, not 4
         items --rate 2 => rate of 2 is not between
         items --json => --output
         items --keyset 00 => --mint-database
@@ -390,13 +390,16 @@ fn duplicates_are_counted_and_bip158_drops_them() {
     };
     assert_eq!(summary(""), (13, 3));
     assert_eq!(
-        summary(&format!("--profile bip158 --key {}", "07".repeat(16))),
+        summary(&format!(
+            "--profile bip158 --block-hash {}",
+            "07".repeat(16)
+        )),
         (10, 3)
     );
     place.write("equal", lines(5..6).repeat(50));
     let key = "07".repeat(16);
     let args = "build equal -o out --profile bip158";
-    let said = place.run(format!("{args} --key {key}")).stderr;
+    let said = place.run(format!("{args} --block-hash {key}")).stderr;
     assert!(
         said.starts_with("1 items, 49 duplicates dropped; P 19"),
         "{said}"
@@ -430,7 +433,7 @@ fn empty_input_is_rejected_and_the_old_file_stays() {
     let key = "07".repeat(16);
     for more in [
         "",
-        &format!("--profile bip158 --key {key}"),
+        &format!("--profile bip158 --block-hash {key}"),
         "--record-bytes 33",
     ] {
         let args = "build - -o pub.json";

@@ -113,9 +113,23 @@ fn input_that_is_not_text_is_never_hashed_as_lines() {
         (
             "utf16-mark",
             [b"\xff\xfe", &utf16[..]].concat(),
-            "line 1: not UTF-8 text, from column 1 on",
+            "line 1: UTF-16, not UTF-8; convert it first",
         ),
-        ("utf16", utf16, "a NUL byte in column"),
+        (
+            "utf16",
+            utf16,
+            "line 1: UTF-16, not UTF-8; convert it first",
+        ),
+        (
+            "joined",
+            "\u{feff}00\n\u{feff}11\n".into(),
+            "line 2: a byte-order mark in column 1; remove it where files were joined",
+        ),
+        (
+            "joined-line",
+            "\u{feff}00\u{feff}11\n".into(),
+            "line 1: a byte-order mark in column 3",
+        ),
         (
             "latin1",
             b"plain\ncaf\xe9\n".to_vec(),
@@ -124,7 +138,11 @@ fn input_that_is_not_text_is_never_hashed_as_lines() {
     ] {
         place.write(name, bytes);
         place.fails(format!("build {name} --input text -o out"), wanted);
-        place.fails(format!("build {name} -o out"), "is not a hex digit");
+        let wanted = match name.contains("utf16") {
+            true => "line 1: UTF-16, not UTF-8",
+            false => "is not a hex digit",
+        };
+        place.fails(format!("build {name} -o out"), wanted);
     }
     assert!(!place.names().contains(&"out".to_owned()));
     for name in ["items.gz", "latin1"] {
@@ -186,7 +204,11 @@ fn gcs_file_holds_all_that_a_reader_needs() {
     place.write("items", lines(0..1000));
     let key = "000102030405060708090a0b0c0d0e0f";
     for (profile, id) in [("nut25", 1), ("nut23", 2), ("bip158", 3)] {
-        let keyed: &str = if id == 3 { &format!("--key {key}") } else { "" };
+        let keyed: &str = if id == 3 {
+            &format!("--block-hash {key}")
+        } else {
+            ""
+        };
         let args = format!("build items --m 1000 --timestamp 1767225600 --profile {profile}");
         place.run(format!("{args} {keyed} -o f.gcs")).ok();
         let file = place.read("f.gcs");

@@ -98,7 +98,7 @@ fn only_one_input_may_be_standard_input() {
 fn profile_matches_only_its_own_filters() {
     let place = place_with_filter();
     let key = "0123456789abcdef0123456789abcdef";
-    let bip158 = format!("--profile bip158 --key {key}");
+    let bip158 = format!("--profile bip158 --block-hash {key}");
     let filters: [(&str, &str); 3] = [
         ("nut25", ""),
         ("nut23", "--profile nut23"),

@@ -89,7 +89,7 @@ fn mint_profile_may_be_nut23_and_never_bip158() {
     let mint = serving("200 OK", FilterResponse::new(&filter, 0).to_json());
     let counts = check(&mint, "--profile nut23 --count").text();
     assert_eq!(counts, "maybe\t5\nabsent\t5\n");
-    let block = "--profile bip158 --key 00112233445566778899aabbccddeeff";
+    let block = "--profile bip158 --block-hash 00112233445566778899aabbccddeeff";
     check(&mint, block).error_with("mints do not use this hash");
 }
 

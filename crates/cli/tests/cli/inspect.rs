@@ -154,11 +154,55 @@ fn non_member_identifies_no_profile() {
 }
 
 #[test]
+fn printed_block_filter_is_read_with_its_block_hash() {
+    let place = Place::new();
+    // The genesis block of testnet, as `getblockfilter` prints its filter.
+    let hash = "000000000933ea01ad0ee984209779baaec3ced90fa3f408719526f8d77f4943";
+    let internal = "43497fd7f826957108f4a30fd9cec3aeba79972084e90ead01ea330900000000";
+    let json = r#"{ "filter": "019dfca8", "header": "21584579b7eb08997773e5aeff3a7f93" }"#;
+    let member = "4104678afdb0fe5548271967f1a67130b7105cd6a828e03909a67962e0ea1f61deb649f6bc3f4cef38c4f35504e51ec112de5c384df7ba\
+                  0b8d578a4c702b6bf11d5fac";
+    place.write("script", member);
+    for (name, printed) in [("json", json), ("hex", "019dfca8\n")] {
+        place.write(name, printed);
+        let shown = place.run(format!("inspect {name}")).text();
+        assert_contains(&shown, "profile        bip158\n");
+        for (hash, order) in [
+            (
+                hash,
+                "block hash read as it is printed, the last byte first",
+            ),
+            (
+                internal,
+                "block hash read in internal order, because it ends with zeros",
+            ),
+        ] {
+            let asked = format!("inspect {name} --json --member {member} --block-hash {hash}");
+            let ran = place.run(asked);
+            assert_contains(&ran.stderr, order);
+            assert_eq!(ran.json()["verdict"], "bip158");
+            let counts = place.run(format!("check {name} script --count --block-hash {hash}"));
+            assert_eq!(counts.text(), "maybe\t1\nabsent\t0\n");
+        }
+        place.fails(
+            format!("check {name} script"),
+            "needs --block-hash HASH: 64 hex digits",
+        );
+        place.fails(
+            format!("check {name} script --profile nut25"),
+            "--profile bip158, not nut25",
+        );
+    }
+    place.write("odd", "{\"filter\":\"019dfca\"}");
+    place.fails("inspect odd", "odd: odd number of hex digits (7)");
+}
+
+#[test]
 fn block_filter_is_read_with_its_leading_count() {
     let place = Place::new();
     place.write("items", lines(0..300));
     let key = "00112233445566778899aabbccddeeff";
-    let block = format!("--profile bip158 --key {key}");
+    let block = format!("--profile bip158 --block-hash {key}");
     place
         .run(format!("build items --format raw -o block {block}"))
         .ok();
@@ -166,7 +210,9 @@ fn block_filter_is_read_with_its_leading_count() {
     assert_eq!(place.run(format!("{args} --json")).json()["n"], 300);
     let member = hex(&item(7));
     let asked = format!("--member {member} --json");
-    let json = place.run(format!("{args} --key {key} {asked}")).json();
+    let json = place
+        .run(format!("{args} --block-hash {key} {asked}"))
+        .json();
     assert_eq!(json["verdict"], "bip158");
     place.fails(format!("{args} {asked}"), "--key");
 }

@@ -77,7 +77,7 @@ fn every_row_is_an_error_with_its_numbers_or_an_answer() {
         let block = nutfilter_reference::serialize_bip158(row.n, &row.bytes);
         place.write("filter", block);
         let key = "00112233445566778899aabbccddeeff";
-        let ran = place.run(format!("{raw} --profile bip158 --key {key}"));
+        let ran = place.run(format!("{raw} --profile bip158 --block-hash {key}"));
         assert_judged(&row, "with its count in front", ran);
     }
 }
