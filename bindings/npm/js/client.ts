@@ -1,11 +1,12 @@
 /** The client for one mint. The application gives `fetch` and a storage. */
 
 import { toHex } from './hex.js';
-import { type Matches, MintFilter, type MintProfile, type NoteKind } from './mint-filter.js';
+import { checkNames, type Matches, MintFilter, type MintProfile, type NoteKind, sendableOf } from './mint-filter.js';
 import { type Curve, secp256k1 } from './points.js';
-import { accept, type Accepted, checkStatus, DEFAULT_POLICY, HEAD_BYTES, justified, MAX_ERROR_BYTES, type Policy } from './policy.js';
+import { accept, type Accepted, checkStatus, integer, justified, type Policy, policyOf } from './policy.js';
 import { ask, type BlindSignature, canonicalKeyset, type Question, signatures, type State, STATES } from './query.js';
 import { sha256 } from './sha256.js';
+import { type Answer, type Fetch, send, type Sending, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
 /** Where filters are kept. Each key belongs to a mint, keyset, kind and hash, which readers of the storage learn. */
@@ -17,7 +18,7 @@ export interface FilterStorage {
 /** What a {@link MintClient} works with. */
 export interface ClientOptions {
   /** Usually `globalThis.fetch`, or one that goes through a proxy. */
-  fetch: typeof globalThis.fetch;
+  fetch: Fetch;
   /** Without a storage, every filter is downloaded in full, and an older one is not noticed. */
   storage?: FilterStorage;
   /**
@@ -39,6 +40,10 @@ export interface FetchOptions {
   profile?: MintProfile;
   /** `asOf` of the newest filter seen before. That of the stored filter counts as well, if it is later. */
   lastSeen?: number;
+  /** Aborts the request. */
+  signal?: Signal;
+  /** Takes the number of bytes received so far. A filter has `n`, and so its size, at the beginning. */
+  onProgress?: (bytes: number) => void;
 }
 
 /** How much older the filter of another replica of the mint may be, in seconds. The stored one is then used. */
@@ -58,13 +63,16 @@ export class MintClient {
     }
     this.url = url.replace(/\/+$/, '');
     this.options = options;
-    this.policy = { ...DEFAULT_POLICY, ...options.policy };
-    this.now = options.now ?? (() => Math.floor(Date.now() / 1000));
+    this.policy = policyOf(options.policy);
+    this.now = () => integer(options.now?.() ?? Math.floor(Date.now() / 1000), 'the time');
   }
 
   /** Fetches and validates a filter. An error never means "absent". */
-  async fetch(keyset: string, kind: NoteKind, { profile = 'nut25', lastSeen }: FetchOptions = {}): Promise<MintFilter> {
+  async fetch(keyset: string, kind: NoteKind, options: FetchOptions = {}): Promise<MintFilter> {
+    const { profile = 'nut25', lastSeen = 0, signal, onProgress } = options;
     curveOf(keyset);
+    checkNames(kind, profile);
+    integer(lastSeen, 'lastSeen');
     const { storage, conditional = true } = this.options;
     const path = `/v1/filter/${kind}/${encodeURIComponent(keyset)}`;
     const key = `nutfilter ${profile} ${this.url}/v1/filter/${kind}/${canonicalKeyset(keyset)}`;
@@ -74,12 +82,17 @@ export class MintClient {
       return new MintFilter(filter, profile, source, received, rolledBackFrom, notStored, this.now() - filter.asOf, this.policy);
     };
     const kept = await this.load(key);
-    const newest = Math.max(kept?.filter.asOf ?? 0, lastSeen ?? 0);
-    const headers: Record<string, string> = {};
-    if (kept !== undefined && conditional) {
-      headers['If-None-Match'] = `"${toHex(sha256(kept.body))}"`;
-    }
-    const { status, body } = await this.request(path, { headers }, this.policy.maxBytes, justified);
+    const newest = Math.max(kept?.filter.asOf ?? 0, lastSeen);
+    const get = (headers: Record<string, string>): Promise<Answer> =>
+      this.request(path, { headers, maxBytes: this.policy.maxBytes, explain: justified, signal, onBytes: onProgress });
+    const answer =
+      kept !== undefined && conditional
+        ? // A browser asks first whether the header is allowed, and says of a refusal only that `fetch` failed.
+          await get({ 'If-None-Match': `"${toHex(sha256(kept.body))}"` }).catch((error) =>
+            error.code === 'Transport' ? get({}) : Promise.reject(error),
+          )
+        : await get({});
+    const { status, body } = answer;
     if (status === 304 && kept !== undefined) {
       return made(kept.filter, 0, newest);
     }
@@ -118,18 +131,19 @@ export class MintClient {
 
   /** One answer for each item that was looked up. */
   private async ask<T>(question: Question<T>, matches: Matches, curve: Curve): Promise<(T | 'absent')[]> {
-    const results = await ask(question, matches, curve, this.policy, (path, body) => this.post(path, body));
-    return matches.places.map((place) => (place < 0 ? 'absent' : results[place]!));
+    return ask(question, matches, curve, this.policy, (path, body) => this.post(path, body));
   }
 
   private async post(path: string, body: string): Promise<Uint8Array> {
     const headers = { 'Content-Type': 'application/json' };
-    const answer = await this.request(path, { method: 'POST', headers, body }, this.policy.maxAnswerBytes);
+    const answer = await this.request(path, { method: 'POST', headers, body, maxBytes: this.policy.maxAnswerBytes });
     checkStatus(answer.status, answer.body);
     return answer.body;
   }
 
-  private checkOrigin({ source }: Matches): void {
+  private checkOrigin(matches: Matches): void {
+    sendableOf(matches);
+    const { source } = matches;
     if (source.mint !== this.url) {
       throw new WalletError('OtherSource', `the matches are of ${source.mint}`);
     }
@@ -145,7 +159,12 @@ export class MintClient {
 
   /** The stored filter, if the policy accepts it as it would accept one from the mint. */
   private async load(key: string): Promise<{ body: Uint8Array; filter: Accepted } | undefined> {
-    const body = await this.options.storage?.get(key);
+    let body;
+    try {
+      body = await this.options.storage?.get(key);
+    } catch (error) {
+      throw WalletError.from(error, 'Storage', 'the storage failed');
+    }
     try {
       if (body) {
         return { body, filter: accept(200, body, this.policy, this.now()) };
@@ -156,120 +175,11 @@ export class MintClient {
     return undefined;
   }
 
-  /** Sends a request, and reads at most as much as the limits allow. */
-  private async request(
-    path: string,
-    init: RequestInit,
-    maxBytes: number,
-    explain?: (head: Uint8Array) => number,
-  ): Promise<{ status: number; body: Uint8Array }> {
-    const { deadline } = this.policy;
-    const abort = new AbortController();
-    let fail!: (error: WalletError) => void;
-    const failed = new Promise<never>((_, reject) => (fail = reject));
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const wait = (milliseconds: number): void => {
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        fail(new WalletError('Deadline', `the answer must begin within ${deadline} ms, come at 16 KiB/s, and not pause`));
-        abort.abort();
-      }, milliseconds);
-    };
-    const run = async (): Promise<{ status: number; body: Uint8Array }> => {
-      const response = await this.options.fetch(this.url + path, {
-        // Nothing that identifies the wallet, and no cache but our own.
-        credentials: 'omit',
-        referrerPolicy: 'no-referrer',
-        cache: 'no-store',
-        redirect: 'manual',
-        ...init,
-        signal: abort.signal,
-      });
-      const { status, url } = response;
-      // A browser says only that there is a redirect. React Native has followed it.
-      const to =
-        response.type === 'opaqueredirect'
-          ? 'elsewhere'
-          : status > 300 && status < 400
-            ? response.headers.get('Location')
-            : origin(url) !== origin(this.url) && url;
-      if (to) {
-        throw new WalletError('Redirect', `the mint redirects to ${to.slice(0, 300)}`);
-      }
-      const limit = status === 200 ? maxBytes : MAX_ERROR_BYTES;
-      const body = await readBody(response, limit, status === 200 ? explain : undefined, deadline, wait);
-      return { status, body };
-    };
-    try {
-      wait(deadline);
-      return await Promise.race([run(), failed]);
-    } catch (error) {
-      if (error instanceof WalletError) {
-        throw error;
-      }
-      throw new WalletError('Transport', `the request failed: ${error instanceof Error ? error.message : error}`);
-    } finally {
-      clearTimeout(timer);
-      abort.abort();
-    }
+  private request(path: string, sending: Sending): Promise<Answer> {
+    // As a method of `options`, the `fetch` of browsers fails.
+    const { fetch } = this.options;
+    return send(fetch, this.url, path, sending, this.policy);
   }
-}
-
-/** Reads a body. That of an error is cut at the limit. */
-async function readBody(
-  response: Response,
-  limit: number,
-  explain: ((head: Uint8Array) => number) | undefined,
-  deadline: number,
-  wait: (milliseconds: number) => void,
-): Promise<Uint8Array> {
-  const check = (bytes: number): void => {
-    if (response.status === 200 && bytes > limit) {
-      throw new WalletError('TooLarge', `the body has ${bytes} bytes or more; at most ${limit} are accepted`);
-    }
-  };
-  check(Number(response.headers.get('Content-Length') ?? 0));
-  const reader = response.body?.getReader?.();
-  if (reader === undefined) {
-    // React Native has the whole body at once.
-    const body = new Uint8Array(await response.arrayBuffer());
-    limit = Math.min(limit, explain?.(body) ?? limit);
-    check(body.length);
-    return body.subarray(0, limit);
-  }
-  const begin = Date.now();
-  const chunks: Uint8Array[] = [];
-  let total = 0;
-  const join = (): Uint8Array => {
-    const body = new Uint8Array(total);
-    let at = 0;
-    for (const chunk of chunks) {
-      body.set(chunk, at);
-      at += chunk.length;
-    }
-    return body;
-  };
-  while (total <= limit) {
-    wait(Math.min(deadline, begin + deadline + total / 16.384 - Date.now()));
-    const { done, value } = await reader.read();
-    if (done || value === undefined) {
-      check(total);
-      return join();
-    }
-    chunks.push(value);
-    total += value.length;
-    if (explain && total >= HEAD_BYTES) {
-      limit = Math.min(limit, explain(join()));
-      explain = undefined;
-    }
-  }
-  check(total);
-  return join().subarray(0, limit);
-}
-
-/** Scheme, host and port. */
-function origin(url: string): string | undefined {
-  return /^https?:\/\/[^/?#]+/i.exec(url)?.[0].toLowerCase().replace(/^(https:.+):443$|^(http:.+):80$/, '$1$2');
 }
 
 /** The length of the points of a keyset. */

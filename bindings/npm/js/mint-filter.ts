@@ -1,10 +1,10 @@
 /** A validated filter of a mint, look-ups in it, and the limits on their results. */
 
-import { matchItems } from './filter.js';
+import { checkItems, matchItems } from './filter.js';
 import { matchHashes } from './golomb.js';
 import { type HashInto, hashItems, murmur32, nut23, nut25 } from './hash.js';
 import { toHex } from './hex.js';
-import type { Accepted, Policy } from './policy.js';
+import { type Accepted, integer, type Policy } from './policy.js';
 import { WalletError } from './wallet-error.js';
 
 /** Which notes of a keyset a filter has: spent ones by their `Y`, or signed ones by their `B_`. */
@@ -24,43 +24,36 @@ export interface Warning {
   message: string;
 }
 
-/** The answers of a look-up. Only their matching items can be sent to a mint. */
-export class Matches {
-  /** For each item its index in `items`; -1 if it was not in the set at `asOf`. */
-  readonly places: readonly number[];
-  /** The distinct items that match, or match by chance. */
-  readonly items: readonly Uint8Array[];
+/** The answers of a look-up. Only what a look-up returned can be sent to a mint. */
+export interface Matches {
+  /** For each item whether it may be in the set; false is certain, as of the filter's time. */
+  readonly answers: readonly boolean[];
+  /** The number of distinct items that match, or match by chance. */
+  readonly count: number;
+  /** The time of the filter, in Unix seconds. */
+  readonly asOf: number;
+  readonly source: FilterSource;
+  readonly warnings: readonly Warning[];
+}
 
-  /** @internal */
-  constructor(
-    lookedUp: readonly Uint8Array[],
-    answers: readonly boolean[],
-    /** The time of the filter, in Unix seconds. */
-    readonly asOf: number,
-    /** @internal How many matches may be false positives before the filter becomes suspicious. */
-    readonly chanceLimit: number,
-    /** The origin of the filter. */
-    readonly source: FilterSource,
-    readonly warnings: readonly Warning[],
-  ) {
-    const items: Uint8Array[] = [];
-    const known = new Map<string, number>();
-    this.places = lookedUp.map((item, i) => {
-      if (!answers[i]) {
-        return -1;
-      }
-      const name = toHex(item);
-      const place = known.get(name) ?? items.push(item) - 1;
-      known.set(name, place);
-      return place;
-    });
-    this.items = items;
-  }
+/** What is sent for a look-up. It is kept apart, so that nobody can make or change it. */
+export interface Sendable {
+  /** The distinct items that match, in hex. */
+  points: readonly string[];
+  /** For each item its index in `points`; -1 if it does not match. */
+  places: readonly number[];
+  /** How many matches may be false positives before the filter becomes suspicious. */
+  chanceLimit: number;
+}
 
-  /** For each item whether it may be in the set. */
-  get answers(): boolean[] {
-    return this.places.map((place) => place >= 0);
+const sendable = new WeakMap<Matches, Sendable>();
+
+export function sendableOf(matches: Matches): Sendable {
+  const found = sendable.get(matches);
+  if (found === undefined) {
+    throw new WalletError('BadArgument', 'the matches are not the result of a look-up');
   }
+  return found;
 }
 
 /** The age in seconds above which a filter is doubtful. Mints renew the timestamp every few minutes. */
@@ -102,7 +95,7 @@ export class MintFilter {
     if (this.rolledBackFrom !== undefined) {
       throw new WalletError('RolledBack', `the filter is dated ${asOf}, older than the last one seen (${this.rolledBackFrom})`);
     }
-    const list = Array.from(items);
+    const list = listOf(items);
     const answers = matchItems(filter, list, DIALECTS[profile]);
     const warnings: Warning[] = [];
     const other = otherDialect(filter, profile, list, answers);
@@ -116,6 +109,7 @@ export class MintFilter {
       warnings.push({ code: 'OldFilter', message: `the filter is ${days} days old: notes spent since then are missing` });
     }
     if (expected !== undefined) {
+      integer(expected, 'expected');
       const matches = answers.filter(Boolean).length;
       const limit = matchLimit(list.length, expected, filter.m, policy.maxMatchFactor);
       const text = `${matches} of ${list.length} items match; expected ${expected}`;
@@ -128,7 +122,20 @@ export class MintFilter {
       }
     }
     const chance = matchLimit(list.length, 0, filter.m, policy.maxMatchFactor);
-    return new Matches(list, answers, asOf, chance, this.source, warnings);
+    const places = new Map<string, number>();
+    const place = (point: string): number => places.get(point) ?? (places.set(point, places.size), places.size - 1);
+    const all = list.map((item, i) => (answers[i] ? place(toHex(item)) : -1));
+    const matches: Matches = { answers, count: places.size, asOf, source: this.source, warnings };
+    sendable.set(matches, { points: [...places.keys()], places: all, chanceLimit: chance });
+    return matches;
+  }
+}
+
+function listOf(items: Iterable<Uint8Array>): readonly Uint8Array[] {
+  try {
+    return checkItems(items);
+  } catch (error) {
+    throw WalletError.from(error, 'BadArgument', 'invalid items');
   }
 }
 
@@ -166,6 +173,13 @@ function lnTail(mean: number, atLeast: number): number {
 
 /** The hash of a mint's filters. */
 export type MintProfile = 'nut25' | 'nut23';
+
+/** Refuses names that the types forbid: no other check would notice them. */
+export function checkNames(kind: NoteKind, profile: MintProfile): void {
+  if ((kind !== 'spent' && kind !== 'issued') || (profile !== 'nut25' && profile !== 'nut23')) {
+    throw new WalletError('BadArgument', "unknown kind or profile; expected 'spent' or 'issued', and 'nut25' or 'nut23'");
+  }
+}
 
 /** The hashes that filters of mints have been made with. A response does not name its hash. */
 const DIALECTS: Record<MintProfile | 'nut25-empty-tail', HashInto> = {

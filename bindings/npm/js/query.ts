@@ -1,7 +1,7 @@
 /** Requests about matches (NUT-07, NUT-09), and the checks of their answers. */
 
-import { fromHex, toHex } from './hex.js';
-import type { Matches, NoteKind } from './mint-filter.js';
+import { fromHex } from './hex.js';
+import { type FilterSource, type Matches, type NoteKind, sendableOf } from './mint-filter.js';
 import { type Curve, shuffle } from './points.js';
 import { errorObject, isObject, type Policy } from './policy.js';
 import { decodeText } from './text.js';
@@ -32,18 +32,19 @@ export interface Question<T> {
   omitted?: T;
 }
 
-/** Sends the matches, and only these, and returns what the mint says about each. */
+/** Sends the matches, and only these. Returns what the mint says about each item; `absent` ones do not match. */
 export async function ask<T>(
   question: Question<T>,
   matches: Matches,
   curve: Curve,
   policy: Policy,
   post: (path: string, body: string) => Promise<Uint8Array>,
-): Promise<T[]> {
-  const results = new Array<T>(matches.items.length);
+): Promise<(T | 'absent')[]> {
+  const { points, places, chanceLimit } = sendableOf(matches);
+  const results = new Array<T>(points.length);
   let asked = 0;
   let notInSet = 0;
-  for (const batch of prepare(question, matches, curve, policy)) {
+  for (const batch of prepare(question, matches.source, points, curve, policy)) {
     const body = JSON.stringify(question.body(batch.map(({ point }) => point)));
     const answer = await post(question.path, body);
     let answers;
@@ -74,23 +75,30 @@ export async function ask<T>(
       throw new WalletError('Missing', `the answer lacks ${open.size} of ${batch.length} points`);
     }
     open.forEach((place) => note(place, question.omitted!, false));
-    if (notInSet > matches.chanceLimit) {
-      const text = `${notInSet} of ${asked} matches are not in its set; false positives explain at most ${matches.chanceLimit}`;
+    if (notInSet > chanceLimit) {
+      const text = `${notInSet} of ${asked} matches are not in its set; false positives explain at most ${chanceLimit}`;
       throw new WalletError('Contradicted', `the mint contradicts its filter: ${text}`);
     }
   }
-  return results;
+  return places.map((place) => (place < 0 ? 'absent' : results[place]!));
 }
 
 /** The requests: exactly the matches, shuffled. */
-function prepare({ kind }: { kind: NoteKind }, { items, source }: Matches, curve: Curve, policy: Policy): Asked[][] {
+function prepare(
+  { kind }: { kind: NoteKind },
+  source: FilterSource,
+  points: readonly string[],
+  curve: Curve,
+  policy: Policy,
+): Asked[][] {
   if (source.kind !== kind) {
     throw new WalletError('OtherSource', `the matches are of ${source.kind} notes of keyset ${source.keyset}`);
   }
-  if (items.length > policy.maxRevealed) {
-    throw new WalletError('TooMany', `${items.length} items match; at most ${policy.maxRevealed} may be revealed to the mint`);
+  if (points.length > policy.maxRevealed) {
+    throw new WalletError('TooMany', `${points.length} items match; at most ${policy.maxRevealed} may be revealed to the mint`);
   }
-  items.forEach((item, place) => {
+  points.forEach((point, place) => {
+    const item = fromHex(point)!;
     if (item.length !== curve.bytes && (item.length === 33 || item.length === 48)) {
       throw new WalletError('OtherCurve', `match ${place} has ${item.length} bytes: a point of another curve`);
     }
@@ -98,7 +106,7 @@ function prepare({ kind }: { kind: NoteKind }, { items, source }: Matches, curve
       throw new WalletError('NotAPoint', `match ${place} is not a point`);
     }
   });
-  const all = shuffle(items.map((item, place) => ({ point: toHex(item), place })));
+  const all = shuffle(points.map((point, place) => ({ point, place })));
   const count = Math.ceil(all.length / policy.batch);
   return Array.from({ length: count }, (_, i) => all.slice(i * policy.batch, (i + 1) * policy.batch));
 }

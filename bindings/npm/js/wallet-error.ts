@@ -6,6 +6,10 @@ export type WalletErrorCode =
   | 'Deadline'
   /** `fetch` failed, or the connection broke. */
   | 'Transport'
+  /** The caller's signal. */
+  | 'Aborted'
+  /** The storage failed to read a filter. */
+  | 'Storage'
   /** A redirect. None is followed. */
   | 'Redirect'
   /** The body is larger than accepted. */
@@ -69,10 +73,20 @@ export class WalletError extends Error {
   /** The text in the mint's error object: at most 300 characters, without control characters. */
   readonly detail?: string;
 
-  constructor(code: WalletErrorCode, message: string, more: { status?: number; mintCode?: number; detail?: string } = {}) {
+  constructor(
+    code: WalletErrorCode,
+    message: string,
+    more: { status?: number; mintCode?: number; detail?: string; cause?: unknown } = {},
+  ) {
     super(message);
     this.name = 'WalletError';
     this.code = code;
     Object.assign(this, more);
+  }
+
+  /** @internal The error as it is, or with this code. */
+  static from(error: unknown, code: WalletErrorCode, what: string): WalletError {
+    const text = error instanceof Error ? error.message : String(error);
+    return error instanceof WalletError ? error : new WalletError(code, `${what}: ${text}`, { cause: error });
   }
 }

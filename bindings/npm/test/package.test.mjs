@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'nutfilter-package-'));
 after(() => rmSync(folder, { recursive: true }));
 
-const [archive] = JSON.parse(execFileSync('npm', ['pack', '--json', '--pack-destination', folder], { cwd: root }));
+const [archive] = JSON.parse(execFileSync('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', folder], { cwd: root }));
 // As `npm install` does it, but without the registry.
 const installed = join(folder, 'node_modules/nutfilter');
 mkdirSync(installed, { recursive: true });
