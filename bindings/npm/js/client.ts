@@ -2,11 +2,12 @@
 
 import { toHex } from './hex.js';
 import { checkNames, type Matches, MintFilter, type MintProfile, type NoteKind, sendableOf } from './mint-filter.js';
-import { type Curve, secp256k1 } from './points.js';
-import { accept, type Accepted, checkStatus, integer, justified, type Policy, policyOf } from './policy.js';
-import { ask, type BlindSignature, canonicalKeyset, type Question, signatures, type State, STATES } from './query.js';
+import { canonicalKeyset, type Curve, curveOf } from './points.js';
+import { accept, type Accepted, integer, justified, type Policy, policyOf } from './policy.js';
+import { BATCH, Batches, batchOf, keysetsOf, type State, states } from './query.js';
+import { Candidates, type Candidate, Restore, type Restored, type RestoreRules } from './restore.js';
 import { sha256 } from './sha256.js';
-import { type Answer, type Fetch, send, type Sending, type Signal } from './transport.js';
+import { type Answer, type Fetch, pause, send, type Sending, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
 /** Where filters are kept. Each key belongs to a mint, keyset, kind and hash, which readers of the storage learn. */
@@ -41,10 +42,35 @@ export interface FetchOptions {
   /** `asOf` of the newest filter seen before. That of the stored filter counts as well, if it is later. */
   lastSeen?: number;
   /** Aborts the request. */
-  signal?: Signal;
-  /** Takes the number of bytes received so far. A filter has `n`, and so its size, at the beginning. */
+  signal?: Signal | undefined;
+  /** Takes the number of bytes received so far. */
   onProgress?: (bytes: number) => void;
 }
+
+/** How to ask the mint. */
+export interface AskOptions {
+  /** Aborts the requests. */
+  signal?: Signal | undefined;
+  /** Milliseconds for one call, with all waits that the mint asks for. Default: 600,000. */
+  timeLimit?: number | undefined;
+}
+
+/** How to restore. */
+export interface RestoreOptions extends AskOptions, RestoreRules {
+  /** Takes the bytes received of a filter, then the numbers of points that the mint has answered about and will be asked about. */
+  onProgress?: (progress: { step: 'filters'; bytes: number } | { step: 'mint'; done: number; total: number }) => void;
+}
+
+/** The default of `timeLimit`. */
+export const TIME_LIMIT = 600_000;
+
+/** The largest bodies of `/v1/info` and `/v1/keysets`, and how many keysets an error names. */
+export const MAX_INFO_BYTES = 64 << 10;
+export const MAX_KEYSETS_BYTES = 1 << 20;
+export const MAX_KEYSETS_LISTED = 20;
+
+/** The mint's code for a keyset that it does not have. */
+const UNKNOWN_KEYSET = 12001;
 
 /** How much older the filter of another replica of the mint may be, in seconds. The stored one is then used. */
 const REPLICA_LAG = 3_600;
@@ -70,17 +96,15 @@ export class MintClient {
   /** Fetches and validates a filter. An error never means "absent". */
   async fetch(keyset: string, kind: NoteKind, options: FetchOptions = {}): Promise<MintFilter> {
     const { profile = 'nut25', lastSeen = 0, signal, onProgress } = options;
-    curveOf(keyset);
+    const curve = curveOf(keyset, this.options.bls);
     checkNames(kind, profile);
     integer(lastSeen, 'lastSeen');
     const { storage, conditional = true } = this.options;
     const path = `/v1/filter/${kind}/${encodeURIComponent(keyset)}`;
     const key = `nutfilter ${profile} ${this.url}/v1/filter/${kind}/${canonicalKeyset(keyset)}`;
     const source = { mint: this.url, keyset, kind };
-    const made = (filter: Accepted, received: number, newest = 0, notStored?: unknown): MintFilter => {
-      const rolledBackFrom = filter.asOf < newest ? newest : undefined;
-      return new MintFilter(filter, profile, source, received, rolledBackFrom, notStored, this.now() - filter.asOf, this.policy);
-    };
+    const made = (filter: Accepted, received: number, newest = 0, notStored?: unknown): MintFilter =>
+      new MintFilter({ filter, profile, source, policy: this.policy, curve, now: this.now(), received, newest, notStored });
     const kept = await this.load(key);
     const newest = Math.max(kept?.filter.asOf ?? 0, lastSeen);
     const get = (headers: Record<string, string>): Promise<Answer> =>
@@ -110,51 +134,124 @@ export class MintClient {
     return made(filter, body.length, newest, notStored);
   }
 
+  /** Fetches both filters of a keyset. `NoFilters` means that the mint publishes none, and that no note was sent. */
+  async filters(keyset: string, options: FetchOptions = {}): Promise<{ issued: MintFilter; spent: MintFilter }> {
+    try {
+      return { issued: await this.fetch(keyset, 'issued', options), spent: await this.fetch(keyset, 'spent', options) };
+    } catch (error) {
+      throw await this.explain(keyset, error as WalletError, options.signal);
+    }
+  }
+
   /**
-   * Asks the mint which of the matches are spent (NUT-07). Returns one answer for each item that was looked up; `absent`
-   * ones were not in the filter.
+   * Restores a wallet's notes of one keyset: looks the candidates up in both filters, and asks the mint only for the signatures of
+   * what was signed and is not spent. After an error, `error.unfinished` has what is known, and {@link resume} continues.
    */
-  async confirm(matches: Matches): Promise<(State | 'absent')[]> {
-    this.checkOrigin(matches);
-    return this.ask(STATES, matches, this.curve(matches.source.keyset));
+  async restore(keyset: string, candidates: Iterable<Candidate>, options: RestoreOptions = {}): Promise<Restored> {
+    const { signal, expected, confirm } = options;
+    const checked = new Candidates(candidates, curveOf(keyset, this.options.bls));
+    const onProgress = (bytes: number): void => options.onProgress?.({ step: 'filters', bytes });
+    const { issued, spent } = await this.filters(keyset, { signal, onProgress });
+    return this.resume(new Restore(issued, spent, checked, { expected, confirm }), options);
   }
 
-  /** Asks the mint for its signatures on the matches (NUT-09). Returns one answer for each item that was looked up. */
-  async restore(keyset: string, matches: Matches): Promise<(BlindSignature | 'unsigned' | 'absent')[]> {
-    this.checkOrigin(matches);
-    const curve = this.curve(keyset);
-    if (canonicalKeyset(matches.source.keyset) !== canonicalKeyset(keyset)) {
-      throw new WalletError('OtherSource', `the matches are of keyset ${matches.source.keyset}`);
+  /** Carries a restore out, or continues one that failed. */
+  async resume(restore: Restore, options: RestoreOptions = {}): Promise<Restored> {
+    if (!(restore instanceof Restore) || (restore.mint !== undefined && restore.mint !== this.url)) {
+      throw new WalletError('OtherSource', 'expected a Restore from filters of this mint');
     }
-    return this.ask(signatures(keyset, curve), matches, curve);
+    try {
+      if (!restore.hasBatch && restore.points > BATCH) {
+        restore.setBatch(await this.batch(options.signal));
+      }
+      await this.converse(restore, options, () => options.onProgress?.({ step: 'mint', ...restore.progress }));
+    } catch (error) {
+      throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
+    }
+    return restore.soFar();
   }
 
-  /** One answer for each item that was looked up. */
-  private async ask<T>(question: Question<T>, matches: Matches, curve: Curve): Promise<(T | 'absent')[]> {
-    return ask(question, matches, curve, this.policy, (path, body) => this.post(path, body));
+  /**
+   * Asks the mint which of the matches are spent (NUT-07). Returns one answer for each item that was looked up; `absent` ones were
+   * not in the filter, and `refused` ones are what the mint does not answer about.
+   */
+  async confirm(matches: Matches, options: AskOptions = {}): Promise<(State | 'absent' | 'refused')[]> {
+    const { points, chanceLimit, source } = sendableOf(matches);
+    const { mint, kind } = source;
+    if (mint !== this.url || kind !== 'spent') {
+      throw new WalletError('OtherSource', `the matches are of ${kind} notes of ${mint}`);
+    }
+    const asked = points.filter((point): point is string => point !== undefined);
+    const batches = new Batches(states, asked, chanceLimit, this.policy);
+    await this.converse(batches, options);
+    return points.map((point) => {
+      const result = point === undefined ? 'absent' : batches.results.get(point)!;
+      return result instanceof WalletError ? 'refused' : result;
+    });
   }
 
-  private async post(path: string, body: string): Promise<Uint8Array> {
+  /** POSTs every request until there is none. */
+  private async converse(
+    conversation: Pick<Restore, 'request' | 'answer'>,
+    { signal, timeLimit = TIME_LIMIT }: AskOptions,
+    onAnswer?: () => void,
+  ): Promise<void> {
+    const end = Date.now() + integer(timeLimit, 'timeLimit');
     const headers = { 'Content-Type': 'application/json' };
-    const answer = await this.request(path, { method: 'POST', headers, body, maxBytes: this.policy.maxAnswerBytes });
-    checkStatus(answer.status, answer.body);
-    return answer.body;
-  }
-
-  private checkOrigin(matches: Matches): void {
-    sendableOf(matches);
-    const { source } = matches;
-    if (source.mint !== this.url) {
-      throw new WalletError('OtherSource', `the matches are of ${source.mint}`);
+    let broken = false;
+    for (let request; (request = conversation.request()); ) {
+      const { path, body } = request;
+      let answer;
+      try {
+        answer = await this.request(path, { method: 'POST', headers, body, signal, maxBytes: this.policy.maxAnswerBytes });
+      } catch (error) {
+        // Once more, byte for byte: nothing new is shown.
+        if (error instanceof WalletError && error.code === 'Transport' && !broken) {
+          broken = true;
+          continue;
+        }
+        throw error;
+      }
+      broken = false;
+      const seconds = conversation.answer(answer.status, answer.retryAfter, answer.body, this.now());
+      if (seconds !== undefined) {
+        if (Date.now() + seconds * 1000 > end) {
+          throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${timeLimit} ms`);
+        }
+        await pause(seconds * 1000, signal);
+      }
+      onAnswer?.();
     }
   }
 
-  private curve(keyset: string): Curve {
-    const curve = curveOf(keyset) === 48 ? this.options.bls : secp256k1;
-    if (curve === undefined) {
-      throw new WalletError('OtherCurve', `keyset ${keyset} needs the option bls`);
+  /** How many points the mint takes in a request. */
+  private async batch(signal: Signal | undefined): Promise<number> {
+    try {
+      const { status, body } = await this.request('/v1/info', { maxBytes: MAX_INFO_BYTES, signal });
+      return status === 200 ? batchOf(body) : BATCH;
+    } catch (error) {
+      if (error instanceof WalletError && error.code === 'Aborted') {
+        throw error;
+      }
+      return BATCH;
     }
-    return curve;
+  }
+
+  /** Why there is no filter: the mint publishes none, or does not have the keyset. */
+  private async explain(keyset: string, error: WalletError, signal: Signal | undefined): Promise<WalletError> {
+    const isUnknown = error.mintCode === UNKNOWN_KEYSET;
+    if (!isUnknown && ![404, 405, 501].includes(error.status ?? 0)) {
+      return error;
+    }
+    const answer = await this.request('/v1/keysets', { maxBytes: MAX_KEYSETS_BYTES, signal }).catch(() => undefined);
+    const known = answer?.status === 200 ? keysetsOf(answer.body) : [];
+    const ids = known.map(({ id }) => canonicalKeyset(id));
+    if (!isUnknown && (ids.length === 0 || ids.includes(canonicalKeyset(keyset)))) {
+      return new WalletError('NoFilters', `the mint publishes no filters of keyset ${keyset}`, { cause: error });
+    }
+    const list = known.slice(0, MAX_KEYSETS_LISTED).map(({ id, unit }) => `${id} (${unit})`);
+    const text = list.length === 0 ? '' : `; it has ${list.join(', ')}${known.length > list.length ? ', and others' : ''}`;
+    return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}${text}`, { cause: error });
   }
 
   /** The stored filter, if the policy accepts it as it would accept one from the mint. */
@@ -180,12 +277,4 @@ export class MintClient {
     const { fetch } = this.options;
     return send(fetch, this.url, path, sending, this.policy);
   }
-}
-
-/** The length of the points of a keyset. */
-function curveOf(keyset: string): 33 | 48 {
-  if (!/^(00[0-9a-f]{14}|0[12][0-9a-f]{64})$/i.test(keyset) && !/^[\w+/-]{12}$/.test(keyset)) {
-    throw new WalletError('BadArgument', `a keyset ID of ${keyset.length} characters has no known form`);
-  }
-  return keyset.length === 66 && keyset.startsWith('02') ? 48 : 33;
 }

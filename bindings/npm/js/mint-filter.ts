@@ -4,7 +4,8 @@ import { checkItems, matchItems } from './filter.js';
 import { matchHashes } from './golomb.js';
 import { type HashInto, hashItems, murmur32, nut23, nut25 } from './hash.js';
 import { toHex } from './hex.js';
-import { type Accepted, integer, type Policy } from './policy.js';
+import { checkPoint, type Curve, curveOf, eitherForm } from './points.js';
+import { accept, type Accepted, integer, type Policy, policyOf } from './policy.js';
 import { WalletError } from './wallet-error.js';
 
 /** Which notes of a keyset a filter has: spent ones by their `Y`, or signed ones by their `B_`. */
@@ -20,7 +21,7 @@ export interface FilterSource {
 
 /** A reason to doubt the answers that the wallet's user should see. */
 export interface Warning {
-  code: 'PossibleOtherDialect' | 'OldFilter' | 'FewMatches';
+  code: 'PossibleOtherDialect' | 'OldFilter' | 'FewMatches' | 'StaleSpent';
   message: string;
 }
 
@@ -32,18 +33,17 @@ export interface Matches {
   readonly count: number;
   /** The time of the filter, in Unix seconds. */
   readonly asOf: number;
-  readonly source: FilterSource;
+  readonly source: Partial<FilterSource>;
   readonly warnings: readonly Warning[];
 }
 
 /** What is sent for a look-up. It is kept apart, so that nobody can make or change it. */
-export interface Sendable {
-  /** The distinct items that match, in hex. */
-  points: readonly string[];
-  /** For each item its index in `points`; -1 if it does not match. */
-  places: readonly number[];
+interface Sendable {
+  /** Each item that matches, in hex. */
+  points: readonly (string | undefined)[];
   /** How many matches may be false positives before the filter becomes suspicious. */
   chanceLimit: number;
+  source: Partial<FilterSource>;
 }
 
 const sendable = new WeakMap<Matches, Sendable>();
@@ -57,45 +57,117 @@ export function sendableOf(matches: Matches): Sendable {
 }
 
 /** The age in seconds above which a filter is doubtful. Mints renew the timestamp every few minutes. */
-const MAX_AGE = 86_400;
+export const OLD_FILTER = 86_400;
+
+/** How to accept a filter that the application has fetched by itself. */
+export interface AcceptOptions {
+  /** The keyset, the kind and the mint's URL, as far as they are known. A {@link Restore} needs them. */
+  source?: Partial<FilterSource>;
+  /** The hash of the mint's filters. Default: `nut25`. */
+  profile?: MintProfile;
+  /** `asOf` of the newest filter seen before. */
+  lastSeen?: number;
+  /** Limits that differ from the default. */
+  policy?: Partial<Policy>;
+  /** The curve of keysets of version `02`: `bls` of `nutfilter/bls`. */
+  bls?: Curve | undefined;
+  /** The wallet's time, in Unix seconds. */
+  now?: number;
+}
+
+/** Validates a complete response, for wallets with a network of their own. */
+export function acceptFilter(status: number, body: Uint8Array, options: AcceptOptions = {}): MintFilter {
+  const { source = {}, profile = 'nut25', lastSeen = 0, now = Math.floor(Date.now() / 1000), bls } = options;
+  const policy = policyOf(options.policy);
+  integer(lastSeen, 'lastSeen');
+  checkNames(source.kind ?? 'spent', profile);
+  const filter = accept(status, body, policy, integer(now, 'the time'));
+  const curve = source.keyset === undefined ? eitherForm : curveOf(source.keyset, bls);
+  return new MintFilter({ filter, profile, source, policy, curve, now, received: body.length, newest: lastSeen });
+}
+
+interface Parts {
+  filter: Accepted;
+  profile: MintProfile;
+  source: Partial<FilterSource>;
+  policy: Policy;
+  curve: Curve;
+  now: number;
+  received: number;
+  newest: number;
+  notStored?: unknown;
+}
 
 /** A validated filter of a mint. */
 export class MintFilter {
+  /** The time of the newest filter seen before, if that is later: look-ups then fail. */
+  readonly rolledBackFrom: number | undefined;
+
   /** @internal */
   constructor(
-    private readonly filter: Accepted,
-    readonly profile: MintProfile,
-    readonly source: FilterSource,
-    /** The size of the body, in bytes; 0 if it came from the storage. */
-    readonly bytesReceived: number,
-    /** The time of the newest filter seen before, if that is later: look-ups then fail. */
-    readonly rolledBackFrom: number | undefined,
-    /** Why the filter could not be stored. It will be downloaded again. */
-    readonly notStored: unknown,
-    private readonly age: number,
-    private readonly policy: Policy,
-  ) {}
+    /** @internal */
+    readonly parts: Parts,
+  ) {
+    this.rolledBackFrom = this.asOf < parts.newest ? parts.newest : undefined;
+  }
+
+  get source(): Partial<FilterSource> {
+    return this.parts.source;
+  }
+
+  get profile(): MintProfile {
+    return this.parts.profile;
+  }
 
   /** The filter's time, in Unix seconds. */
   get asOf(): number {
-    return this.filter.asOf;
+    return this.parts.filter.asOf;
   }
 
   /** The number of items in the set. */
   get n(): number {
-    return this.filter.n;
+    return this.parts.filter.n;
+  }
+
+  /** One look-up in M matches by chance. */
+  get m(): number {
+    return this.parts.filter.m;
+  }
+
+  /** The size of the body, in bytes; 0 if it came from the storage. */
+  get bytesReceived(): number {
+    return this.parts.received;
+  }
+
+  /** Why the filter could not be stored. It will be downloaded again. */
+  get notStored(): unknown {
+    return this.parts.notStored;
   }
 
   /**
-   * Looks up items. `expected` is how many of them are in the set by the wallet's own records: give it whenever it is
+   * Looks up points. `expected` is how many of them are in the set by the wallet's own records: give it whenever it is
    * known, since a mint that makes up a filter to learn notes then learns none.
    */
   matches(items: Iterable<Uint8Array>, expected?: number): Matches {
-    const { filter, asOf, policy, profile } = this;
+    const { curve } = this.parts;
+    const list = listOf(items);
+    list.forEach((item, place) => checkPoint(item, curve, place, 'item'));
+    const { answers, warnings } = this.lookUp(list);
+    warnings.push(...this.checkCount(answers.filter(Boolean).length, list.length, expected));
+    const points = list.map((item, i) => (answers[i] ? toHex(item) : undefined));
+    const count = new Set(points.filter((point) => point !== undefined)).size;
+    const matches: Matches = { answers, count, asOf: this.asOf, source: this.source, warnings };
+    sendable.set(matches, { points, chanceLimit: this.limit(list.length), source: { ...this.source } });
+    return matches;
+  }
+
+  /** @internal Whether each item may be in the set, and what to doubt. */
+  lookUp(list: readonly Uint8Array[]): { answers: boolean[]; warnings: Warning[] } {
+    const { asOf, profile } = this;
+    const { filter, source, now } = this.parts;
     if (this.rolledBackFrom !== undefined) {
       throw new WalletError('RolledBack', `the filter is dated ${asOf}, older than the last one seen (${this.rolledBackFrom})`);
     }
-    const list = listOf(items);
     const answers = matchItems(filter, list, DIALECTS[profile]);
     const warnings: Warning[] = [];
     const other = otherDialect(filter, profile, list, answers);
@@ -104,30 +176,32 @@ export class MintFilter {
     } else if (other) {
       warnings.push({ code: 'PossibleOtherDialect', message: other.message });
     }
-    if (this.age > MAX_AGE) {
-      const days = Math.floor(this.age / MAX_AGE);
-      warnings.push({ code: 'OldFilter', message: `the filter is ${days} days old: notes spent since then are missing` });
+    if (now - asOf > OLD_FILTER) {
+      const days = Math.floor((now - asOf) / OLD_FILTER);
+      const message = `the filter of ${source.kind ?? ''} notes is ${days} days old: later ones are missing`;
+      warnings.push({ code: 'OldFilter', message });
     }
-    if (expected !== undefined) {
-      integer(expected, 'expected');
-      const matches = answers.filter(Boolean).length;
-      const limit = matchLimit(list.length, expected, filter.m, policy.maxMatchFactor);
-      const text = `${matches} of ${list.length} items match; expected ${expected}`;
-      if (matches > limit) {
-        throw new WalletError('TooManyMatches', `implausible filter: ${text}, accepted up to ${limit}`);
-      }
-      // Members always match, so the records or the filter are wrong about at least half of them.
-      if (2 * matches < Math.min(expected, list.length)) {
-        warnings.push({ code: 'FewMatches', message: `${text}: the filter may be old, or made with an unknown hash` });
-      }
+    return { answers, warnings };
+  }
+
+  /** @internal Refuses more matches than chance and the records explain, and warns of few. */
+  checkCount(matches: number, lookups: number, expected: number | undefined): Warning[] {
+    if (expected === undefined) {
+      return [];
     }
-    const chance = matchLimit(list.length, 0, filter.m, policy.maxMatchFactor);
-    const places = new Map<string, number>();
-    const place = (point: string): number => places.get(point) ?? (places.set(point, places.size), places.size - 1);
-    const all = list.map((item, i) => (answers[i] ? place(toHex(item)) : -1));
-    const matches: Matches = { answers, count: places.size, asOf, source: this.source, warnings };
-    sendable.set(matches, { points: [...places.keys()], places: all, chanceLimit: chance });
-    return matches;
+    const limit = this.limit(lookups, integer(expected, 'expected'));
+    const text = `${matches} of ${lookups} items match; expected ${expected}`;
+    if (matches > limit) {
+      throw new WalletError('TooManyMatches', `implausible filter: ${text}, accepted up to ${limit}`);
+    }
+    // Members always match, so the records or the filter are wrong about at least half of them.
+    const isFew = 2 * matches < Math.min(expected, lookups);
+    return isFew ? [{ code: 'FewMatches', message: `${text}: the filter may be old, or made with an unknown hash` }] : [];
+  }
+
+  /** @internal The most matches to accept. */
+  limit(lookups: number, expected = 0): number {
+    return matchLimit(lookups, expected, this.m, this.parts.policy.maxMatchFactor);
   }
 }
 

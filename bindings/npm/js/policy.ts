@@ -22,10 +22,6 @@ export interface Policy {
   maxFuture: number;
   /** Accepted matches, as a multiple of what chance and `expected` explain. Default: 10. */
   maxMatchFactor: number;
-  /** Points in one request. Mints accept up to 1,000. Default: 64. */
-  batch: number;
-  /** The most matches that one call reveals to the mint. Default: 1,000. */
-  maxRevealed: number;
   /** The largest answer about matches, in bytes. Default: 4 MiB. */
   maxAnswerBytes: number;
 }
@@ -38,8 +34,6 @@ export const DEFAULT_POLICY: Policy = {
   maxP: 32,
   maxFuture: 300,
   maxMatchFactor: 10,
-  batch: 64,
-  maxRevealed: 1_000,
   maxAnswerBytes: 4 << 20,
 };
 
@@ -50,15 +44,15 @@ export function policyOf(changes: Partial<Policy> = {}): Policy {
     if (!Object.prototype.hasOwnProperty.call(policy, name)) {
       throw new WalletError('BadArgument', `the policy has no limit '${name}'; it has ${Object.keys(policy).join(', ')}`);
     }
-    policy[name as keyof Policy] = integer(value, `the limit ${name}`, name === 'batch' ? 1 : 0);
+    policy[name as keyof Policy] = integer(value, `the limit ${name}`);
   }
   return policy;
 }
 
 /** Refuses what would make comparisons fail silently, as NaN does. */
-export function integer(value: unknown, name: string, min = 0): number {
-  if (!isIntegerWithin(value, min, Number.MAX_SAFE_INTEGER)) {
-    throw new WalletError('BadArgument', `${name} is ${show(value)}; expected an integer from ${min} to 2^53 - 1`);
+export function integer(value: unknown, name: string): number {
+  if (!isIntegerWithin(value, 0, Number.MAX_SAFE_INTEGER)) {
+    throw new WalletError('BadArgument', `${name} is ${show(value)}; expected an integer from 0 to 2^53 - 1`);
   }
   return value;
 }
@@ -138,12 +132,16 @@ export function errorObject(status: number, body: Uint8Array): WalletError | und
     return undefined;
   }
   const { detail = '', code } = object;
-  const printable = textOf(detail).slice(0, 300).replace(UNPRINTABLE, ' ');
+  const printable = printableText(textOf(detail), 300);
   const more: { status: number; detail: string; mintCode?: number } = { status, detail: printable };
   if (Number.isSafeInteger(code)) {
     more.mintCode = code as number;
   }
   return new WalletError('Mint', `the mint returned error '${printable}' (code ${more.mintCode}, HTTP ${status})`, more);
+}
+
+export function printableText(text: string, length: number): string {
+  return text.slice(0, length).replace(UNPRINTABLE, ' ');
 }
 
 function textOf(detail: unknown): string {

@@ -45,8 +45,7 @@ export async function send(fetch: Fetch, base: string, path: string, sending: Se
     const error = new WalletError('Deadline', `the answer must begin within ${deadline} ms, come at 16 KiB/s, and not pause`);
     timer = setTimeout(stop, Math.min(milliseconds, 2 ** 31 - 1), error);
   };
-  const aborted = new WalletError('Aborted', 'the caller aborted the request');
-  const cancel = (): void => stop(aborted);
+  const cancel = (): void => stop(aborted());
   const run = async (): Promise<Answer> => {
     const response = await fetch(base + path, {
       // Nothing that identifies the wallet, and no cache but our own.
@@ -79,7 +78,7 @@ export async function send(fetch: Fetch, base: string, path: string, sending: Se
   };
   try {
     if (signal?.aborted) {
-      throw aborted;
+      throw aborted();
     }
     signal?.addEventListener('abort', cancel);
     wait(deadline);
@@ -91,6 +90,25 @@ export async function send(fetch: Fetch, base: string, path: string, sending: Se
     clearTimeout(timer);
     abort.abort();
   }
+}
+
+/** Waits, unless the caller aborts. */
+export function pause(milliseconds: number, signal: Signal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = (): void => {
+      clearTimeout(timer);
+      reject(aborted());
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', cancel);
+      resolve();
+    }, milliseconds);
+    signal?.addEventListener('abort', cancel);
+  });
+}
+
+function aborted(): WalletError {
+  return new WalletError('Aborted', 'the caller aborted the request');
 }
 
 /** Reads a body. That of an error is cut at the limit. */

@@ -2,15 +2,13 @@
 // WalletError.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { FilterBuilder } from 'nutfilter';
 import { MintClient } from 'nutfilter/wallet';
-import { bytes, hex } from './helpers.mjs';
+import { bytes, hex, response } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
 const Y = '024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725';
 const OTHER = '022e7158e11c9506f1aa4248bf531298daa7febd6194f003edcd9b93ade6253acf';
-const content = Buffer.from(new FilterBuilder().add([bytes(Y)]).build().bytes).toString('base64');
-const good = JSON.stringify({ n: 1, content, timestamp: 1767225600 });
+const good = response([bytes(Y)], 1767225600);
 
 /** A client of a mint that answers with `answer(init)`: a body, or a Response. Requests are recorded. */
 function client(answer = () => good, options = {}) {
@@ -34,7 +32,7 @@ test('undefined keeps the default of a limit; everything else that is not a numb
       assert.throws(() => client(undefined, { policy: { [name]: wrong } }), badArgument, `${name}: ${wrong}`);
     }
   }
-  for (const name of ['min_m', 'minm', 'constructor', 'maxAge']) {
+  for (const name of ['min_m', 'minm', 'constructor', 'batch']) {
     assert.throws(() => client(undefined, { policy: { [name]: 1 } }), { ...badArgument, message: /minM/ }, name);
   }
   const { mint } = client();
