@@ -47,7 +47,6 @@ async function inSteps(wallet, seed, size, use) {
 }
 
 const yOf = ({ secret }) => hashToCurve(typeof secret === 'string' ? new TextEncoder().encode(secret) : secret);
-const isUnspent = (state) => state === 'absent' || state === 'unspent';
 
 const orders = {
   /** What this package did before: every issued match is restored, then tested against `spent`, and spent ones are confirmed. */
@@ -64,8 +63,12 @@ const orders = {
       return asked.length > 0;
     });
     const spent = await client.fetch(wallet.keysetId, 'spent');
-    const states = await client.confirm(spent.matches(proofs.map((proof) => yOf(proof).toBytes(true))));
-    return proofs.filter((_, i) => isUnspent(states[i]));
+    const { answers } = spent.matches(proofs.map((proof) => yOf(proof).toBytes(true)));
+    const asked = proofs.filter((_, i) => answers[i]);
+    for (let at = 0; at < asked.length; at += 64) {
+      await post('checkstate', { Ys: asked.slice(at, at + 64).map((proof) => yOf(proof).toHex(true)) });
+    }
+    return proofs.filter((_, i) => !answers[i]);
   },
 
   'both filters first': async (wallet, seed) => {

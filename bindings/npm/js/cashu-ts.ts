@@ -5,7 +5,7 @@
  */
 
 import { Amount, CheckStateEnum, hashToCurve, OutputData, type Proof, type Wallet } from '@cashu/cashu-ts';
-import { type AskOptions, MintClient } from './client.js';
+import { MintClient, type RestoreOptions } from './client.js';
 import { fromHex } from './hex.js';
 import type { MintFilter, Warning } from './mint-filter.js';
 import { integer } from './policy.js';
@@ -14,11 +14,9 @@ import { type Candidate, Restore, type Restored } from './restore.js';
 import { WalletError } from './wallet-error.js';
 
 /** How to restore a wallet. */
-export interface RestoreAllOptions extends AskOptions {
+export interface RestoreAllOptions extends Pick<RestoreOptions, 'confirm' | 'signal' | 'timeLimit'> {
   /** How many counters in a row must be unused before the search ends. Default: 300. */
   gap?: number;
-  /** Also asks the mint about notes that are spent by the filter: one live note in M would be missed. Default: false. */
-  confirm?: boolean;
   /** A client with a storage, a proxy or other limits. Default: one with the platform's `fetch`. */
   client?: MintClient;
 }

@@ -1,10 +1,10 @@
 /** The client for one mint. The application gives `fetch` and a storage. */
 
 import { toHex } from './hex.js';
-import { checkNames, type Matches, MintFilter, type MintProfile, type NoteKind, sendableOf } from './mint-filter.js';
+import { checkNames, MintFilter, type MintProfile, type NoteKind } from './mint-filter.js';
 import { canonicalKeyset, type Curve, curveOf } from './points.js';
 import { accept, type Accepted, integer, justified, type Policy, policyOf } from './policy.js';
-import { BATCH, Batches, batchOf, keysetsOf, type State, states } from './query.js';
+import { BATCH, batchOf, keysetsOf, type Request } from './query.js';
 import { Candidates, type Candidate, Restore, type Restored, type RestoreRules } from './restore.js';
 import { sha256 } from './sha256.js';
 import { type Answer, type Fetch, pause, send, type Sending, type Signal } from './transport.js';
@@ -47,16 +47,12 @@ export interface FetchOptions {
   onProgress?: (bytes: number) => void;
 }
 
-/** How to ask the mint. */
-export interface AskOptions {
+/** How to restore. */
+export interface RestoreOptions extends RestoreRules {
   /** Aborts the requests. */
   signal?: Signal | undefined;
   /** Milliseconds for one call, with all waits that the mint asks for. Default: 600,000. */
   timeLimit?: number | undefined;
-}
-
-/** How to restore. */
-export interface RestoreOptions extends AskOptions, RestoreRules {
   /** Takes the bytes received of a filter, then the numbers of points that the mint has answered about and will be asked about. */
   onProgress?: (progress: { step: 'filters'; bytes: number } | { step: 'mint'; done: number; total: number }) => void;
 }
@@ -156,72 +152,38 @@ export class MintClient {
   }
 
   /** Carries a restore out, or continues one that failed. */
-  async resume(restore: Restore, options: RestoreOptions = {}): Promise<Restored> {
+  async resume(restore: Restore, { signal, timeLimit = TIME_LIMIT, onProgress }: RestoreOptions = {}): Promise<Restored> {
     if (!(restore instanceof Restore) || (restore.mint !== undefined && restore.mint !== this.url)) {
       throw new WalletError('OtherSource', 'expected a Restore from filters of this mint');
     }
+    const end = Date.now() + integer(timeLimit, 'timeLimit');
     try {
       if (!restore.hasBatch && restore.points > BATCH) {
-        restore.setBatch(await this.batch(options.signal));
+        restore.setBatch(await this.batch(signal));
       }
-      await this.converse(restore, options, () => options.onProgress?.({ step: 'mint', ...restore.progress }));
+      for (let request; (request = restore.request()); ) {
+        const { status, retryAfter, body } = await this.post(request, signal);
+        const seconds = restore.answer(status, retryAfter, body, this.now());
+        if (seconds !== undefined) {
+          if (Date.now() + seconds * 1000 > end) {
+            throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${timeLimit} ms`);
+          }
+          await pause(seconds * 1000, signal);
+        }
+        onProgress?.({ step: 'mint', ...restore.progress });
+      }
     } catch (error) {
       throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
     }
     return restore.soFar();
   }
 
-  /**
-   * Asks the mint which of the matches are spent (NUT-07). Returns one answer for each item that was looked up; `absent` ones were
-   * not in the filter, and `refused` ones are what the mint does not answer about.
-   */
-  async confirm(matches: Matches, options: AskOptions = {}): Promise<(State | 'absent' | 'refused')[]> {
-    const { points, chanceLimit, source } = sendableOf(matches);
-    const { mint, kind } = source;
-    if (mint !== this.url || kind !== 'spent') {
-      throw new WalletError('OtherSource', `the matches are of ${kind} notes of ${mint}`);
-    }
-    const asked = points.filter((point): point is string => point !== undefined);
-    const batches = new Batches(states, asked, chanceLimit, this.policy);
-    await this.converse(batches, options);
-    return points.map((point) => {
-      const result = point === undefined ? 'absent' : batches.results.get(point)!;
-      return result instanceof WalletError ? 'refused' : result;
-    });
-  }
-
-  /** POSTs every request until there is none. */
-  private async converse(
-    conversation: Pick<Restore, 'request' | 'answer'>,
-    { signal, timeLimit = TIME_LIMIT }: AskOptions,
-    onAnswer?: () => void,
-  ): Promise<void> {
-    const end = Date.now() + integer(timeLimit, 'timeLimit');
+  /** After a broken connection, sends the same bytes once more: nothing new is shown. */
+  private async post({ path, body }: Request, signal: Signal | undefined): Promise<Answer> {
     const headers = { 'Content-Type': 'application/json' };
-    let broken = false;
-    for (let request; (request = conversation.request()); ) {
-      const { path, body } = request;
-      let answer;
-      try {
-        answer = await this.request(path, { method: 'POST', headers, body, signal, maxBytes: this.policy.maxAnswerBytes });
-      } catch (error) {
-        // Once more, byte for byte: nothing new is shown.
-        if (error instanceof WalletError && error.code === 'Transport' && !broken) {
-          broken = true;
-          continue;
-        }
-        throw error;
-      }
-      broken = false;
-      const seconds = conversation.answer(answer.status, answer.retryAfter, answer.body, this.now());
-      if (seconds !== undefined) {
-        if (Date.now() + seconds * 1000 > end) {
-          throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${timeLimit} ms`);
-        }
-        await pause(seconds * 1000, signal);
-      }
-      onAnswer?.();
-    }
+    const send = (): Promise<Answer> =>
+      this.request(path, { method: 'POST', headers, body, signal, maxBytes: this.policy.maxAnswerBytes });
+    return send().catch((error) => (error.code === 'Transport' ? send() : Promise.reject(error)));
   }
 
   /** How many points the mint takes in a request. */

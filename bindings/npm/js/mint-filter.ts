@@ -25,35 +25,11 @@ export interface Warning {
   message: string;
 }
 
-/** The answers of a look-up. Only what a look-up returned can be sent to a mint. */
+/** The answers of a look-up. */
 export interface Matches {
   /** For each item whether it may be in the set; false is certain, as of the filter's time. */
-  readonly answers: readonly boolean[];
-  /** The number of distinct items that match, or match by chance. */
-  readonly count: number;
-  /** The time of the filter, in Unix seconds. */
-  readonly asOf: number;
-  readonly source: Partial<FilterSource>;
-  readonly warnings: readonly Warning[];
-}
-
-/** What is sent for a look-up. It is kept apart, so that nobody can make or change it. */
-interface Sendable {
-  /** Each item that matches, in hex. */
-  points: readonly (string | undefined)[];
-  /** How many matches may be false positives before the filter becomes suspicious. */
-  chanceLimit: number;
-  source: Partial<FilterSource>;
-}
-
-const sendable = new WeakMap<Matches, Sendable>();
-
-export function sendableOf(matches: Matches): Sendable {
-  const found = sendable.get(matches);
-  if (found === undefined) {
-    throw new WalletError('BadArgument', 'the matches are not the result of a look-up');
-  }
-  return found;
+  answers: boolean[];
+  warnings: Warning[];
 }
 
 /** The age in seconds above which a filter is doubtful. Mints renew the timestamp every few minutes. */
@@ -149,20 +125,18 @@ export class MintFilter {
    * known, since a mint that makes up a filter to learn notes then learns none.
    */
   matches(items: Iterable<Uint8Array>, expected?: number): Matches {
-    const { curve } = this.parts;
     const list = listOf(items);
-    list.forEach((item, place) => checkPoint(item, curve, place, 'item'));
+    if (list.length === 0) {
+      throw new WalletError('NoItems', 'there are no items to look up');
+    }
+    list.forEach((item, place) => checkPoint(item, this.parts.curve, place, 'item'));
     const { answers, warnings } = this.lookUp(list);
     warnings.push(...this.checkCount(answers.filter(Boolean).length, list.length, expected));
-    const points = list.map((item, i) => (answers[i] ? toHex(item) : undefined));
-    const count = new Set(points.filter((point) => point !== undefined)).size;
-    const matches: Matches = { answers, count, asOf: this.asOf, source: this.source, warnings };
-    sendable.set(matches, { points, chanceLimit: this.limit(list.length), source: { ...this.source } });
-    return matches;
+    return { answers, warnings };
   }
 
-  /** @internal Whether each item may be in the set, and what to doubt. */
-  lookUp(list: readonly Uint8Array[]): { answers: boolean[]; warnings: Warning[] } {
+  /** @internal Looks up what was checked. */
+  lookUp(list: readonly Uint8Array[]): Matches {
     const { asOf, profile } = this;
     const { filter, source, now } = this.parts;
     if (this.rolledBackFrom !== undefined) {

@@ -18,6 +18,8 @@ export interface Candidate {
 export type Outcome =
   /** The mint never signed it, as of the filter's time. */
   | { state: 'unused' }
+  /** Not in `issued`, but that may have been made with another hash: see the warning. It may be used. */
+  | { state: 'unknown' }
   /** Signed and spent. */
   | { state: 'spent' }
   /** A payment is under way. Only with `confirm`. */
@@ -89,6 +91,8 @@ export class Restore {
   /** The mint's URL, if the filters say it. */
   readonly mint: string | undefined;
   private readonly warnings: readonly Warning[];
+  /** Whether `issued` may have been made with another hash. */
+  private readonly isDoubtful: boolean;
   /** Of each candidate; undefined if it is not in `issued`. */
   private readonly signed: readonly (Signed | undefined)[];
   private readonly check: Batches<State>;
@@ -119,6 +123,7 @@ export class Restore {
     this.signed = pairs.map(({ B_, Y }, i) =>
       inIssued.answers[i] ? { B_: toHex(B_), Y: toHex(Y), isSpent: answers.next().value! } : undefined,
     );
+    this.isDoubtful = inIssued.warnings.some(({ code }) => code === 'PossibleOtherDialect');
     const { live } = this;
     this.warnings = [...inIssued.warnings, ...inSpent.warnings, ...issued.checkCount(live.size, pairs.length, rules.expected)];
     const lag = issued.asOf - spent.asOf;
@@ -168,7 +173,8 @@ export class Restore {
   /** What is known so far. */
   soFar(): Restored {
     const { issued, spent, warnings, rules } = this;
-    const outcomes = this.signed.map((one) => (one === undefined ? ({ state: 'unused' } as const) : this.outcome(one)));
+    const state = this.isDoubtful ? 'unknown' : 'unused';
+    const outcomes = this.signed.map((one): Outcome => (one === undefined ? { state } : this.outcome(one)));
     const live = new Set(this.signed.filter((_, i) => outcomes[i]!.state === 'live').map((one) => one!.B_)).size;
     const chance = rules.confirm ? undefined : chanceOf(live, spent.m);
     const asOf = { issued: issued.asOf, spent: spent.asOf };

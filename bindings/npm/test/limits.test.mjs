@@ -2,8 +2,8 @@
 // WalletError.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { MintClient } from 'nutfilter/wallet';
-import { bytes, hex, response } from './helpers.mjs';
+import { acceptFilter, MintClient, Restore } from 'nutfilter/wallet';
+import { bytes, response } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
 const Y = '024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725';
@@ -44,27 +44,27 @@ test('undefined keeps the default of a limit; everything else that is not a numb
   await assert.rejects(mint.fetch(KEYSET, 'spent', { profile: 'siphash' }), badArgument);
   const filter = await mint.fetch(KEYSET, 'spent');
   for (const wrong of [NaN, -1, '3', null]) {
-    assert.throws(() => filter.matches([], wrong), badArgument);
+    assert.throws(() => filter.matches([bytes(Y)], wrong), badArgument);
   }
   for (const items of [undefined, 5, Y, [Y], [bytes(Y), null], [[2, 3]]]) {
     assert.throws(() => filter.matches(items), badArgument);
   }
 });
 
-test('only what a look-up returned is sent, whatever is done to its result', async () => {
-  const { mint, requests } = client((init) =>
-    init.body ? JSON.stringify({ states: JSON.parse(init.body).Ys.map((Y) => ({ Y, state: 'SPENT' })) }) : good,
-  );
-  const item = bytes(Y);
-  const matches = (await mint.fetch(KEYSET, 'spent')).matches([item]);
-  for (const forged of [{ ...matches }, structuredClone(matches), Object.create(matches), null, { items: [bytes(OTHER)] }]) {
-    await assert.rejects(mint.confirm(forged), badArgument);
+test('only what a restore looked up is sent, whatever is done to its candidates', async () => {
+  const { mint, requests } = client(({ body }) => (body ? '{"outputs":[],"signatures":[]}' : good));
+  const accept = (items, kind) => acceptFilter(200, Buffer.from(response(items, 1767225600)), { source: { keyset: KEYSET, kind } });
+  const candidates = [Y, OTHER].map((point) => ({ B_: Buffer.from(point, 'hex'), Y: Buffer.from(point, 'hex') }));
+  const restore = new Restore(accept([bytes(Y)], 'issued'), accept([], 'spent'), candidates);
+  for (const forged of [{ ...restore }, structuredClone({ request: 5 }), null, { request: () => ({ path: '/v1/restore', body: OTHER }) }]) {
+    await assert.rejects(mint.resume(forged), { name: 'WalletError', code: 'OtherSource' });
   }
-  assert.equal(requests.length, 1);
-  item.set(bytes(OTHER));
-  Object.assign(matches, { items: [item], points: [OTHER], places: [0] });
-  assert.deepEqual(await mint.confirm(matches), ['spent']);
-  assert.deepEqual(JSON.parse(requests[1].body), { Ys: [Y] });
+  await assert.rejects(new MintClient('https://other.example', { fetch }).resume(new Restore(
+    await mint.fetch(KEYSET, 'issued'), await mint.fetch(KEYSET, 'spent'), candidates)), { code: 'OtherSource' });
+  requests.length = 0;
+  candidates[0].B_.set(bytes(OTHER));
+  assert.deepEqual((await mint.resume(restore)).outcomes, [{ state: 'unsigned' }, { state: 'unused' }]);
+  assert.deepEqual(requests.map(({ body }) => JSON.parse(body).outputs.map(({ B_ }) => B_)), [[Y]]);
 });
 
 test('every error is a WalletError', async () => {
@@ -133,6 +133,7 @@ test('the platform calls fetch without an object, as browsers demand', async () 
     assert.equal(this, undefined);
     return new Response(good);
   };
-  const matches = (await new MintClient('https://mint.example', { fetch: strict }).fetch(KEYSET, 'spent')).matches([bytes(OTHER)]);
-  assert.deepEqual([matches.answers, matches.count, hex(bytes(Y))], [[false], 0, Y]);
+  const filter = await new MintClient('https://mint.example', { fetch: strict }).fetch(KEYSET, 'spent');
+  assert.deepEqual(filter.matches([bytes(OTHER), bytes(Y)]).answers, [false, true]);
+  assert.throws(() => filter.matches([]), { code: 'NoItems' });
 });

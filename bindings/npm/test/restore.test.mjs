@@ -338,8 +338,18 @@ test('a filter that makes too much live is refused, and odd filters give warning
   }
 });
 
+const accept = (items, kind, keyset = KEYSET, options = {}) =>
+  acceptFilter(200, Buffer.from(response(items, NOW, options)), { source: { keyset, kind }, now: NOW });
+
+test('a candidate is not unused if the filter may have been made with another hash', () => {
+  const restore = (count) => new Restore(accept(bs.slice(0, count), 'issued', KEYSET, { profile: 'nut23' }), accept([], 'spent'), candidates).soFar();
+  const { warnings, nextCounter, outcomes } = restore(2);
+  assert.deepEqual([warnings.map(({ code }) => code), nextCounter], [['PossibleOtherDialect'], 1000]);
+  assert.deepEqual(states({ outcomes }), full(['unknown', 1000]));
+  assert.throws(() => restore(4), { code: 'OtherDialect' });
+});
+
 test('a wallet with a network of its own restores by a conversation', () => {
-  const accept = (items, kind, keyset = KEYSET) => acceptFilter(200, Buffer.from(response(items, NOW)), { source: { keyset, kind }, now: NOW });
   const [issued, spent] = [accept(bs.slice(0, 9), 'issued'), accept(ys.slice(0, 5), 'spent')];
   const restore = new Restore(issued, spent, candidates.slice(0, 10));
   assert.deepEqual(states(restore.soFar()), full(['spent', 5], ['open', 4], ['unused', 1]));
