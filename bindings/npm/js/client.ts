@@ -158,7 +158,7 @@ export class MintClient {
     }
     const end = Date.now() + integer(timeLimit, 'timeLimit');
     try {
-      if (!restore.hasBatch && restore.points > BATCH) {
+      if (restore.progress.done === 0 && restore.points > BATCH) {
         restore.setBatch(await this.batch(signal));
       }
       for (let request; (request = restore.request()); ) {

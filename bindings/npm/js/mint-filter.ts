@@ -91,10 +91,6 @@ export class MintFilter {
     return this.parts.source;
   }
 
-  get profile(): MintProfile {
-    return this.parts.profile;
-  }
-
   /** The filter's time, in Unix seconds. */
   get asOf(): number {
     return this.parts.filter.asOf;
@@ -137,8 +133,8 @@ export class MintFilter {
 
   /** @internal Looks up what was checked. */
   lookUp(list: readonly Uint8Array[]): Matches {
-    const { asOf, profile } = this;
-    const { filter, source, now } = this.parts;
+    const { asOf } = this;
+    const { filter, profile, source, now } = this.parts;
     if (this.rolledBackFrom !== undefined) {
       throw new WalletError('RolledBack', `the filter is dated ${asOf}, older than the last one seen (${this.rolledBackFrom})`);
     }
@@ -152,8 +148,8 @@ export class MintFilter {
     }
     if (now - asOf > OLD_FILTER) {
       const days = Math.floor((now - asOf) / OLD_FILTER);
-      const message = `the filter of ${source.kind ?? ''} notes is ${days} days old: later ones are missing`;
-      warnings.push({ code: 'OldFilter', message });
+      const of = source.kind === undefined ? '' : ` of ${source.kind} notes`;
+      warnings.push({ code: 'OldFilter', message: `the filter${of} is ${days} days old: later notes are missing` });
     }
     return { answers, warnings };
   }

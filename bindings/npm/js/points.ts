@@ -64,8 +64,8 @@ export const eitherForm: Curve = {
 /** The curve of a keyset. */
 export function curveOf(keyset: string, bls: Curve | undefined): Curve {
   if (typeof keyset !== 'string' || !KEYSET_ID.test(keyset)) {
-    const message = `a keyset ID is 16 or 66 hex digits or 12 of base64; this one has ${show(keyset?.length)} characters`;
-    throw new WalletError('BadArgument', message);
+    const forms = '00 and 14 hex digits, 01 or 02 and 64 hex digits (not its short form), or 12 characters of base64';
+    throw new WalletError('BadArgument', `a keyset ID is ${forms}; this one has ${show(keyset?.length)} characters`);
   }
   if (!isPairing(keyset)) {
     return secp256k1;

@@ -140,11 +140,6 @@ export class Restore {
     return Math.max(this.check.size, this.live.size);
   }
 
-  /** Whether {@link Restore.setBatch} was called. */
-  get hasBatch(): boolean {
-    return this.batch !== undefined;
-  }
-
   /** Sets how many points a request has, from 1 to 1,000: `max_array_length` of `/v1/info`. Default: 100. Call it first. */
   setBatch(size: number): void {
     this.batch = Math.min(Math.max(integer(size, 'the batch'), 1), MAX_BATCH);

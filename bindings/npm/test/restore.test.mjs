@@ -5,6 +5,7 @@ import test from 'node:test';
 import { acceptFilter, matchLimit, MintClient, Restore } from 'nutfilter/wallet';
 import * as clientLimits from '../dist/client.js';
 import { OLD_FILTER } from '../dist/mint-filter.js';
+import { shuffle } from '../dist/points.js';
 import * as limits from '../dist/query.js';
 import { chanceOf, nextCounter, STALE_SPENT } from '../dist/restore.js';
 import { curvePoints, hex, response, vectors } from './helpers.mjs';
@@ -22,9 +23,9 @@ function mintOf({ signed = 300, spent = 100, odd = () => undefined, issuedAt = N
     [`/v1/filter/issued/${KEYSET}`]: response(filters.issued ?? bs.slice(0, signed), issuedAt),
     [`/v1/filter/spent/${KEYSET}`]: response(filters.spent ?? ys.slice(0, spent), spentAt),
   };
-  const fetch = async (url, { body }) => {
+  const fetch = async (url, { body, ...init }) => {
     const path = url.slice('https://mint.example'.length);
-    asked.push({ path, body });
+    asked.push({ path, body, init });
     const said = odd(path, body && JSON.parse(body), asked.length) ?? files[path] ?? honest(path, body && JSON.parse(body));
     return said instanceof Response ? said : said === undefined ? new Response('', { status: 404 }) : new Response(said);
   };
@@ -123,8 +124,24 @@ test('only live notes are shown, shuffled, and every candidate has its outcome',
   assert.deepEqual([...shown(asked)].sort(), live.map(hex).sort());
   assert.notDeepEqual(shown(asked), live.map(hex));
   assert.deepEqual(JSON.parse(asked[3].body).outputs[0], { amount: 0, id: KEYSET, B_: shown(asked)[0] });
+  for (const { body, init } of asked) {
+    const { signal, ...rest } = init;
+    const privacy = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'manual' };
+    const sent = body ? { method: 'POST', headers: { 'Content-Type': 'application/json' } } : rest.headers ? { headers: {} } : {};
+    assert.deepEqual([rest, signal.aborted], [{ ...privacy, ...sent }, true]);
+  }
   assert.deepEqual(progress.filter(({ step }) => step === 'mint').map(({ done }) => done), [100, 200]);
   assert.ok(progress.some(({ step, bytes }) => step === 'filters' && bytes > 0));
+});
+
+test('every order of a shuffle is about as likely', () => {
+  const seen = new Map();
+  for (let round = 0; round < 24_000; round++) {
+    const order = shuffle([0, 1, 2, 3]).join();
+    seen.set(order, (seen.get(order) ?? 0) + 1);
+  }
+  // Ten standard deviations.
+  assert.deepEqual([seen.size, [...seen.values()].filter((count) => Math.abs(count - 1000) > 310)], [24, []]);
 });
 
 test('a request has as many messages as the mint takes, else 100', async () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import test, { after } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { bls } from 'nutfilter/bls';
 import { MintClient } from 'nutfilter/wallet';
 import { bytes, hex, response as filter, vectors } from './helpers.mjs';
@@ -52,6 +53,9 @@ test('a body is limited by the policy and by its own numbers', async () => {
   };
   assert.equal(await code(endless), 'TooLarge');
   assert.ok(sent < 20e6, `${sent} bytes`);
+  const packed = (text) => (_, response) => response.writeHead(200, { 'Content-Encoding': 'gzip' }).end(gzipSync(text));
+  assert.equal(await code(packed(good)), 'accepted');
+  assert.equal(await code(packed(`{"n":10,"content":"${'A'.repeat(1 << 20)}`)), 'TooLarge');
   const page = (_, response) => response.writeHead(500).end('x'.repeat(200_000));
   assert.equal(await code(page), 'Status');
 });
