@@ -195,10 +195,16 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
     read(answer) {
       const parsed = parse(answer);
       const points = list(parsed, 'outputs').map((output) => text(output, 'B_'));
+      let exact: bigint[] | undefined;
       const signed = list(parsed, 'signatures').map((signature, i) => {
         const { dleq } = signature;
         const proof = dleq == null ? undefined : { e: text(dleq, 'e'), s: text(dleq, 's') };
-        const amount = exactAmount(signature.amount, answer, i);
+        const { amount: rounded } = signature;
+        if (!Number.isInteger(rounded) || (rounded as number) < 0) {
+          throw form('amount');
+        }
+        exact ??= Number.isSafeInteger(rounded) ? undefined : exactAmounts(answer);
+        const amount = Number.isSafeInteger(rounded) ? BigInt(rounded as number) : exact![i]!;
         return { amount, id: text(signature, 'id'), C_: text(signature, 'C_'), dleq: proof };
       });
       if (points.length !== signed.length) {
@@ -236,8 +242,10 @@ export function batchOf(info: Uint8Array): number {
 /** The keysets in `/v1/keysets` that have a valid ID. */
 export function keysetsOf(answer: Uint8Array): { id: string; unit: string }[] {
   const { keysets } = object(answer);
-  const all = (Array.isArray(keysets) ? keysets : []).filter((one) => isObject(one) && KEYSET_ID.test(String(one.id)));
-  return all.map(({ id, unit }) => ({ id: String(id), unit: printableText(String(unit), 16) }));
+  return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit }) => {
+    const isKnown = typeof id === 'string' && KEYSET_ID.test(id) && typeof unit === 'string';
+    return isKnown ? [{ id, unit: printableText(unit, 16) }] : [];
+  });
 }
 
 function object(answer: Uint8Array): Record<string, unknown> {
@@ -257,20 +265,16 @@ function parse(answer: Uint8Array, change = (text: string): string => text): unk
   }
 }
 
-/** The amount of a signature. `JSON.parse` rounds above 2^53, so such a one is parsed again as text. */
-function exactAmount(amount: unknown, answer: Uint8Array, place: number): bigint {
-  if (!Number.isInteger(amount) || (amount as number) < 0) {
-    throw form('amount');
-  }
-  if (Number.isSafeInteger(amount)) {
-    return BigInt(amount as number);
-  }
-  const quoted = parse(answer, (text) => text.replace(/"amount"(\s*:\s*)(\d+)(?![\d.eE])/g, '"amount"$1"$2"'));
-  const exact = BigInt(text(list(quoted, 'signatures')[place], 'amount'));
-  if (exact >> BigInt(64) > BigInt(0)) {
-    throw form('amount');
-  }
-  return exact;
+/** The amounts of an answer. `JSON.parse` rounds above 2^53, so they are parsed again as text. */
+function exactAmounts(answer: Uint8Array): bigint[] {
+  const quote = (json: string): string => json.replace(/"amount"(\s*:\s*)(\d{1,20})(?![\d.eE])/g, '"amount"$1"$2"');
+  return list(parse(answer, quote), 'signatures').map((signature) => {
+    const amount = BigInt(text(signature, 'amount'));
+    if (amount >> BigInt(64) > BigInt(0)) {
+      throw form('amount');
+    }
+    return amount;
+  });
 }
 
 function list(value: unknown, name: string): Record<string, unknown>[] {
