@@ -42,8 +42,8 @@ export async function send(fetch: Fetch, base: string, path: string, sending: Se
   let timer: ReturnType<typeof setTimeout> | undefined;
   const wait = (milliseconds: number): void => {
     clearTimeout(timer);
-    const error = new WalletError('Deadline', `the answer must begin within ${deadline} ms, come at 16 KiB/s, and not pause`);
-    timer = setTimeout(stop, Math.min(milliseconds, 2 ** 31 - 1), error);
+    const text = `the answer must begin within ${deadline} ms, come at 16 KiB/s, and not pause`;
+    timer = setTimeout(() => stop(new WalletError('Deadline', text)), Math.min(milliseconds, 2 ** 31 - 1));
   };
   const cancel = (): void => stop(aborted());
   const run = async (): Promise<Answer> => {
