@@ -146,7 +146,7 @@ export class Restore {
     this.check.cut(this.batch);
   }
 
-  /** The next request, the same until it is answered; undefined if there is none. */
+  /** The next request, the same until it is answered. */
   request(): Request | undefined {
     return this.question().request();
   }
