@@ -1,6 +1,7 @@
 // What a wallet's own mistakes and odd platforms must not do: switch a limit off, send another note, or throw anything but a
 // WalletError.
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import test from 'node:test';
 import { acceptFilter, MintClient, Restore } from 'nutfilter/wallet';
 import { bytes, response } from './helpers.mjs';
@@ -124,7 +125,9 @@ test('a signal aborts, and progress is told', async () => {
   await assert.rejects(mint.fetch(KEYSET, 'spent', { signal: abort.signal }), { code: 'Aborted' });
   assert.equal(requests.length, 1);
   const told = [];
-  await client().mint.fetch(KEYSET, 'spent', { onProgress: (bytes) => told.push(bytes) });
+  const { signal } = new AbortController();
+  await client().mint.fetch(KEYSET, 'spent', { signal, onProgress: (bytes) => told.push(bytes) });
+  assert.deepEqual(getEventListeners(signal, 'abort'), []);
   assert.deepEqual([told[0], told.at(-1)], [0, good.length]);
 });
 

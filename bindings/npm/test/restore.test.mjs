@@ -382,6 +382,7 @@ test('a wallet with a network of its own restores by a conversation', () => {
     assert.equal(restore.answer(429, '5', Buffer.of()), 5);
     assert.throws(() => restore.answer(200, null, Buffer.from('{}')), { code: 'Form' });
     assert.throws(() => restore.answer(503, null, Buffer.from('')), { code: 'Status' });
+    assert.throws(() => restore.answer(200, null, Buffer.alloc((4 << 20) + 1, ' ')), { code: 'TooLarge' });
     const { outputs } = JSON.parse(request.body);
     restore.answer(200, null, Buffer.from(JSON.stringify({ outputs, signatures: outputs.map(sign) })));
   }
