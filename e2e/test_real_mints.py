@@ -68,7 +68,7 @@ def test_cashu_ts_restores_alike_in_four_orders(binary, work, mint_type, request
         scenario.start(clients=False)
         script = ROOT / "e2e/cashu-ts/restore.mjs"
         command = ["node", "--preserve-symlinks", script, mint.url, scenario.service.address.url()]
-        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         assert said.returncode == 0, said.stderr
         print(said.stdout, end="")
         found = json.loads(said.stdout.splitlines()[-1])

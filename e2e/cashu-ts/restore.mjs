@@ -8,7 +8,7 @@ import { OutputData, Wallet, hashToCurve } from '@cashu/cashu-ts';
 import { restoreAll } from 'nutfilter/cashu-ts';
 import { MintClient } from 'nutfilter/wallet';
 
-const [mintUrl, serviceUrl, groups = 6, rounds = 13] = process.argv.slice(2);
+const [mintUrl, serviceUrl, groups = 4, rounds = 7] = process.argv.slice(2);
 const GAP = 300;
 const bytes = (hex) => Uint8Array.from(Buffer.from(hex, 'hex'));
 

@@ -66,6 +66,10 @@ test('only what a restore looked up is sent, whatever is done to its candidates'
   candidates[0].B_.set(bytes(OTHER));
   assert.deepEqual((await mint.resume(restore)).outcomes, [{ state: 'unsigned' }, { state: 'unused' }]);
   assert.deepEqual(requests.map(({ body }) => JSON.parse(body).outputs.map(({ B_ }) => B_)), [[Y]]);
+  candidates[0].B_.set(bytes(Y));
+  const restored = mint.restore(KEYSET, candidates);
+  candidates.forEach(({ B_, Y }) => [B_, Y].forEach((point) => point.fill(0)));
+  assert.deepEqual((await restored).outcomes, [{ state: 'spent' }, { state: 'unused' }]);
 });
 
 test('every error is a WalletError', async () => {
