@@ -341,6 +341,9 @@ test('a filter that makes too much live is refused, and odd filters give warning
   const greedy = mintOf({ signed: 1000, spent: 0 });
   await assert.rejects(greedy.mint.restore(KEYSET, candidates, known), { code: 'TooManyMatches' });
   assert.deepEqual(shown(greedy.asked), []);
+  const few = { expected: 5 };
+  assert.equal((await mintOf({ signed: 151 }).mint.restore(KEYSET, candidates, few)).nextCounter, matchLimit(1000, 5, 784_931, 10) + 100);
+  await assert.rejects(mintOf({ signed: 152 }).mint.restore(KEYSET, candidates, few), { code: 'TooManyMatches' });
   const lying = mintOf({ filters: { issued: bs }, signed: 150 });
   await assert.rejects(lying.mint.restore(KEYSET, candidates), { code: 'Contradicted' });
   assert.equal(shown(lying.asked).length, 100);
