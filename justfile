@@ -353,7 +353,6 @@ npm: binary e2e-venv
     set -euo pipefail
     cd bindings/npm
     npm ci --no-audit --no-fund
-    npm run build
     npm pack
     npm test
     npm run test:browser

@@ -1,99 +1,129 @@
-// Restores a wallet of cashu-ts from its seed at a real mint, as it does by itself and with filters, and counts what the mint
-// learns: node restore.mjs MINT SERVICE [ROUNDS]. The proxy between them stands for the one that serves a mint and its filters at one
-// address. Prints one line of JSON.
+// Restores a wallet of cashu-ts from its seed at a real mint in four orders, and counts what the mint learns from each:
+//
+//     node --preserve-symlinks restore.mjs MINT SERVICE [GROUPS [ROUNDS]]
+//
+// The proxy between them stands for the one that serves a mint and its filters at one address. Prints a table, then one line of JSON.
 import { createServer } from 'node:http';
 import { OutputData, Wallet, hashToCurve } from '@cashu/cashu-ts';
+import { restoreAll } from 'nutfilter/cashu-ts';
 import { MintClient } from 'nutfilter/wallet';
 
-const [mintUrl, serviceUrl, rounds = 5] = process.argv.slice(2);
+const [mintUrl, serviceUrl, groups = 4, rounds = 7] = process.argv.slice(2);
 const GAP = 300;
 const bytes = (hex) => Uint8Array.from(Buffer.from(hex, 'hex'));
 
 let learned;
+const forget = () => (learned = { requests: 0, messages: new Set(), points: new Set() });
+forget();
 const proxy = createServer(async (request, response) => {
   const body = Buffer.concat(await request.toArray());
-  if (/^\/v1\/(restore|checkstate|filter)/.test(request.url)) {
-    learned.requests += 1;
-    const { outputs = [], Ys = [] } = body.length > 0 ? JSON.parse(body) : {};
-    [...outputs.map(({ B_ }) => B_), ...Ys].forEach((point) => learned.points.add(point));
-  }
+  const { outputs = [], Ys = [] } = body.length > 0 ? JSON.parse(body) : {};
+  learned.requests += 1;
+  outputs.forEach(({ B_ }) => learned.messages.add(B_));
+  Ys.forEach((Y) => learned.points.add(Y));
   const base = request.url.startsWith('/v1/filter/') ? serviceUrl : mintUrl;
   const { method, url } = request;
   const answer = await fetch(base + url, { method, headers: { 'content-type': 'application/json' }, ...(method === 'POST' && { body }) });
   response.writeHead(answer.status, { 'content-type': 'application/json' }).end(Buffer.from(await answer.arrayBuffer()));
 });
+// Wallets are silent for longer while they derive.
+proxy.keepAliveTimeout = 60_000;
 await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
 const address = `http://127.0.0.1:${proxy.address().port}`;
+const client = new MintClient(address, { fetch });
 
-/** Runs a restore with a wallet that knows its seed alone. */
-async function counted(seed, restore) {
-  learned = { requests: 0, points: new Set() };
-  const wallet = new Wallet(address, { unit: 'sat', bip39seed: seed });
-  await wallet.loadMint();
-  const { points } = learned;
-  const { unspent, signed } = await restore(wallet);
-  const messages = OutputData.createDeterministicData(0, seed, 0, wallet.getKeyset(), Array(signed.length + 2 * GAP).fill(0));
-  const asked = messages.filter(({ blindedMessage }) => points.has(blindedMessage.B_)).length;
-  return {
-    unspent: unspent.map(({ secret }) => secret).sort(),
-    learned: {
-      requests: learned.requests,
-      points: points.size,
-      unusedMessages: asked - signed.length,
-      unspentNotes: unspent.filter((proof) => points.has(Buffer.from(yOf(proof)).toString('hex'))).length,
-    },
-  };
+async function post(path, body) {
+  const answer = await fetch(`${address}/v1/${path}`, { method: 'POST', body: JSON.stringify(body) });
+  return answer.json();
 }
 
-function yOf({ secret }) {
-  return hashToCurve(new TextEncoder().encode(secret)).toBytes(true);
+/** The candidates of the wallet in steps of `size`, until `use` says that one of them has none. */
+async function inSteps(wallet, seed, size, use) {
+  const keyset = wallet.getKeyset();
+  for (let start = 0, isUsed = true; isUsed; start += size) {
+    const outputs = OutputData.createDeterministicData(0, seed, start, keyset, Array(size).fill(0));
+    isUsed = await use(outputs, keyset);
+  }
 }
 
-/** What cashu-ts does. */
-async function byItself(wallet) {
-  const { proofs } = await wallet.batchRestore(GAP, GAP);
-  const states = await wallet.checkProofsStates(proofs);
-  return { unspent: proofs.filter((_, i) => states[i].state === 'UNSPENT'), signed: proofs };
-}
+const yOf = ({ secret }) => hashToCurve(typeof secret === 'string' ? new TextEncoder().encode(secret) : secret);
 
-/** The same counters, with `B_` tested against `issued` before `restore`, and `Y` against `spent`. */
-function withFilters(seed) {
-  return async (wallet) => {
-    const mint = new MintClient(address, { fetch });
-    const keyset = wallet.getKeyset();
-    const issued = await mint.fetch(keyset.id, 'issued');
+const orders = {
+  /** What this package did before: every issued match is restored, then tested against `spent`, and spent ones are confirmed. */
+  'issued first, then spent': async (wallet, seed) => {
+    const issued = await client.fetch(wallet.keysetId, 'issued');
     const proofs = [];
-    for (let start = 0, found = true; found; start += GAP) {
-      const outputs = OutputData.createDeterministicData(0, seed, start, keyset, Array(GAP).fill(0));
-      const matches = issued.matches(outputs.map(({ blindedMessage }) => bytes(blindedMessage.B_)));
-      const signatures = await mint.restore(keyset.id, matches);
-      const signed = outputs.flatMap((output, i) => {
-        const signature = signatures[i];
-        return typeof signature === 'string' ? [] : [output.toProof(signature, keyset)];
-      });
-      found = signed.length > 0;
-      proofs.push(...signed);
+    await inSteps(wallet, seed, GAP, async (outputs, keyset) => {
+      const { answers } = issued.matches(outputs.map(({ blindedMessage }) => bytes(blindedMessage.B_)));
+      const asked = outputs.filter((_, i) => answers[i]);
+      for (let at = 0; at < asked.length; at += 64) {
+        const some = asked.slice(at, at + 64);
+        proofs.push(...await restoreShown(some, keyset));
+      }
+      return asked.length > 0;
+    });
+    const spent = await client.fetch(wallet.keysetId, 'spent');
+    const { answers } = spent.matches(proofs.map((proof) => yOf(proof).toBytes(true)));
+    const asked = proofs.filter((_, i) => answers[i]);
+    for (let at = 0; at < asked.length; at += 64) {
+      await post('checkstate', { Ys: asked.slice(at, at + 64).map((proof) => yOf(proof).toHex(true)) });
     }
-    const spent = await mint.fetch(keyset.id, 'spent');
-    const states = await mint.confirm(spent.matches(proofs.map(yOf)));
-    const isUnspent = (state) => state === 'absent' || state === 'unspent';
-    return { unspent: proofs.filter((_, i) => isUnspent(states[i])), signed: proofs };
-  };
+    return proofs.filter((_, i) => !answers[i]);
+  },
+
+  'both filters first': async (wallet, seed) => {
+    const { proofs, problems } = await restoreAll(wallet, seed, { gap: GAP, client });
+    if (problems.length > 0) {
+      throw problems[0].error;
+    }
+    return proofs;
+  },
+
+  /** NUT-07 about all candidates, then NUT-09 about those that are not spent. */
+  'NUT-07 first, then NUT-09': async (wallet, seed) => {
+    const proofs = [];
+    await inSteps(wallet, seed, 500, async (outputs, keyset) => {
+      const { states } = await post('checkstate', { Ys: outputs.map((output) => yOf(output).toHex(true)) });
+      const open = outputs.filter((_, i) => states[i].state !== 'SPENT');
+      const found = await restoreShown(open, keyset);
+      proofs.push(...found);
+      return found.length > 0 || open.length < outputs.length;
+    });
+    return proofs;
+  },
+
+  'NUT-13': async (wallet) => {
+    const { proofs } = await wallet.batchRestore(500, 500);
+    const states = await wallet.checkProofsStates(proofs);
+    return proofs.filter((_, i) => states[i].state === 'UNSPENT');
+  },
+};
+
+/** The notes of these messages that the mint has signed. */
+async function restoreShown(outputs, keyset) {
+  const answer = await post('restore', { outputs: outputs.map(({ blindedMessage: { B_, id } }) => ({ amount: 0, id, B_ })) });
+  return answer.outputs.map(({ B_ }, i) => {
+    const output = outputs.find(({ blindedMessage }) => blindedMessage.B_ === B_);
+    return output.toProof(answer.signatures[i], keyset);
+  });
 }
 
-/** Mints notes, and swaps them some times. */
-async function use(seed, rounds) {
-  learned = { requests: 0, points: new Set() };
+/** Mints `groups` times 10 notes, and swaps each group some times for new notes. */
+async function use(seed, groups, rounds) {
   const wallet = new Wallet(address, { unit: 'sat', bip39seed: seed });
   await wallet.loadMint();
-  for (let round = 0; round < rounds; round++) {
+  const deterministic = { type: 'deterministic', counter: 0 };
+  for (let group = 0; group < groups; group++) {
     const quote = await wallet.createMintQuoteBolt11(1023);
     while ((await wallet.checkMintQuoteBolt11(quote.quote)).state !== 'PAID') {
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
-    const minted = await wallet.mintProofsBolt11(1023, quote.quote, {}, { type: 'deterministic', counter: 0 });
-    await wallet.send(500, minted);
+    let proofs = await wallet.mintProofsBolt11(1023, quote.quote, {}, deterministic);
+    for (let round = 0; round < rounds; round++) {
+      proofs = await wallet.receive({ mint: address, unit: 'sat', proofs }, {}, deterministic);
+    }
   }
+  return wallet;
 }
 
 /** Waits until the service has read everything. */
@@ -111,13 +141,35 @@ async function published(keyset) {
 }
 
 const seed = crypto.getRandomValues(new Uint8Array(64));
-await use(seed, Number(rounds));
-const wallet = new Wallet(address, { unit: 'sat' });
-await wallet.loadMint();
-await published(wallet.keysetId);
-const plain = await counted(seed, byItself);
-const filtered = await counted(seed, withFilters(seed));
+const user = await use(seed, Number(groups), Number(rounds));
+await published(user.keysetId);
+// By the mint's own answers.
+const signed = new Set();
+const gone = new Set();
+await inSteps(user, seed, 500, async (outputs) => {
+  const answer = await post('restore', { outputs: outputs.map(({ blindedMessage: { B_, id } }) => ({ amount: 0, id, B_ })) });
+  const { states } = await post('checkstate', { Ys: outputs.map((output) => yOf(output).toHex(true)) });
+  answer.outputs.forEach(({ B_ }) => signed.add(B_));
+  states.filter(({ state }) => state === 'SPENT').forEach(({ Y }) => gone.add(Y));
+  return answer.outputs.length > 0;
+});
+
+const found = [];
+for (const [order, restore] of Object.entries(orders)) {
+  const wallet = new Wallet(address, { unit: 'sat', bip39seed: seed });
+  await wallet.loadMint();
+  forget();
+  const notes = (await restore(wallet, seed)).map(({ secret }) => secret).sort();
+  const { requests, messages, points } = learned;
+  const of = (shown, known) => [...shown].filter((one) => known.has(one)).length;
+  found.push({ order, requests, messages: messages.size, signed: of(messages, signed), points: points.size, spent: of(points, gone), notes });
+}
 proxy.close();
 proxy.closeAllConnections();
-const equal = JSON.stringify(plain.unspent) === JSON.stringify(filtered.unspent);
-console.log(JSON.stringify({ equal, notes: plain.unspent.length, plain: plain.learned, filtered: filtered.learned }));
+
+console.log(`${signed.size} signed, ${gone.size} spent\n| order | requests | messages shown (signed ones) | points shown (spent ones) |\n|---|---|---|---|`);
+for (const { order, requests, messages, signed, points, spent } of found) {
+  console.log(`| ${order} | ${requests} | ${messages} (${signed}) | ${points} (${spent}) |`);
+}
+const equal = found.every(({ notes }) => notes.join() === found[0].notes.join());
+console.log(JSON.stringify({ equal, orders: found.map(({ notes, ...one }) => ({ ...one, notes: notes.length })) }));

@@ -1,11 +1,13 @@
 /** The client for one mint. The application gives `fetch` and a storage. */
 
 import { toHex } from './hex.js';
-import { type Matches, MintFilter, type MintProfile, type NoteKind } from './mint-filter.js';
-import { type Curve, secp256k1 } from './points.js';
-import { accept, type Accepted, checkStatus, DEFAULT_POLICY, HEAD_BYTES, justified, MAX_ERROR_BYTES, type Policy } from './policy.js';
-import { ask, type BlindSignature, canonicalKeyset, type Question, signatures, type State, STATES } from './query.js';
+import { checkNames, MintFilter, type MintProfile, type NoteKind } from './mint-filter.js';
+import { canonicalKeyset, type Curve, curveOf } from './points.js';
+import { accept, type Accepted, integer, justified, type Policy, policyOf } from './policy.js';
+import { BATCH, batchOf, keysetsOf, type Request } from './query.js';
+import { Candidates, type Candidate, Restore, type Restored, type RestoreRules } from './restore.js';
 import { sha256 } from './sha256.js';
+import { type Answer, type Fetch, pause, send, type Sending, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
 /** Where filters are kept. Each key belongs to a mint, keyset, kind and hash, which readers of the storage learn. */
@@ -17,7 +19,7 @@ export interface FilterStorage {
 /** What a {@link MintClient} works with. */
 export interface ClientOptions {
   /** Usually `globalThis.fetch`, or one that goes through a proxy. */
-  fetch: typeof globalThis.fetch;
+  fetch: Fetch;
   /** Without a storage, every filter is downloaded in full, and an older one is not noticed. */
   storage?: FilterStorage;
   /**
@@ -39,7 +41,32 @@ export interface FetchOptions {
   profile?: MintProfile;
   /** `asOf` of the newest filter seen before. That of the stored filter counts as well, if it is later. */
   lastSeen?: number;
+  /** Aborts the request. */
+  signal?: Signal | undefined;
+  /** Takes the number of bytes received so far. */
+  onProgress?: (bytes: number) => void;
 }
+
+/** How to restore. */
+export interface RestoreOptions extends RestoreRules {
+  /** Aborts the requests. */
+  signal?: Signal | undefined;
+  /** Milliseconds for one call, with all waits that the mint asks for. Default: 600,000. */
+  timeLimit?: number | undefined;
+  /** Takes the bytes received of a filter, then the numbers of points that the mint has answered about and will be asked about. */
+  onProgress?: (progress: { step: 'filters'; bytes: number } | { step: 'mint'; done: number; total: number }) => void;
+}
+
+/** The default of `timeLimit`. */
+export const TIME_LIMIT = 600_000;
+
+/** The largest bodies of `/v1/info` and `/v1/keysets`, and how many keysets an error names. */
+export const MAX_INFO_BYTES = 64 << 10;
+export const MAX_KEYSETS_BYTES = 1 << 20;
+export const MAX_KEYSETS_LISTED = 20;
+
+/** The mint's code for a keyset that it does not have. */
+const UNKNOWN_KEYSET = 12001;
 
 /** How much older the filter of another replica of the mint may be, in seconds. The stored one is then used. */
 const REPLICA_LAG = 3_600;
@@ -58,28 +85,34 @@ export class MintClient {
     }
     this.url = url.replace(/\/+$/, '');
     this.options = options;
-    this.policy = { ...DEFAULT_POLICY, ...options.policy };
-    this.now = options.now ?? (() => Math.floor(Date.now() / 1000));
+    this.policy = policyOf(options.policy);
+    this.now = () => integer(options.now?.() ?? Math.floor(Date.now() / 1000), 'the time');
   }
 
   /** Fetches and validates a filter. An error never means "absent". */
-  async fetch(keyset: string, kind: NoteKind, { profile = 'nut25', lastSeen }: FetchOptions = {}): Promise<MintFilter> {
-    curveOf(keyset);
+  async fetch(keyset: string, kind: NoteKind, options: FetchOptions = {}): Promise<MintFilter> {
+    const { profile = 'nut25', lastSeen = 0, signal, onProgress } = options;
+    const curve = curveOf(keyset, this.options.bls);
+    checkNames(kind, profile);
+    integer(lastSeen, 'lastSeen');
     const { storage, conditional = true } = this.options;
     const path = `/v1/filter/${kind}/${encodeURIComponent(keyset)}`;
     const key = `nutfilter ${profile} ${this.url}/v1/filter/${kind}/${canonicalKeyset(keyset)}`;
     const source = { mint: this.url, keyset, kind };
-    const made = (filter: Accepted, received: number, newest = 0, notStored?: unknown): MintFilter => {
-      const rolledBackFrom = filter.asOf < newest ? newest : undefined;
-      return new MintFilter(filter, profile, source, received, rolledBackFrom, notStored, this.now() - filter.asOf, this.policy);
-    };
+    const made = (filter: Accepted, received: number, newest = 0, notStored?: unknown): MintFilter =>
+      new MintFilter({ filter, profile, source, policy: this.policy, curve, now: this.now(), received, newest, notStored });
     const kept = await this.load(key);
-    const newest = Math.max(kept?.filter.asOf ?? 0, lastSeen ?? 0);
-    const headers: Record<string, string> = {};
-    if (kept !== undefined && conditional) {
-      headers['If-None-Match'] = `"${toHex(sha256(kept.body))}"`;
-    }
-    const { status, body } = await this.request(path, { headers }, this.policy.maxBytes, justified);
+    const newest = Math.max(kept?.filter.asOf ?? 0, lastSeen);
+    const get = (headers: Record<string, string>): Promise<Answer> =>
+      this.request(path, { headers, maxBytes: this.policy.maxBytes, explain: justified, signal, onBytes: onProgress });
+    const answer =
+      kept !== undefined && conditional
+        ? // A browser asks first whether the header is allowed, and says of a refusal only that `fetch` failed.
+          await get({ 'If-None-Match': `"${toHex(sha256(kept.body))}"` }).catch((error) =>
+            error.code === 'Transport' ? get({}) : Promise.reject(error),
+          )
+        : await get({});
+    const { status, body } = answer;
     if (status === 304 && kept !== undefined) {
       return made(kept.filter, 0, newest);
     }
@@ -97,55 +130,100 @@ export class MintClient {
     return made(filter, body.length, newest, notStored);
   }
 
+  /** Fetches both filters of a keyset. `NoFilters` means that the mint publishes none, and that no note was sent. */
+  async filters(keyset: string, options: FetchOptions = {}): Promise<{ issued: MintFilter; spent: MintFilter }> {
+    try {
+      return { issued: await this.fetch(keyset, 'issued', options), spent: await this.fetch(keyset, 'spent', options) };
+    } catch (error) {
+      throw await this.explain(keyset, error as WalletError, options.signal);
+    }
+  }
+
   /**
-   * Asks the mint which of the matches are spent (NUT-07). Returns one answer for each item that was looked up; `absent`
-   * ones were not in the filter.
+   * Restores a wallet's notes of one keyset: looks the candidates up in both filters, and asks the mint only for the signatures of
+   * what was signed and is not spent. After an error, `error.unfinished` has what is known, and {@link resume} continues.
    */
-  async confirm(matches: Matches): Promise<(State | 'absent')[]> {
-    this.checkOrigin(matches);
-    return this.ask(STATES, matches, this.curve(matches.source.keyset));
+  async restore(keyset: string, candidates: Iterable<Candidate>, options: RestoreOptions = {}): Promise<Restored> {
+    const { signal, expected, confirm } = options;
+    const checked = new Candidates(candidates, curveOf(keyset, this.options.bls));
+    const onProgress = (bytes: number): void => options.onProgress?.({ step: 'filters', bytes });
+    const { issued, spent } = await this.filters(keyset, { signal, onProgress });
+    return this.resume(new Restore(issued, spent, checked, { expected, confirm }), options);
   }
 
-  /** Asks the mint for its signatures on the matches (NUT-09). Returns one answer for each item that was looked up. */
-  async restore(keyset: string, matches: Matches): Promise<(BlindSignature | 'unsigned' | 'absent')[]> {
-    this.checkOrigin(matches);
-    const curve = this.curve(keyset);
-    if (canonicalKeyset(matches.source.keyset) !== canonicalKeyset(keyset)) {
-      throw new WalletError('OtherSource', `the matches are of keyset ${matches.source.keyset}`);
+  /** Carries a restore out, or continues one that failed. */
+  async resume(restore: Restore, { signal, timeLimit = TIME_LIMIT, onProgress }: RestoreOptions = {}): Promise<Restored> {
+    if (!(restore instanceof Restore) || (restore.mint !== undefined && restore.mint !== this.url)) {
+      throw new WalletError('OtherSource', 'expected a Restore from filters of this mint');
     }
-    return this.ask(signatures(keyset, curve), matches, curve);
+    const end = Date.now() + integer(timeLimit, 'timeLimit');
+    try {
+      if (restore.progress.done === 0 && restore.points > BATCH) {
+        restore.setBatch(await this.batch(signal));
+      }
+      for (let request; (request = restore.request()); ) {
+        const { status, retryAfter, body } = await this.post(request, signal);
+        const seconds = restore.answer(status, retryAfter, body, this.now());
+        if (seconds !== undefined) {
+          if (Date.now() + seconds * 1000 > end) {
+            throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${timeLimit} ms`);
+          }
+          await pause(seconds * 1000, signal);
+        }
+        onProgress?.({ step: 'mint', ...restore.progress });
+      }
+    } catch (error) {
+      throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
+    }
+    return restore.soFar();
   }
 
-  /** One answer for each item that was looked up. */
-  private async ask<T>(question: Question<T>, matches: Matches, curve: Curve): Promise<(T | 'absent')[]> {
-    const results = await ask(question, matches, curve, this.policy, (path, body) => this.post(path, body));
-    return matches.places.map((place) => (place < 0 ? 'absent' : results[place]!));
-  }
-
-  private async post(path: string, body: string): Promise<Uint8Array> {
+  /** After a broken connection, sends the same bytes once more: nothing new is shown. */
+  private async post({ path, body }: Request, signal: Signal | undefined): Promise<Answer> {
     const headers = { 'Content-Type': 'application/json' };
-    const answer = await this.request(path, { method: 'POST', headers, body }, this.policy.maxAnswerBytes);
-    checkStatus(answer.status, answer.body);
-    return answer.body;
+    const send = (): Promise<Answer> =>
+      this.request(path, { method: 'POST', headers, body, signal, maxBytes: this.policy.maxAnswerBytes });
+    return send().catch((error) => (error.code === 'Transport' ? send() : Promise.reject(error)));
   }
 
-  private checkOrigin({ source }: Matches): void {
-    if (source.mint !== this.url) {
-      throw new WalletError('OtherSource', `the matches are of ${source.mint}`);
+  /** How many points the mint takes in a request. */
+  private async batch(signal: Signal | undefined): Promise<number> {
+    try {
+      const { status, body } = await this.request('/v1/info', { maxBytes: MAX_INFO_BYTES, signal });
+      return status === 200 ? batchOf(body) : BATCH;
+    } catch (error) {
+      if (error instanceof WalletError && error.code === 'Aborted') {
+        throw error;
+      }
+      return BATCH;
     }
   }
 
-  private curve(keyset: string): Curve {
-    const curve = curveOf(keyset) === 48 ? this.options.bls : secp256k1;
-    if (curve === undefined) {
-      throw new WalletError('OtherCurve', `keyset ${keyset} needs the option bls`);
+  /** Why there is no filter: the mint publishes none, or does not have the keyset. */
+  private async explain(keyset: string, error: WalletError, signal: Signal | undefined): Promise<WalletError> {
+    const isUnknown = error.mintCode === UNKNOWN_KEYSET;
+    if (!isUnknown && ![404, 405, 501].includes(error.status ?? 0)) {
+      return error;
     }
-    return curve;
+    const answer = await this.request('/v1/keysets', { maxBytes: MAX_KEYSETS_BYTES, signal }).catch(() => undefined);
+    const known = answer?.status === 200 ? keysetsOf(answer.body) : [];
+    const ids = known.map(({ id }) => canonicalKeyset(id));
+    if (!isUnknown && (ids.length === 0 || ids.includes(canonicalKeyset(keyset)))) {
+      return new WalletError('NoFilters', `the mint publishes no filters of keyset ${keyset}`, { cause: error });
+    }
+    const list = known.slice(0, MAX_KEYSETS_LISTED).map(({ id, unit }) => `${id} (${unit})`);
+    const text = list.length === 0 ? '' : `; it has ${list.join(', ')}${known.length > list.length ? ', and others' : ''}`;
+    return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}${text}`, { cause: error });
   }
 
   /** The stored filter, if the policy accepts it as it would accept one from the mint. */
   private async load(key: string): Promise<{ body: Uint8Array; filter: Accepted } | undefined> {
-    const body = await this.options.storage?.get(key);
+    let body;
+    try {
+      body = await this.options.storage?.get(key);
+    } catch (error) {
+      throw WalletError.from(error, 'Storage', 'the storage failed');
+    }
     try {
       if (body) {
         return { body, filter: accept(200, body, this.policy, this.now()) };
@@ -156,126 +234,9 @@ export class MintClient {
     return undefined;
   }
 
-  /** Sends a request, and reads at most as much as the limits allow. */
-  private async request(
-    path: string,
-    init: RequestInit,
-    maxBytes: number,
-    explain?: (head: Uint8Array) => number,
-  ): Promise<{ status: number; body: Uint8Array }> {
-    const { deadline } = this.policy;
-    const abort = new AbortController();
-    let fail!: (error: WalletError) => void;
-    const failed = new Promise<never>((_, reject) => (fail = reject));
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const wait = (milliseconds: number): void => {
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        fail(new WalletError('Deadline', `the answer must begin within ${deadline} ms, come at 16 KiB/s, and not pause`));
-        abort.abort();
-      }, milliseconds);
-    };
-    const run = async (): Promise<{ status: number; body: Uint8Array }> => {
-      const response = await this.options.fetch(this.url + path, {
-        // Nothing that identifies the wallet, and no cache but our own.
-        credentials: 'omit',
-        referrerPolicy: 'no-referrer',
-        cache: 'no-store',
-        redirect: 'manual',
-        ...init,
-        signal: abort.signal,
-      });
-      const { status, url } = response;
-      // A browser says only that there is a redirect. React Native has followed it.
-      const to =
-        response.type === 'opaqueredirect'
-          ? 'elsewhere'
-          : status > 300 && status < 400
-            ? response.headers.get('Location')
-            : origin(url) !== origin(this.url) && url;
-      if (to) {
-        throw new WalletError('Redirect', `the mint redirects to ${to.slice(0, 300)}`);
-      }
-      const limit = status === 200 ? maxBytes : MAX_ERROR_BYTES;
-      const body = await readBody(response, limit, status === 200 ? explain : undefined, deadline, wait);
-      return { status, body };
-    };
-    try {
-      wait(deadline);
-      return await Promise.race([run(), failed]);
-    } catch (error) {
-      if (error instanceof WalletError) {
-        throw error;
-      }
-      throw new WalletError('Transport', `the request failed: ${error instanceof Error ? error.message : error}`);
-    } finally {
-      clearTimeout(timer);
-      abort.abort();
-    }
+  private request(path: string, sending: Sending): Promise<Answer> {
+    // As a method of `options`, the `fetch` of browsers fails.
+    const { fetch } = this.options;
+    return send(fetch, this.url, path, sending, this.policy);
   }
-}
-
-/** Reads a body. That of an error is cut at the limit. */
-async function readBody(
-  response: Response,
-  limit: number,
-  explain: ((head: Uint8Array) => number) | undefined,
-  deadline: number,
-  wait: (milliseconds: number) => void,
-): Promise<Uint8Array> {
-  const check = (bytes: number): void => {
-    if (response.status === 200 && bytes > limit) {
-      throw new WalletError('TooLarge', `the body has ${bytes} bytes or more; at most ${limit} are accepted`);
-    }
-  };
-  check(Number(response.headers.get('Content-Length') ?? 0));
-  const reader = response.body?.getReader?.();
-  if (reader === undefined) {
-    // React Native has the whole body at once.
-    const body = new Uint8Array(await response.arrayBuffer());
-    limit = Math.min(limit, explain?.(body) ?? limit);
-    check(body.length);
-    return body.subarray(0, limit);
-  }
-  const begin = Date.now();
-  const chunks: Uint8Array[] = [];
-  let total = 0;
-  const join = (): Uint8Array => {
-    const body = new Uint8Array(total);
-    let at = 0;
-    for (const chunk of chunks) {
-      body.set(chunk, at);
-      at += chunk.length;
-    }
-    return body;
-  };
-  while (total <= limit) {
-    wait(Math.min(deadline, begin + deadline + total / 16.384 - Date.now()));
-    const { done, value } = await reader.read();
-    if (done || value === undefined) {
-      check(total);
-      return join();
-    }
-    chunks.push(value);
-    total += value.length;
-    if (explain && total >= HEAD_BYTES) {
-      limit = Math.min(limit, explain(join()));
-      explain = undefined;
-    }
-  }
-  check(total);
-  return join().subarray(0, limit);
-}
-
-/** Scheme, host and port. */
-function origin(url: string): string | undefined {
-  return /^https?:\/\/[^/?#]+/i.exec(url)?.[0].toLowerCase().replace(/^(https:.+):443$|^(http:.+):80$/, '$1$2');
-}
-
-/** The length of the points of a keyset. */
-function curveOf(keyset: string): 33 | 48 {
-  if (!/^(00[0-9a-f]{14}|0[12][0-9a-f]{64})$/i.test(keyset) && !/^[\w+/-]{12}$/.test(keyset)) {
-    throw new WalletError('BadArgument', `a keyset ID of ${keyset.length} characters has no known form`);
-  }
-  return keyset.length === 66 && keyset.startsWith('02') ? 48 : 33;
 }

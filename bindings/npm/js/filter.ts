@@ -332,7 +332,7 @@ function likeFirst<T extends Uint8Array>(items: readonly T[], bytes: Uint8Array)
   return (isBuffer ? constructor.from(bytes.buffer, bytes.byteOffset, bytes.length) : bytes) as T;
 }
 
-function checkItems(items: Iterable<Uint8Array>): readonly Uint8Array[] {
+export function checkItems(items: Iterable<Uint8Array>): readonly Uint8Array[] {
   if (isBytes(items) || typeof items === 'string' || typeof items?.[Symbol.iterator] !== 'function') {
     throw new FilterError('BadArgument', `the items are ${show(items)}; expected an array of Uint8Array`);
   }

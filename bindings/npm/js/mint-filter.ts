@@ -1,10 +1,11 @@
 /** A validated filter of a mint, look-ups in it, and the limits on their results. */
 
-import { matchItems } from './filter.js';
+import { checkItems, matchItems } from './filter.js';
 import { matchHashes } from './golomb.js';
 import { type HashInto, hashItems, murmur32, nut23, nut25 } from './hash.js';
 import { toHex } from './hex.js';
-import type { Accepted, Policy } from './policy.js';
+import { checkPoint, type Curve, curveOf, eitherForm } from './points.js';
+import { accept, type Accepted, integer, type Policy, policyOf } from './policy.js';
 import { WalletError } from './wallet-error.js';
 
 /** Which notes of a keyset a filter has: spent ones by their `Y`, or signed ones by their `B_`. */
@@ -20,89 +21,123 @@ export interface FilterSource {
 
 /** A reason to doubt the answers that the wallet's user should see. */
 export interface Warning {
-  code: 'PossibleOtherDialect' | 'OldFilter' | 'FewMatches';
+  code: 'PossibleOtherDialect' | 'OldFilter' | 'FewMatches' | 'StaleSpent';
   message: string;
 }
 
-/** The answers of a look-up. Only their matching items can be sent to a mint. */
-export class Matches {
-  /** For each item its index in `items`; -1 if it was not in the set at `asOf`. */
-  readonly places: readonly number[];
-  /** The distinct items that match, or match by chance. */
-  readonly items: readonly Uint8Array[];
-
-  /** @internal */
-  constructor(
-    lookedUp: readonly Uint8Array[],
-    answers: readonly boolean[],
-    /** The time of the filter, in Unix seconds. */
-    readonly asOf: number,
-    /** @internal How many matches may be false positives before the filter becomes suspicious. */
-    readonly chanceLimit: number,
-    /** The origin of the filter. */
-    readonly source: FilterSource,
-    readonly warnings: readonly Warning[],
-  ) {
-    const items: Uint8Array[] = [];
-    const known = new Map<string, number>();
-    this.places = lookedUp.map((item, i) => {
-      if (!answers[i]) {
-        return -1;
-      }
-      const name = toHex(item);
-      const place = known.get(name) ?? items.push(item) - 1;
-      known.set(name, place);
-      return place;
-    });
-    this.items = items;
-  }
-
-  /** For each item whether it may be in the set. */
-  get answers(): boolean[] {
-    return this.places.map((place) => place >= 0);
-  }
+/** The answers of a look-up. */
+export interface Matches {
+  /** For each item whether it may be in the set; false is certain, as of the filter's time. */
+  answers: boolean[];
+  warnings: Warning[];
 }
 
 /** The age in seconds above which a filter is doubtful. Mints renew the timestamp every few minutes. */
-const MAX_AGE = 86_400;
+export const OLD_FILTER = 86_400;
+
+/** How to accept a filter that the application has fetched by itself. */
+export interface AcceptOptions {
+  /** The keyset, the kind and the mint's URL, as far as they are known. A {@link Restore} needs them. */
+  source?: Partial<FilterSource>;
+  /** The hash of the mint's filters. Default: `nut25`. */
+  profile?: MintProfile;
+  /** `asOf` of the newest filter seen before. */
+  lastSeen?: number;
+  /** Limits that differ from the default. */
+  policy?: Partial<Policy>;
+  /** The curve of keysets of version `02`: `bls` of `nutfilter/bls`. */
+  bls?: Curve | undefined;
+  /** The wallet's time, in Unix seconds. */
+  now?: number;
+}
+
+/** Validates a complete response, for wallets with a network of their own. */
+export function acceptFilter(status: number, body: Uint8Array, options: AcceptOptions = {}): MintFilter {
+  const { source = {}, profile = 'nut25', lastSeen = 0, now = Math.floor(Date.now() / 1000), bls } = options;
+  const policy = policyOf(options.policy);
+  integer(lastSeen, 'lastSeen');
+  checkNames(source.kind ?? 'spent', profile);
+  const filter = accept(status, body, policy, integer(now, 'the time'));
+  const curve = source.keyset === undefined ? eitherForm : curveOf(source.keyset, bls);
+  return new MintFilter({ filter, profile, source, policy, curve, now, received: body.length, newest: lastSeen });
+}
+
+interface Parts {
+  filter: Accepted;
+  profile: MintProfile;
+  source: Partial<FilterSource>;
+  policy: Policy;
+  curve: Curve;
+  now: number;
+  received: number;
+  newest: number;
+  notStored?: unknown;
+}
 
 /** A validated filter of a mint. */
 export class MintFilter {
+  /** The time of the newest filter seen before, if that is later: look-ups then fail. */
+  readonly rolledBackFrom: number | undefined;
+
   /** @internal */
   constructor(
-    private readonly filter: Accepted,
-    readonly profile: MintProfile,
-    readonly source: FilterSource,
-    /** The size of the body, in bytes; 0 if it came from the storage. */
-    readonly bytesReceived: number,
-    /** The time of the newest filter seen before, if that is later: look-ups then fail. */
-    readonly rolledBackFrom: number | undefined,
-    /** Why the filter could not be stored. It will be downloaded again. */
-    readonly notStored: unknown,
-    private readonly age: number,
-    private readonly policy: Policy,
-  ) {}
+    /** @internal */
+    readonly parts: Parts,
+  ) {
+    this.rolledBackFrom = this.asOf < parts.newest ? parts.newest : undefined;
+  }
+
+  get source(): Partial<FilterSource> {
+    return this.parts.source;
+  }
 
   /** The filter's time, in Unix seconds. */
   get asOf(): number {
-    return this.filter.asOf;
+    return this.parts.filter.asOf;
   }
 
   /** The number of items in the set. */
   get n(): number {
-    return this.filter.n;
+    return this.parts.filter.n;
+  }
+
+  /** One look-up in M matches by chance. */
+  get m(): number {
+    return this.parts.filter.m;
+  }
+
+  /** The size of the body, in bytes; 0 if it came from the storage. */
+  get bytesReceived(): number {
+    return this.parts.received;
+  }
+
+  /** Why the filter could not be stored. It will be downloaded again. */
+  get notStored(): unknown {
+    return this.parts.notStored;
   }
 
   /**
-   * Looks up items. `expected` is how many of them are in the set by the wallet's own records: give it whenever it is
+   * Looks up points. `expected` is how many of them are in the set by the wallet's own records: give it whenever it is
    * known, since a mint that makes up a filter to learn notes then learns none.
    */
   matches(items: Iterable<Uint8Array>, expected?: number): Matches {
-    const { filter, asOf, policy, profile } = this;
+    const list = listOf(items);
+    if (list.length === 0) {
+      throw new WalletError('NoItems', 'there are no items to look up');
+    }
+    list.forEach((item, place) => checkPoint(item, this.parts.curve, place, 'item'));
+    const { answers, warnings } = this.lookUp(list);
+    warnings.push(...this.checkCount(answers.filter(Boolean).length, list.length, expected));
+    return { answers, warnings };
+  }
+
+  /** @internal Looks up what was checked. */
+  lookUp(list: readonly Uint8Array[]): Matches {
+    const { asOf } = this;
+    const { filter, profile, source, now } = this.parts;
     if (this.rolledBackFrom !== undefined) {
       throw new WalletError('RolledBack', `the filter is dated ${asOf}, older than the last one seen (${this.rolledBackFrom})`);
     }
-    const list = Array.from(items);
     const answers = matchItems(filter, list, DIALECTS[profile]);
     const warnings: Warning[] = [];
     const other = otherDialect(filter, profile, list, answers);
@@ -111,24 +146,40 @@ export class MintFilter {
     } else if (other) {
       warnings.push({ code: 'PossibleOtherDialect', message: other.message });
     }
-    if (this.age > MAX_AGE) {
-      const days = Math.floor(this.age / MAX_AGE);
-      warnings.push({ code: 'OldFilter', message: `the filter is ${days} days old: notes spent since then are missing` });
+    if (now - asOf > OLD_FILTER) {
+      const days = Math.floor((now - asOf) / OLD_FILTER);
+      const of = source.kind === undefined ? '' : ` of ${source.kind} notes`;
+      warnings.push({ code: 'OldFilter', message: `the filter${of} is ${days} days old: later notes are missing` });
     }
-    if (expected !== undefined) {
-      const matches = answers.filter(Boolean).length;
-      const limit = matchLimit(list.length, expected, filter.m, policy.maxMatchFactor);
-      const text = `${matches} of ${list.length} items match; expected ${expected}`;
-      if (matches > limit) {
-        throw new WalletError('TooManyMatches', `implausible filter: ${text}, accepted up to ${limit}`);
-      }
-      // Members always match, so the records or the filter are wrong about at least half of them.
-      if (2 * matches < Math.min(expected, list.length)) {
-        warnings.push({ code: 'FewMatches', message: `${text}: the filter may be old, or made with an unknown hash` });
-      }
+    return { answers, warnings };
+  }
+
+  /** @internal Refuses more matches than chance and the records explain, and warns of few. */
+  checkCount(matches: number, lookups: number, expected: number | undefined): Warning[] {
+    if (expected === undefined) {
+      return [];
     }
-    const chance = matchLimit(list.length, 0, filter.m, policy.maxMatchFactor);
-    return new Matches(list, answers, asOf, chance, this.source, warnings);
+    const limit = this.limit(lookups, integer(expected, 'expected'));
+    const text = `${matches} of ${lookups} items match; expected ${expected}`;
+    if (matches > limit) {
+      throw new WalletError('TooManyMatches', `implausible filter: ${text}, accepted up to ${limit}`);
+    }
+    // Members always match, so the records or the filter are wrong about at least half of them.
+    const isFew = 2 * matches < Math.min(expected, lookups);
+    return isFew ? [{ code: 'FewMatches', message: `${text}: the filter may be old, or made with an unknown hash` }] : [];
+  }
+
+  /** @internal The most matches to accept. */
+  limit(lookups: number, expected = 0): number {
+    return matchLimit(lookups, expected, this.m, this.parts.policy.maxMatchFactor);
+  }
+}
+
+function listOf(items: Iterable<Uint8Array>): readonly Uint8Array[] {
+  try {
+    return checkItems(items);
+  } catch (error) {
+    throw WalletError.from(error, 'BadArgument', 'invalid items');
   }
 }
 
@@ -166,6 +217,13 @@ function lnTail(mean: number, atLeast: number): number {
 
 /** The hash of a mint's filters. */
 export type MintProfile = 'nut25' | 'nut23';
+
+/** Refuses names that the types forbid: no other check would notice them. */
+export function checkNames(kind: NoteKind, profile: MintProfile): void {
+  if ((kind !== 'spent' && kind !== 'issued') || (profile !== 'nut25' && profile !== 'nut23')) {
+    throw new WalletError('BadArgument', "unknown kind or profile; expected 'spent' or 'issued', and 'nut25' or 'nut23'");
+  }
+}
 
 /** The hashes that filters of mints have been made with. A response does not name its hash. */
 const DIALECTS: Record<MintProfile | 'nut25-empty-tail', HashInto> = {

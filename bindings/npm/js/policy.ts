@@ -1,8 +1,7 @@
 /** All limits on what a wallet accepts from a mint, and the checks of complete responses. */
 
-import { FilterError } from './errors.js';
 import { validate } from './filter.js';
-import { checkParams, type Coded } from './params.js';
+import { checkParams, type Coded, isIntegerWithin, show } from './params.js';
 import { readMembers } from './response.js';
 import { decodeText } from './text.js';
 import { WalletError } from './wallet-error.js';
@@ -23,10 +22,6 @@ export interface Policy {
   maxFuture: number;
   /** Accepted matches, as a multiple of what chance and `expected` explain. Default: 10. */
   maxMatchFactor: number;
-  /** Points in one request. Mints accept up to 1,000. Default: 64. */
-  batch: number;
-  /** The most matches that one call reveals to the mint. Default: 1,000. */
-  maxRevealed: number;
   /** The largest answer about matches, in bytes. Default: 4 MiB. */
   maxAnswerBytes: number;
 }
@@ -39,10 +34,28 @@ export const DEFAULT_POLICY: Policy = {
   maxP: 32,
   maxFuture: 300,
   maxMatchFactor: 10,
-  batch: 64,
-  maxRevealed: 1_000,
   maxAnswerBytes: 4 << 20,
 };
+
+/** The default limits with these instead. `undefined` means the default. */
+export function policyOf(changes: Partial<Policy> = {}): Policy {
+  const policy = { ...DEFAULT_POLICY };
+  for (const [name, value] of Object.entries(changes).filter(([, value]) => value !== undefined)) {
+    if (!Object.prototype.hasOwnProperty.call(policy, name)) {
+      throw new WalletError('BadArgument', `the policy has no limit '${name}'; it has ${Object.keys(policy).join(', ')}`);
+    }
+    policy[name as keyof Policy] = integer(value, `the limit ${name}`);
+  }
+  return policy;
+}
+
+/** Refuses what would make comparisons fail silently, as NaN does. */
+export function integer(value: unknown, name: string): number {
+  if (!isIntegerWithin(value, 0, Number.MAX_SAFE_INTEGER)) {
+    throw new WalletError('BadArgument', `${name} is ${show(value)}; expected an integer from 0 to 2^53 - 1`);
+  }
+  return value;
+}
 
 /** The largest error object. A longer body is a web page. */
 export const MAX_ERROR_BYTES = 64 << 10;
@@ -97,10 +110,7 @@ export function accept(status: number, body: Uint8Array, policy: Policy, now: nu
     validate(filter);
     return filter;
   } catch (error) {
-    if (error instanceof FilterError && error.code !== 'OutOfMemory') {
-      throw new WalletError('Filter', `damaged filter: ${error.message}`);
-    }
-    throw error;
+    throw WalletError.from(error, 'Filter', 'damaged filter');
   }
 }
 
@@ -122,13 +132,25 @@ export function errorObject(status: number, body: Uint8Array): WalletError | und
     return undefined;
   }
   const { detail = '', code } = object;
-  const text = typeof detail === 'string' ? detail : JSON.stringify(detail);
-  const printable = text.slice(0, 300).replace(UNPRINTABLE, ' ');
+  const printable = printableText(textOf(detail), 300);
   const more: { status: number; detail: string; mintCode?: number } = { status, detail: printable };
   if (Number.isSafeInteger(code)) {
     more.mintCode = code as number;
   }
   return new WalletError('Mint', `the mint returned error '${printable}' (code ${more.mintCode}, HTTP ${status})`, more);
+}
+
+export function printableText(text: string, length: number): string {
+  return text.slice(0, length).replace(UNPRINTABLE, ' ');
+}
+
+function textOf(detail: unknown): string {
+  try {
+    return typeof detail === 'string' ? detail : JSON.stringify(detail);
+  } catch {
+    // Nested too deeply to be written.
+    return '';
+  }
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,118 +1,181 @@
-/** Requests about matches (NUT-07, NUT-09), and the checks of their answers. */
+/** Questions about points (NUT-07, NUT-09): batches, and the checks of their answers. */
 
-import { fromHex, toHex } from './hex.js';
-import type { Matches, NoteKind } from './mint-filter.js';
-import { type Curve, shuffle } from './points.js';
-import { errorObject, isObject, type Policy } from './policy.js';
+import { fromHex } from './hex.js';
+import { type Curve, isPairing, KEYSET_ID, shuffle } from './points.js';
+import { checkStatus, errorObject, isObject, type Policy, printableText } from './policy.js';
 import { decodeText } from './text.js';
 import { WalletError } from './wallet-error.js';
 
-/** A point that the mint is asked about, in hex, and the index of its match. */
-interface Asked {
-  point: string;
-  place: number;
-}
+/** Points in a request, unless the mint says how many it takes, and the most that it may say. */
+export const BATCH = 100;
+export const MAX_BATCH = 1_000;
+/** How many points a mint may refuse by themselves. */
+export const MAX_REFUSED = 10;
+/** Seconds after the first 429 in a row, and the most after later ones. */
+export const FIRST_WAIT = 1;
+export const LONGEST_WAIT = 60;
 
 /** The mint's signature on a blinded message. Verify it after unblinding, or by its DLEQ proof. Points are in hex. */
 export interface BlindSignature {
-  amount: number;
+  /** Up to 2^64 - 1. Mints have signed messages of amount 0: such a note is worth nothing. */
+  amount: bigint;
+  /** The keyset: another one than asked about, if the mint names another one. */
   id: string;
   C_: string;
   dleq?: { e: string; s: string };
 }
 
-/** How to ask about matches of one kind. */
-export interface Question<T> {
+/** What to POST, below the mint's URL. */
+export interface Request {
   path: string;
-  kind: NoteKind;
+  body: string;
+}
+
+/** How to ask about points. */
+interface Question<T> {
+  path: string;
   body(points: readonly string[]): object;
   /** The points of an answer, and what it says about each and whether that is in the set. */
-  read(answer: unknown): { point: string; value: T; inSet: boolean }[];
+  read(answer: Uint8Array): { point: string; value: T; inSet: boolean }[];
   /** What it means that the mint leaves out a point; an error if undefined. */
   omitted?: T;
 }
 
-/** Sends the matches, and only these, and returns what the mint says about each. */
-export async function ask<T>(
-  question: Question<T>,
-  matches: Matches,
-  curve: Curve,
-  policy: Policy,
-  post: (path: string, body: string) => Promise<Uint8Array>,
-): Promise<T[]> {
-  const results = new Array<T>(matches.items.length);
-  let asked = 0;
-  let notInSet = 0;
-  for (const batch of prepare(question, matches, curve, policy)) {
-    const body = JSON.stringify(question.body(batch.map(({ point }) => point)));
-    const answer = await post(question.path, body);
-    let answers;
-    try {
-      answers = question.read(parse(answer));
-    } catch (error) {
-      const isForm = error instanceof WalletError && error.code === 'Form';
-      throw (isForm && errorObject(200, answer)) || error;
+/** One question about distinct points, in hex. A batch is answered as a whole or not at all. */
+export class Batches<T> {
+  /** What the mint says about each point, or its error. */
+  readonly results = new Map<string, T | WalletError>();
+  /** The number of points. */
+  readonly size: number;
+  private batches: string[][];
+  /** Whether the mint has lied or refused too often: there is no further request, though points are open. */
+  private isOver = false;
+  private refused = 0;
+  private notInSet = 0;
+  private waits = 0;
+
+  constructor(
+    private readonly question: Question<T>,
+    points: Iterable<string>,
+    /** How many points may not be in the set, by the mint's own answers. */
+    private readonly chanceLimit: number,
+    private readonly policy: Policy,
+    batch = BATCH,
+  ) {
+    const distinct = [...new Set(points)];
+    this.size = distinct.length;
+    this.batches = [shuffle(distinct)];
+    this.cut(batch);
+  }
+
+  /** Cuts what is open into batches of this size. */
+  cut(size: number): void {
+    const open = this.batches.flat();
+    const count = Math.ceil(open.length / size);
+    this.batches = Array.from({ length: count }, (_, i) => open.slice(i * size, (i + 1) * size));
+  }
+
+  /** Whether every point is answered. */
+  get isDone(): boolean {
+    return this.batches.length === 0;
+  }
+
+  /** The next request, the same until it is answered. */
+  request(): Request | undefined {
+    const [batch] = this.batches;
+    return batch && !this.isOver ? { path: this.question.path, body: JSON.stringify(this.question.body(batch)) } : undefined;
+  }
+
+  /** Takes the answer to the request. Returns the seconds to wait before it is sent again after a 429. */
+  answer(status: number, retryAfter: string | null, body: Uint8Array, now: number): number | undefined {
+    const [batch] = this.batches;
+    if (batch === undefined || this.isOver) {
+      throw new WalletError('BadArgument', 'no request is open');
     }
-    const open = new Map(batch.map(({ point, place }) => [point, place]));
-    const isAsked = new Set(open.keys());
-    const note = (place: number, value: T, inSet: boolean): void => {
-      results[place] = value;
-      asked++;
-      notInSet += inSet ? 0 : 1;
-    };
-    for (const { point, value, inSet } of answers) {
-      const place = open.get(point);
-      if (place === undefined) {
-        throw isAsked.has(point)
+    if (status === 429) {
+      return retrySeconds(retryAfter, now) ?? Math.min(FIRST_WAIT * 2 ** this.waits++, LONGEST_WAIT);
+    }
+    if (status === 400) {
+      this.split(batch, errorObject(status, body) ?? new WalletError('Status', `HTTP status ${status}`, { status }));
+    } else {
+      this.keep(batch, this.read(status, body));
+    }
+    this.waits = 0;
+    return undefined;
+  }
+
+  /** Halves a batch that the mint refuses, until the point is found that it does not take. */
+  private split(batch: readonly string[], error: WalletError): void {
+    if (batch.length > 1) {
+      const half = batch.length >> 1;
+      this.batches.splice(0, 1, batch.slice(0, half), batch.slice(half));
+    } else if (++this.refused > MAX_REFUSED) {
+      this.isOver = true;
+      throw error;
+    } else {
+      this.batches.shift();
+      this.results.set(batch[0]!, error);
+    }
+  }
+
+  private keep(batch: readonly string[], answers: ReturnType<Question<T>['read']>): void {
+    const { omitted } = this.question;
+    const open = new Set(batch);
+    for (const { point } of answers) {
+      if (!open.delete(point)) {
+        throw batch.includes(point)
           ? new WalletError('Repeated', 'the answer has a point twice')
           : new WalletError('NotAsked', 'the answer has a point that was not asked about');
       }
-      open.delete(point);
-      note(place, value, inSet);
     }
-    if (open.size > 0 && question.omitted === undefined) {
+    if (open.size > 0 && omitted === undefined) {
       throw new WalletError('Missing', `the answer lacks ${open.size} of ${batch.length} points`);
     }
-    open.forEach((place) => note(place, question.omitted!, false));
-    if (notInSet > matches.chanceLimit) {
-      const text = `${notInSet} of ${asked} matches are not in its set; false positives explain at most ${matches.chanceLimit}`;
+    this.notInSet += open.size + answers.filter(({ inSet }) => !inSet).length;
+    if (this.notInSet > this.chanceLimit) {
+      this.isOver = true;
+      const asked = this.results.size + batch.length;
+      const text = `${this.notInSet} of ${asked} matches are not in its set; false positives explain at most ${this.chanceLimit}`;
       throw new WalletError('Contradicted', `the mint contradicts its filter: ${text}`);
     }
+    this.batches.shift();
+    answers.forEach(({ point, value }) => this.results.set(point, value));
+    open.forEach((point) => this.results.set(point, omitted!));
   }
-  return results;
+
+  private read(status: number, body: Uint8Array): ReturnType<Question<T>['read']> {
+    const max = this.policy.maxAnswerBytes;
+    if (body.length > max) {
+      throw new WalletError('TooLarge', `the body has ${body.length} bytes; at most ${max} are accepted`);
+    }
+    checkStatus(status, body);
+    try {
+      return this.question.read(body);
+    } catch (error) {
+      const isForm = error instanceof WalletError && error.code === 'Form';
+      throw (isForm && errorObject(200, body)) || error;
+    }
+  }
 }
 
-/** The requests: exactly the matches, shuffled. */
-function prepare({ kind }: { kind: NoteKind }, { items, source }: Matches, curve: Curve, policy: Policy): Asked[][] {
-  if (source.kind !== kind) {
-    throw new WalletError('OtherSource', `the matches are of ${source.kind} notes of keyset ${source.keyset}`);
+/** The wait that the header `Retry-After` asks for, at least 1 s; undefined if it has neither seconds nor a date. */
+export function retrySeconds(header: string | null, now: number): number | undefined {
+  if (header !== null && /^\d{1,9}$/.test(header)) {
+    return Math.max(Number(header), 1);
   }
-  if (items.length > policy.maxRevealed) {
-    throw new WalletError('TooMany', `${items.length} items match; at most ${policy.maxRevealed} may be revealed to the mint`);
-  }
-  items.forEach((item, place) => {
-    if (item.length !== curve.bytes && (item.length === 33 || item.length === 48)) {
-      throw new WalletError('OtherCurve', `match ${place} has ${item.length} bytes: a point of another curve`);
-    }
-    if (!curve.isPoint(item)) {
-      throw new WalletError('NotAPoint', `match ${place} is not a point`);
-    }
-  });
-  const all = shuffle(items.map((item, place) => ({ point: toHex(item), place })));
-  const count = Math.ceil(all.length / policy.batch);
-  return Array.from({ length: count }, (_, i) => all.slice(i * policy.batch, (i + 1) * policy.batch));
+  const date = header !== null && /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(header) ? Date.parse(header) : NaN;
+  return Number.isNaN(date) ? undefined : Math.max(date / 1000 - now, 1);
 }
 
 export type State = 'spent' | 'pending' | 'unspent';
 
 /** NUT-07. */
-export const STATES: Question<State> = {
+export const states: Question<State> = {
   path: '/v1/checkstate',
-  kind: 'spent',
   body: (points) => ({ Ys: points }),
   read(answer) {
-    const states = list(answer, 'states').map((state) => ({ point: text(state, 'Y'), state: text(state, 'state') }));
-    return states.map(({ point, state }) => {
+    const all = list(parse(answer), 'states').map((state) => ({ point: text(state, 'Y'), state: text(state, 'state') }));
+    return all.map(({ point, state }) => {
       if (!/^(UNSPENT|PENDING|SPENT)$/.test(state)) {
         throw new WalletError('UnknownState', 'the answer has a state other than UNSPENT, PENDING and SPENT');
       }
@@ -126,27 +189,32 @@ export const STATES: Question<State> = {
 export function signatures(keyset: string, curve: Curve): Question<BlindSignature | 'unsigned'> {
   return {
     path: '/v1/restore',
-    kind: 'issued',
     omitted: 'unsigned',
     // A wallet that has lost everything does not know the amounts; mints ignore them.
     body: (points) => ({ outputs: points.map((point) => ({ amount: 0, id: keyset, B_: point })) }),
     read(answer) {
-      const points = list(answer, 'outputs').map((output) => text(output, 'B_'));
-      const signed = list(answer, 'signatures').map((signature) => {
-        const { amount, dleq } = signature;
-        if (!Number.isSafeInteger(amount) || (amount as number) < 0) {
+      const parsed = parse(answer);
+      const points = list(parsed, 'outputs').map((output) => text(output, 'B_'));
+      let exact: bigint[] | undefined;
+      const signed = list(parsed, 'signatures').map((signature, i) => {
+        const { dleq } = signature;
+        const proof = dleq == null ? undefined : { e: text(dleq, 'e'), s: text(dleq, 's') };
+        const { amount: rounded } = signature;
+        if (!Number.isInteger(rounded) || (rounded as number) < 0) {
           throw form('amount');
         }
-        const proof = dleq == null ? undefined : { e: text(dleq, 'e'), s: text(dleq, 's') };
-        return { amount: amount as number, id: text(signature, 'id'), C_: text(signature, 'C_'), dleq: proof };
+        exact ??= Number.isSafeInteger(rounded) ? undefined : exactAmounts(answer);
+        const amount = Number.isSafeInteger(rounded) ? BigInt(rounded as number) : exact![i]!;
+        return { amount, id: text(signature, 'id'), C_: text(signature, 'C_'), dleq: proof };
       });
       if (points.length !== signed.length) {
         throw new WalletError('Unpaired', `the answer has ${points.length} outputs but ${signed.length} signatures`);
       }
       return points.map((point, i) => {
         const { dleq, ...signature } = signed[i]!;
-        if (canonicalKeyset(signature.id) !== canonicalKeyset(keyset)) {
-          throw new WalletError('OtherKeyset', 'the answer has a signature of another keyset');
+        // After a change of keysets a mint may have signed with another one, of the same curve.
+        if (!KEYSET_ID.test(signature.id) || isPairing(signature.id) !== isPairing(keyset)) {
+          throw new WalletError('OtherKeyset', 'the answer has a signature of an invalid keyset, or of one of another curve');
         }
         const c = fromHex(hex(signature.C_, 'C_'));
         if (c === undefined || !curve.isPoint(c)) {
@@ -165,17 +233,48 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
   };
 }
 
-/** A form of a keyset ID that is the same for all spellings of it. */
-export function canonicalKeyset(id: string): string {
-  return id.length === 12 ? id.replace(/-/g, '+').replace(/_/g, '/') : id.toLowerCase();
+/** How many points a request may have, by `/v1/info`. */
+export function batchOf(info: Uint8Array): number {
+  const { max_array_length: length } = object(info);
+  return Number.isSafeInteger(length) && (length as number) >= 0 ? Math.min(Math.max(length as number, 1), MAX_BATCH) : BATCH;
 }
 
-function parse(answer: Uint8Array): unknown {
+/** The keysets in `/v1/keysets` that have a valid ID. */
+export function keysetsOf(answer: Uint8Array): { id: string; unit: string }[] {
+  const { keysets } = object(answer);
+  return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit }) => {
+    const isKnown = typeof id === 'string' && KEYSET_ID.test(id) && typeof unit === 'string';
+    return isKnown ? [{ id, unit: printableText(unit, 16) }] : [];
+  });
+}
+
+function object(answer: Uint8Array): Record<string, unknown> {
   try {
-    return JSON.parse(decodeText(answer));
+    const value = parse(answer);
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function parse(answer: Uint8Array, change = (text: string): string => text): unknown {
+  try {
+    return JSON.parse(change(decodeText(answer)));
   } catch {
     throw form('JSON');
   }
+}
+
+/** The amounts of an answer. `JSON.parse` rounds above 2^53, so they are parsed again as text. */
+function exactAmounts(answer: Uint8Array): bigint[] {
+  const quote = (json: string): string => json.replace(/"amount"(\s*:\s*)(\d{1,20})(?![\d.eE])/g, '"amount"$1"$2"');
+  return list(parse(answer, quote), 'signatures').map((signature) => {
+    const amount = BigInt(text(signature, 'amount'));
+    if (amount >> BigInt(64) > BigInt(0)) {
+      throw form('amount');
+    }
+    return amount;
+  });
 }
 
 function list(value: unknown, name: string): Record<string, unknown>[] {

@@ -1,7 +1,7 @@
-/** Decodes UTF-8. Throws if it is invalid. */
+/** Decodes UTF-8, and keeps a byte order mark. Throws if it is invalid. */
 export function decodeText(bytes: Uint8Array): string {
   if (typeof TextDecoder === 'function') {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   }
   // Old versions of React Native.
   let text = '';

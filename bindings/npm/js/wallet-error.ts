@@ -1,3 +1,5 @@
+import type { Restore } from './restore.js';
+
 /** The class of a {@link WalletError}. */
 export type WalletErrorCode =
   /** The URL of the mint, the ID of a keyset or another argument is invalid. Nothing was sent. */
@@ -6,6 +8,10 @@ export type WalletErrorCode =
   | 'Deadline'
   /** `fetch` failed, or the connection broke. */
   | 'Transport'
+  /** The caller's signal. */
+  | 'Aborted'
+  /** The storage failed to read a filter. */
+  | 'Storage'
   /** A redirect. None is followed. */
   | 'Redirect'
   /** The body is larger than accepted. */
@@ -30,11 +36,15 @@ export type WalletErrorCode =
   | 'TooManyMatches'
   /** The filter was made with another hash. */
   | 'OtherDialect'
-  /** More matches than may be revealed to the mint. Nothing was sent. */
-  | 'TooMany'
-  /** A match is not a point. Nothing was sent. */
+  /** The mint publishes no filters. No note was sent. */
+  | 'NoFilters'
+  /** The mint does not have the keyset; the message says which it has. No note was sent. */
+  | 'UnknownKeyset'
+  /** There are no candidates. Nothing was sent. */
+  | 'NoItems'
+  /** An item is not a point of the keyset's curve; `place` is its index. Nothing was sent. */
   | 'NotAPoint'
-  /** A match is a point of another curve than the keyset's, or of one that was not given. Nothing was sent. */
+  /** The keyset's curve was not given. Nothing was sent. */
   | 'OtherCurve'
   /** The matches are of another mint, keyset or kind. Nothing was sent. */
   | 'OtherSource'
@@ -54,10 +64,20 @@ export type WalletErrorCode =
   | 'UnknownState'
   /** The numbers of outputs and signatures differ. */
   | 'Unpaired'
-  /** A signature is of another keyset. */
+  /** A signature names an invalid keyset, or one of another curve. */
   | 'OtherKeyset'
   /** More matches than chance explains are not in the set, by the mint's own answers. */
-  | 'Contradicted';
+  | 'Contradicted'
+  /** The mint asks to wait until after the time limit. */
+  | 'RateLimited';
+
+interface More {
+  status?: number;
+  mintCode?: number;
+  detail?: string;
+  place?: number;
+  cause?: unknown;
+}
 
 /** An error of the wallet. It never means "absent", "unspent" or "not signed". `code` is stable. */
 export class WalletError extends Error {
@@ -68,11 +88,21 @@ export class WalletError extends Error {
   readonly mintCode?: number;
   /** The text in the mint's error object: at most 300 characters, without control characters. */
   readonly detail?: string;
+  /** The index of the item. */
+  readonly place?: number;
+  /** The restore that failed: `soFar()` is what it found, and `MintClient.resume` continues it. */
+  readonly unfinished?: Restore;
 
-  constructor(code: WalletErrorCode, message: string, more: { status?: number; mintCode?: number; detail?: string } = {}) {
+  constructor(code: WalletErrorCode, message: string, more: More = {}) {
     super(message);
     this.name = 'WalletError';
     this.code = code;
     Object.assign(this, more);
+  }
+
+  /** @internal The error as it is, or with this code. */
+  static from(error: unknown, code: WalletErrorCode, what: string): WalletError {
+    const text = error instanceof Error ? error.message : String(error);
+    return error instanceof WalletError ? error : new WalletError(code, `${what}: ${text}`, { cause: error });
   }
 }

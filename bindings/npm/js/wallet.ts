@@ -4,10 +4,11 @@
  * @packageDocumentation
  */
 
-export { type ClientOptions, type FetchOptions, type FilterStorage, MintClient } from './client.js';
+export { type ClientOptions, type FetchOptions, type FilterStorage, MintClient, type RestoreOptions } from './client.js';
 export type { FilterSource, Matches, MintFilter, NoteKind, Warning } from './mint-filter.js';
-export { matchLimit } from './mint-filter.js';
+export { acceptFilter, type AcceptOptions, matchLimit } from './mint-filter.js';
 export type { Curve } from './points.js';
 export type { Policy } from './policy.js';
-export type { BlindSignature, State } from './query.js';
+export type { BlindSignature } from './query.js';
+export { type Candidate, type Outcome, Restore, type Restored, type RestoreRules } from './restore.js';
 export { WalletError, type WalletErrorCode } from './wallet-error.js';

@@ -1,4 +1,6 @@
+import { ECDH } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { FilterBuilder } from 'nutfilter';
 
 const root = new URL('../../../', import.meta.url);
 
@@ -95,4 +97,27 @@ export function apply(answer, change) {
   } else {
     at(change.each).forEach((one) => (one[change.member] = value()));
   }
+}
+
+/** The first `count` points of the form 02, 28 bytes of `filler`, 4 bytes. */
+export function curvePoints(count, filler = 0x5a) {
+  const found = [];
+  for (let x = 0; found.length < count; x++) {
+    const point = new Uint8Array(33).fill(filler);
+    point[0] = 2;
+    new DataView(point.buffer).setUint32(29, x);
+    try {
+      ECDH.convertKey(point, 'secp256k1');
+      found.push(point);
+    } catch {
+      // Not on the curve.
+    }
+  }
+  return found;
+}
+
+/** The response with the filter of these items. */
+export function response(items, timestamp, options = {}) {
+  const { bytes, n, p, m } = new FilterBuilder(options).add(items).build();
+  return JSON.stringify({ n, p, m, content: Buffer.from(bytes).toString('base64'), timestamp });
 }

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import test, { after } from 'node:test';
-import { FilterBuilder } from 'nutfilter';
+import { gzipSync } from 'node:zlib';
 import { bls } from 'nutfilter/bls';
 import { MintClient } from 'nutfilter/wallet';
-import { bytes, hex, vectors } from './helpers.mjs';
+import { bytes, hex, response as filter, vectors } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
 let answer;
@@ -53,6 +53,9 @@ test('a body is limited by the policy and by its own numbers', async () => {
   };
   assert.equal(await code(endless), 'TooLarge');
   assert.ok(sent < 20e6, `${sent} bytes`);
+  const packed = (text) => (_, response) => response.writeHead(200, { 'Content-Encoding': 'gzip' }).end(gzipSync(text));
+  assert.equal(await code(packed(good)), 'accepted');
+  assert.equal(await code(packed(`{"n":10,"content":"${'A'.repeat(1 << 20)}`)), 'TooLarge');
   const page = (_, response) => response.writeHead(500).end('x'.repeat(200_000));
   assert.equal(await code(page), 'Status');
 });
@@ -72,7 +75,7 @@ test('silence, pauses, slow bodies and broken connections are errors', async () 
 
 test('no redirect is followed, and the error says where it points', async () => {
   const y = bytes('024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725');
-  const content = Buffer.from(new FilterBuilder().add([y]).build().bytes).toString('base64');
+  const signed = (request) => filter(request.url.includes('issued') ? [y] : [], 1);
   const mint = new MintClient(url, { fetch });
   for (const to of ['/there', 'http://192.0.2.1/there']) {
     requests.length = 0;
@@ -81,10 +84,11 @@ test('no redirect is followed, and the error says where it points', async () => 
     await assert.rejects(mint.fetch(KEYSET, 'spent'), error);
     const redirect = answer;
     answer = (request, response) =>
-      request.method === 'GET' ? response.end(JSON.stringify({ n: 1, content, timestamp: 1 })) : redirect(request, response);
-    await assert.rejects(mint.confirm((await mint.fetch(KEYSET, 'spent')).matches([y])), error);
-    const filter = `GET /v1/filter/spent/${KEYSET}`;
-    assert.deepEqual(requests.map(({ method, url }) => `${method} ${url}`), [filter, filter, 'POST /v1/checkstate']);
+      request.method === 'GET' ? response.end(signed(request)) : redirect(request, response);
+    await assert.rejects(mint.restore(KEYSET, [{ B_: y, Y: y }]), error);
+    const get = (kind) => `GET /v1/filter/${kind}/${KEYSET}`;
+    const sent = requests.map(({ method, url }) => `${method} ${url}`);
+    assert.deepEqual(sent, [get('spent'), get('issued'), get('spent'), 'POST /v1/restore']);
   }
   // Browsers hide the target, and React Native follows it.
   for (const [response, to] of [
@@ -110,17 +114,14 @@ test('points of version 02 are checked', () => {
   }
 });
 
-test('a wallet restores and confirms notes of version 02', async () => {
+test('a wallet restores notes of version 02', async () => {
   const { keyset, notes } = vectors('points');
-  const filter = (items) => {
-    const content = Buffer.from(new FilterBuilder().add(items).build().bytes).toString('base64');
-    return JSON.stringify({ n: items.length, content, timestamp: 1 });
-  };
   const [ys, bs] = ['Y', 'B_'].map((member) => notes.map((note) => bytes(note[member])));
+  const now = Math.floor(Date.now() / 1000);
   const bodies = [];
   answer = async (request, response) => {
     if (request.method === 'GET') {
-      return response.end(filter(request.url.includes('spent') ? ys.slice(0, 3) : bs));
+      return response.end(filter(request.url.includes('spent') ? ys.slice(0, 3) : bs, now));
     }
     const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
     bodies.push(body);
@@ -130,9 +131,8 @@ test('a wallet restores and confirms notes of version 02', async () => {
     return response.end(JSON.stringify(said));
   };
   const mint = new MintClient(url, { fetch, bls });
-  const states = await mint.confirm((await mint.fetch(keyset, 'spent')).matches(ys));
-  assert.deepEqual(states, notes.map((_, i) => (i < 3 ? 'spent' : 'absent')));
+  const found = await mint.restore(keyset, notes.map((_, i) => ({ B_: bs[i], Y: ys[i] })), { confirm: true });
   assert.deepEqual(bodies[0].Ys.sort(), ys.slice(0, 3).map(hex).sort());
-  const signatures = await mint.restore(keyset, (await mint.fetch(keyset, 'issued')).matches(bs));
-  assert.deepEqual(signatures, notes.map(({ C_ }) => ({ amount: 1, id: keyset, C_ })));
+  const live = notes.map(({ C_ }) => ({ state: 'live', signature: { amount: 1n, id: keyset, C_ } }));
+  assert.deepEqual(found.outcomes, [...Array(3).fill({ state: 'spent' }), ...live.slice(3)]);
 });

@@ -8,4 +8,4 @@ async function inWorker() {
   });
 }
 
-window.result = inWorker().then((inWorker) => [suite(), inWorker]);
+window.result = Promise.all([suite(), inWorker()]);

@@ -1,3 +1,3 @@
 import { suite } from './suite.mjs';
 
-postMessage(suite());
+suite().then(postMessage, (error) => postMessage(String(error)));

@@ -1,0 +1,146 @@
+// What a wallet's own mistakes and odd platforms must not do: switch a limit off, send another note, or throw anything but a
+// WalletError.
+import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
+import test from 'node:test';
+import { acceptFilter, MintClient, Restore } from 'nutfilter/wallet';
+import { bytes, response } from './helpers.mjs';
+
+const KEYSET = '009a1f293253e41e';
+const Y = '024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725';
+const OTHER = '022e7158e11c9506f1aa4248bf531298daa7febd6194f003edcd9b93ade6253acf';
+const good = response([bytes(Y)], 1767225600);
+
+/** A client of a mint that answers with `answer(init)`: a body, or a Response. Requests are recorded. */
+function client(answer = () => good, options = {}) {
+  const requests = [];
+  const fetch = async (url, init) => {
+    requests.push(init);
+    const said = await answer(init);
+    return said instanceof Response ? said : new Response(said);
+  };
+  return { mint: new MintClient('https://mint.example', { fetch, ...options }), requests };
+}
+
+const badArgument = { name: 'WalletError', code: 'BadArgument' };
+
+test('undefined keeps the default of a limit; everything else that is not a number is refused', async () => {
+  const { policy } = client().mint;
+  const unset = Object.fromEntries(Object.keys(policy).map((name) => [name, undefined]));
+  assert.deepEqual(client(undefined, { policy: unset }).mint.policy, policy);
+  for (const name of Object.keys(policy)) {
+    for (const wrong of [NaN, Infinity, -1, 0.5, '5', null, 5n]) {
+      assert.throws(() => client(undefined, { policy: { [name]: wrong } }), badArgument, `${name}: ${wrong}`);
+    }
+  }
+  for (const name of ['min_m', 'minm', 'constructor', 'batch']) {
+    assert.throws(() => client(undefined, { policy: { [name]: 1 } }), { ...badArgument, message: /minM/ }, name);
+  }
+  const { mint } = client();
+  for (const lastSeen of [NaN, '1767225600', null]) {
+    await assert.rejects(mint.fetch(KEYSET, 'spent', { lastSeen }), badArgument);
+  }
+  await assert.rejects(client(undefined, { now: () => NaN }).mint.fetch(KEYSET, 'spent'), badArgument);
+  await assert.rejects(mint.fetch(KEYSET, 'spnt'), badArgument);
+  await assert.rejects(mint.fetch(KEYSET, 'spent', { profile: 'siphash' }), badArgument);
+  const filter = await mint.fetch(KEYSET, 'spent');
+  for (const wrong of [NaN, -1, '3', null]) {
+    assert.throws(() => filter.matches([bytes(Y)], wrong), badArgument);
+  }
+  for (const items of [undefined, 5, Y, [Y], [bytes(Y), null], [[2, 3]]]) {
+    assert.throws(() => filter.matches(items), badArgument);
+  }
+});
+
+test('only what a restore looked up is sent, whatever is done to its candidates', async () => {
+  const { mint, requests } = client(({ body }) => (body ? '{"outputs":[],"signatures":[]}' : good));
+  const accept = (items, kind) => acceptFilter(200, Buffer.from(response(items, 1767225600)), { source: { keyset: KEYSET, kind } });
+  const candidates = [Y, OTHER].map((point) => ({ B_: Buffer.from(point, 'hex'), Y: Buffer.from(point, 'hex') }));
+  const restore = new Restore(accept([bytes(Y)], 'issued'), accept([], 'spent'), candidates);
+  for (const forged of [{ ...restore }, structuredClone({ request: 5 }), null, { request: () => ({ path: '/v1/restore', body: OTHER }) }]) {
+    await assert.rejects(mint.resume(forged), { name: 'WalletError', code: 'OtherSource' });
+  }
+  await assert.rejects(new MintClient('https://other.example', { fetch }).resume(new Restore(
+    await mint.fetch(KEYSET, 'issued'), await mint.fetch(KEYSET, 'spent'), candidates)), { code: 'OtherSource' });
+  requests.length = 0;
+  candidates[0].B_.set(bytes(OTHER));
+  assert.deepEqual((await mint.resume(restore)).outcomes, [{ state: 'unsigned' }, { state: 'unused' }]);
+  assert.deepEqual(requests.map(({ body }) => JSON.parse(body).outputs.map(({ B_ }) => B_)), [[Y]]);
+  candidates[0].B_.set(bytes(Y));
+  const restored = mint.restore(KEYSET, candidates);
+  candidates.forEach(({ B_, Y }) => [B_, Y].forEach((point) => point.fill(0)));
+  assert.deepEqual((await restored).outcomes, [{ state: 'spent' }, { state: 'unused' }]);
+});
+
+test('every error is a WalletError', async () => {
+  const deep = '['.repeat(30_000) + ']'.repeat(30_000);
+  const failing = { get: () => Promise.reject(new TypeError('closed')), set: () => undefined };
+  for (const [code, answer, options] of [
+    ['Storage', undefined, { storage: failing }],
+    ['Storage', undefined, { storage: { get: () => failing.missing() } }],
+    ['Mint', () => new Response(`{"detail":${deep}}`, { status: 400 })],
+    ['Mint', () => `{"detail":${deep}}`],
+    ['Response', () => `{"n":1,"timestamp":5,"content":${deep}}`],
+    ['Response', () => deep],
+    ['Response', () => `\ufeff${good}`],
+    ['Transport', () => Promise.reject(undefined)],
+    ['Filter', () => JSON.stringify({ n: 1, content: '////', timestamp: 5 })],
+  ]) {
+    await assert.rejects(client(answer, options).mint.fetch(KEYSET, 'spent'), { name: 'WalletError', code });
+  }
+});
+
+test('a body in small parts takes a small multiple of its size', async () => {
+  const length = 3 << 20;
+  let left = length;
+  let most = 0;
+  const used = () => {
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  };
+  const before = used();
+  const read = async () => {
+    most = left % 65_536 === 0 ? Math.max(most, used() - before) : most;
+    return left-- > 0 ? { done: false, value: new Uint8Array(1) } : { done: true };
+  };
+  const answer = { status: 200, url: '', headers: new Headers(), body: { getReader: () => ({ read }) } };
+  const { mint } = client();
+  mint.options.fetch = async () => answer;
+  await assert.rejects(mint.fetch(KEYSET, 'spent'), { code: 'Response' });
+  assert.ok(left <= 0 && most < 100 << 20, `${most} bytes for ${length}`);
+});
+
+test('a refused condition is left out, and the filter fetched', async () => {
+  const stored = new Map([[`nutfilter nut25 https://mint.example/v1/filter/spent/${KEYSET}`, new TextEncoder().encode(good)]]);
+  // What browsers say after a preflight that does not allow the header.
+  const answer = ({ headers }) => ('If-None-Match' in headers ? Promise.reject(new TypeError('Failed to fetch')) : good);
+  const { mint, requests } = client(answer, { storage: stored });
+  assert.equal((await mint.fetch(KEYSET, 'spent')).bytesReceived, good.length);
+  assert.equal(requests.length, 2);
+  const none = client(() => Promise.reject(new TypeError('Failed to fetch')));
+  await assert.rejects(none.mint.fetch(KEYSET, 'spent'), { code: 'Transport' });
+  assert.equal(none.requests.length, 1);
+});
+
+test('a signal aborts, and progress is told', async () => {
+  const abort = new AbortController();
+  const { mint, requests } = client(() => new Promise(() => setTimeout(() => abort.abort(), 10)));
+  await assert.rejects(mint.fetch(KEYSET, 'spent', { signal: abort.signal }), { code: 'Aborted' });
+  await assert.rejects(mint.fetch(KEYSET, 'spent', { signal: abort.signal }), { code: 'Aborted' });
+  assert.equal(requests.length, 1);
+  const told = [];
+  const { signal } = new AbortController();
+  await client().mint.fetch(KEYSET, 'spent', { signal, onProgress: (bytes) => told.push(bytes) });
+  assert.deepEqual(getEventListeners(signal, 'abort'), []);
+  assert.deepEqual([told[0], told.at(-1)], [0, good.length]);
+});
+
+test('the platform calls fetch without an object, as browsers demand', async () => {
+  const strict = async function () {
+    assert.equal(this, undefined);
+    return new Response(good);
+  };
+  const filter = await new MintClient('https://mint.example', { fetch: strict }).fetch(KEYSET, 'spent');
+  assert.deepEqual(filter.matches([bytes(OTHER), bytes(Y)]).answers, [false, true]);
+  assert.throws(() => filter.matches([]), { code: 'NoItems' });
+});
