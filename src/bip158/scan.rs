@@ -8,6 +8,7 @@ use super::HeaderChain;
 use super::{FilterHeader, Scratch, Watchlist};
 #[cfg(target_arch = "x86_64")]
 use crate::arch::Kind;
+use crate::arch::SimdLevel;
 use crate::error::DecodeError;
 use crate::hash::SipHash;
 #[cfg(feature = "verify")]
@@ -112,7 +113,7 @@ impl Watchlist {
         F: AsRef<[u8]>,
     {
         let mut scratch = Scratch::new();
-        in_batches(filters, |(_, filter)| filter.as_ref().len())
+        in_batches(scratch.level, filters, |(_, filter)| filter.as_ref().len())
             .flat_map(move |batch| self.scan_batch(&mut scratch, &batch))
     }
 
@@ -128,7 +129,9 @@ impl Watchlist {
         B: Copy + Into<SipHash> + Send + Sync,
         F: AsRef<[u8]> + Send + Sync,
     {
-        let batches = in_batches(filters, |(_, filter)| filter.as_ref().len());
+        let batches = in_batches(SimdLevel::detect(), filters, |(_, filter)| {
+            filter.as_ref().len()
+        });
         on_all_threads(batches, |scratch, batch| self.scan_batch(scratch, batch))
     }
 
@@ -176,8 +179,10 @@ impl Watchlist {
         B: Copy + Into<SipHash>,
         F: AsRef<[u8]>,
     {
-        in_batches(filters, |(_, _, filter)| filter.as_ref().len())
-            .flat_map(move |batch| self.verify_and_scan(&mut scratch, chain, &batch))
+        in_batches(scratch.level, filters, |(_, _, filter)| {
+            filter.as_ref().len()
+        })
+        .flat_map(move |batch| self.verify_and_scan(&mut scratch, chain, &batch))
     }
 
     /// [`Watchlist::scan_verified`] on all threads of the current rayon pool, a batch for each.
@@ -191,7 +196,9 @@ impl Watchlist {
         B: Copy + Into<SipHash> + Send + Sync,
         F: AsRef<[u8]> + Send + Sync,
     {
-        let batches = in_batches(filters, |(_, _, filter)| filter.as_ref().len());
+        let batches = in_batches(SimdLevel::detect(), filters, |(_, _, filter)| {
+            filter.as_ref().len()
+        });
         on_all_threads(batches, |scratch, batch| {
             self.verify_and_scan(scratch, chain, batch)
         })
@@ -309,8 +316,16 @@ struct Given<'f, B> {
     fault: Option<ScanFault>,
 }
 
-/// Filters of a batch, as many as keep all lanes busy, and the bytes after which it ends earlier.
-const BATCH: usize = 128;
+/// The number of filters of a batch: as many as keep all lanes busy, or as stay in a cache while they are verified.
+fn batch_of(level: SimdLevel) -> usize {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(_) => 128,
+        _ => 32,
+    }
+}
+
+/// A batch ends after so many bytes.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Fewer filters leave most lanes idle.
@@ -318,13 +333,14 @@ const BATCH_BYTES: usize = 4 << 20;
 const FEW_FILTERS: usize = 8;
 
 fn in_batches<T>(
+    level: SimdLevel,
     filters: impl IntoIterator<Item = T>,
     bytes: impl Fn(&T) -> usize,
 ) -> impl Iterator<Item = Vec<T>> {
-    let mut filters = filters.into_iter();
+    let (most, mut filters) = (batch_of(level), filters.into_iter());
     core::iter::from_fn(move || {
         let (mut batch, mut sum) = (Vec::new(), 0);
-        while batch.len() < BATCH && sum < BATCH_BYTES {
+        while batch.len() < most && sum < BATCH_BYTES {
             let Some(one) = filters.next() else { break };
             sum += bytes(&one);
             batch.push(one);
@@ -361,7 +377,6 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::arch::SimdLevel;
     use crate::bip158::{PARAMS, build, serialize};
     use crate::hash::ItemHash as _;
     use crate::sorted_hashes::SortedHashes;
@@ -407,14 +422,22 @@ mod tests {
     /// A filter of `n` hashes and some scripts, perhaps with damage.
     fn filter(random: &mut Random, n: u64, scripts: &[Vec<u8>]) -> (SipHash, Vec<u8>) {
         let key = SipHash::new(random.next(), random.next());
-        // Clustered hashes make codes that are too short or too long for lanes.
-        let spread = [u64::MAX, u64::MAX, u64::MAX, u64::MAX, 1 << 50][random.below(5) as usize];
-        let mut hashes: Vec<u64> = (0..n).map(|_| random.next() & spread).collect();
+        // Hashes of uneven density make codes that are too short, or so long that lanes drift apart.
+        let kind = random.below(8);
+        let mut hash = || match kind {
+            0 => random.next() >> 14,
+            1 | 2 => {
+                let product = u128::from(random.next()) * u128::from(random.next());
+                (product >> 64) as u64
+            }
+            _ => random.next(),
+        };
+        let mut hashes: Vec<u64> = (0..n).map(|_| hash()).collect();
         hashes.extend(scripts.iter().map(|script| key.hash(script)));
         let set = SortedHashes::builder(key).sort(hashes);
         let mut bytes = serialize(&set.encode(PARAMS).unwrap());
         let len = bytes.len() as u64;
-        match random.below(10) {
+        match random.below(16) {
             0 => bytes.truncate(random.below(len) as usize),
             1 => bytes[random.below(len) as usize] ^= 1 << random.below(8),
             2 => bytes.extend([0, 0]),
@@ -462,18 +485,18 @@ mod tests {
     fn batches_equal_single_filters() {
         let mut random = Random::new(7);
         let mut seen = [0; 3];
-        for count in [0, 1, 24, 63, 64, 300, 1500, 2500] {
+        for count in [0, 1, 24, 65, 159, 160, 1500, 2500] {
             let scripts: Vec<Vec<u8>> = (0..count)
                 .map(|i: u64| (0..22 + i % 13).map(|_| random.next() as u8).collect())
                 .collect();
             let list: Watchlist = scripts.iter().collect();
-            for _ in 0..4 {
+            for _ in 0..6 {
                 let batch: Vec<_> = (0..1 + random.below(120))
                     .map(|_| {
                         let sizes = [0, 1, 39, 40, 41, 252, 253, 400, 1000];
                         let n = sizes[random.below(9) as usize] + random.below(2);
-                        // Every fourth pays one or several of the scripts.
-                        let paid = random.below(8).saturating_sub(5).min(count);
+                        // Every other pays one or several of the scripts.
+                        let paid = random.below(6).saturating_sub(2).min(count);
                         let at = random.below(count.max(1)).min(count - paid) as usize;
                         filter(&mut random, n, &scripts[at..at + paid as usize])
                     })
@@ -485,6 +508,26 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|&seen| seen > 500), "{seen:?}");
+    }
+
+    #[test]
+    fn script_is_found_wherever_it_is_in_a_filter() {
+        let mut random = Random::new(13);
+        let list = Watchlist::from_iter([b"mine"]);
+        let batch: Vec<_> = (0..1200)
+            .map(|_| {
+                let key = SipHash::new(random.next(), random.next());
+                let mut hashes: Vec<u64> = (0..150).map(|_| random.next()).collect();
+                hashes.push(key.hash(b"mine"));
+                let set = SortedHashes::builder(key).sort(hashes);
+                (key, serialize(&set.encode(PARAMS).unwrap()))
+            })
+            .collect();
+        for level in SimdLevel::available() {
+            let mut scratch = Scratch::new();
+            scratch.level = level;
+            assert_eq!(list.scan_batch(&mut scratch, &batch).len(), batch.len());
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) struct FewHashes {
 #[cfg(target_arch = "x86_64")]
 impl FewHashes {
     /// From this number of hashes on, a leaf is faster than the general sort.
-    const LEAST: usize = 64;
+    const LEAST: usize = 160;
     /// With more hashes than this, cells overflow.
     pub(crate) const MOST: usize = LEAF_ITEMS;
 
@@ -359,7 +359,7 @@ mod tests {
         for level in SimdLevel::available() {
             let mut few = FewHashes::default();
             for round in 0..6 {
-                for n in [0, 1, 63, 64, 65, 300, 2000, FewHashes::MOST] {
+                for n in [0, 1, 159, 160, 161, 300, 2000, FewHashes::MOST] {
                     let mut hashes = uniform(n, round * 10_000 + n as u64);
                     if round == 3 {
                         // Somebody chose them.
