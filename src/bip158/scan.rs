@@ -6,10 +6,15 @@ use core::fmt;
 #[cfg(feature = "verify")]
 use super::HeaderChain;
 use super::{FilterHeader, Scratch, Watchlist};
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Kind;
+use crate::arch::SimdLevel;
 use crate::error::DecodeError;
 use crate::hash::SipHash;
 #[cfg(feature = "verify")]
 use crate::sha256::Sha256;
+#[cfg(target_arch = "x86_64")]
+use crate::sort::FewHashes;
 
 /// A block that may create or spend scripts of a [`Watchlist`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +102,8 @@ impl Watchlist {
     /// given order.
     ///
     /// A block is given by its hash in internal order (of type `bitcoin::BlockHash` with the feature `bitcoin`), or
-    /// by the key itself.
+    /// by the key itself. Takes up to 128 filters or four megabytes at a time from the iterator: with AVX-512, filters are
+    /// decoded side by side.
     pub fn scan<'w, B, F>(
         &'w self,
         filters: impl IntoIterator<Item = (B, F)>,
@@ -107,41 +113,32 @@ impl Watchlist {
         F: AsRef<[u8]>,
     {
         let mut scratch = Scratch::new();
-        let filters = filters.into_iter();
-        filters.filter_map(move |(block, filter)| self.scan_one(&mut scratch, block, &filter))
+        in_batches(scratch.level, filters, |(_, filter)| filter.as_ref().len())
+            .flat_map(move |batch| self.scan_batch(&mut scratch, &batch))
     }
 
     /// [`Watchlist::scan`] on all threads of the current rayon pool.
     ///
-    /// Takes 256 filters at a time from the iterator and matches them in parallel; nothing is read ahead
-    /// meanwhile.
+    /// Takes a batch for each thread from the iterator and matches them in parallel; nothing is read ahead meanwhile.
     #[cfg(feature = "parallel")]
     pub fn par_scan<'w, B, F>(
         &'w self,
         filters: impl IntoIterator<Item = (B, F)>,
     ) -> impl Iterator<Item = Scanned<'w, B>>
     where
-        B: Copy + Into<SipHash> + Send,
-        F: AsRef<[u8]> + Send,
+        B: Copy + Into<SipHash> + Send + Sync,
+        F: AsRef<[u8]> + Send + Sync,
     {
-        use rayon::iter::{IntoParallelIterator, ParallelIterator};
-
-        in_batches(filters).flat_map(|batch| {
-            let found = batch
-                .into_par_iter()
-                .map_init(Scratch::new, |scratch, one| {
-                    let (block, filter) = one;
-                    self.scan_one(scratch, block, &filter)
-                });
-            found.flatten().collect::<Vec<_>>()
-        })
+        let batches = in_batches(SimdLevel::detect(), filters, |(_, filter)| {
+            filter.as_ref().len()
+        });
+        on_all_threads(batches, |scratch, batch| self.scan_batch(scratch, batch))
     }
 
     /// As [`Watchlist::scan`], for filters with their heights: first verifies that the header at that height commits to
     /// the filter. Matches and errors have the height and the block as it was given.
     ///
-    /// Takes up to 32 filters or a megabyte at a time from the iterator, because several filters are hashed faster side
-    /// by side. A filter that is wrong is not decoded.
+    /// Several filters are hashed faster side by side, too. A filter that is wrong is not decoded.
     #[cfg(feature = "verify")]
     pub fn scan_verified<'w, B, F>(
         &'w self,
@@ -182,21 +179,13 @@ impl Watchlist {
         B: Copy + Into<SipHash>,
         F: AsRef<[u8]>,
     {
-        let mut filters = filters.into_iter();
-        let batches = core::iter::from_fn(move || {
-            let mut batch = Vec::new();
-            let mut bytes = 0;
-            while batch.len() < SIDE_BY_SIDE && bytes < 1 << 20 {
-                let Some(one) = filters.next() else { break };
-                bytes += one.2.as_ref().len();
-                batch.push(one);
-            }
-            (!batch.is_empty()).then_some(batch)
-        });
-        batches.flat_map(move |batch| self.verify_and_scan(&mut scratch, chain, &batch))
+        in_batches(scratch.level, filters, |(_, _, filter)| {
+            filter.as_ref().len()
+        })
+        .flat_map(move |batch| self.verify_and_scan(&mut scratch, chain, &batch))
     }
 
-    /// [`Watchlist::scan_verified`] on all threads of the current rayon pool, 256 filters at a time.
+    /// [`Watchlist::scan_verified`] on all threads of the current rayon pool, a batch for each.
     #[cfg(all(feature = "parallel", feature = "verify"))]
     pub fn par_scan_verified<'w, B, F>(
         &'w self,
@@ -207,86 +196,191 @@ impl Watchlist {
         B: Copy + Into<SipHash> + Send + Sync,
         F: AsRef<[u8]> + Send + Sync,
     {
-        use rayon::iter::ParallelIterator;
-        use rayon::slice::ParallelSlice;
-
-        in_batches(filters).flat_map(|batch| {
-            let found = batch
-                .par_chunks(SIDE_BY_SIDE)
-                .map_init(Scratch::new, |scratch, few| {
-                    self.verify_and_scan(scratch, chain, few)
-                });
-            found.flatten_iter().collect::<Vec<_>>()
+        let batches = in_batches(SimdLevel::detect(), filters, |(_, _, filter)| {
+            filter.as_ref().len()
+        });
+        on_all_threads(batches, |scratch, batch| {
+            self.verify_and_scan(scratch, chain, batch)
         })
     }
 
-    /// Verifies a few filters side by side, then matches them.
+    fn scan_batch<'w, B: Copy + Into<SipHash>>(
+        &'w self,
+        scratch: &mut Scratch,
+        batch: &[(B, impl AsRef<[u8]>)],
+    ) -> Vec<Scanned<'w, B>> {
+        let each = batch.iter().map(|(block, filter)| Given {
+            block: *block,
+            key: (*block).into(),
+            filter: filter.as_ref(),
+            fault: None,
+        });
+        self.scan_given(scratch, each.collect())
+    }
+
+    /// Verifies filters side by side, then matches them.
     #[cfg(feature = "verify")]
     fn verify_and_scan<'w, B: Copy + Into<SipHash>>(
         &'w self,
         scratch: &mut Scratch,
         chain: &HeaderChain,
-        filters: &[(u32, B, impl AsRef<[u8]>)],
+        batch: &[(u32, B, impl AsRef<[u8]>)],
     ) -> Vec<Scanned<'w, (u32, B)>> {
-        let each = filters.iter();
-        let given = each.map(|(height, _, filter)| (*height, filter.as_ref()));
-        let faults = chain.faults(Sha256::of(scratch.level()), given);
-        let found = filters.iter().zip(faults);
-        let found = found.filter_map(|((height, block, filter), fault)| {
-            let (key, block) = ((*block).into(), (*height, *block));
-            match fault {
-                Some(fault) => Some(Err(ScanError { block, fault })),
-                None => self.scan_with(scratch, block, key, filter),
+        let given = batch
+            .iter()
+            .map(|(height, _, filter)| (*height, filter.as_ref()));
+        let faults = chain.faults(Sha256::of(scratch.level), given);
+        let each = batch
+            .iter()
+            .zip(faults)
+            .map(|((height, block, filter), fault)| Given {
+                block: (*height, *block),
+                key: (*block).into(),
+                filter: filter.as_ref(),
+                fault,
+            });
+        self.scan_given(scratch, each.collect())
+    }
+
+    fn scan_given<'w, B>(
+        &'w self,
+        scratch: &mut Scratch,
+        batch: Vec<Given<'_, B>>,
+    ) -> Vec<Scanned<'w, B>> {
+        let found = self.found_side_by_side(scratch, &batch);
+        let each = batch.into_iter().zip(found).filter_map(|(one, found)| {
+            let Given {
+                block,
+                key,
+                filter,
+                fault,
+            } = one;
+            let scripts = match (fault, found) {
+                (Some(fault), _) => Err(fault),
+                (None, Some(scripts)) => Ok(scripts),
+                (None, None) => self
+                    .matches(scratch, key, filter)
+                    .map_err(ScanFault::Invalid),
+            };
+            match scripts {
+                Ok(scripts) if scripts.is_empty() => None,
+                Ok(scripts) => Some(Ok(BlockMatch { block, scripts })),
+                Err(fault) => Some(Err(ScanError { block, fault })),
             }
         });
-        found.collect()
+        each.collect()
     }
 
-    fn scan_one<'w, B: Copy + Into<SipHash>>(
+    /// The scripts of each filter that lanes could decode side by side and found to be valid.
+    fn found_side_by_side<'w, B>(
         &'w self,
         scratch: &mut Scratch,
-        block: B,
-        filter: &impl AsRef<[u8]>,
-    ) -> Option<Scanned<'w, B>> {
-        self.scan_with(scratch, block, block.into(), filter)
-    }
-
-    fn scan_with<'w, B>(
-        &'w self,
-        scratch: &mut Scratch,
-        block: B,
-        key: SipHash,
-        filter: &impl AsRef<[u8]>,
-    ) -> Option<Scanned<'w, B>> {
-        match self.matches(scratch, key, filter.as_ref()) {
-            Ok(scripts) if scripts.is_empty() => None,
-            Ok(scripts) => Some(Ok(BlockMatch { block, scripts })),
-            Err(error) => {
-                let fault = ScanFault::Invalid(error);
-                Some(Err(ScanError { block, fault }))
+        batch: &[Given<'_, B>],
+    ) -> Vec<Option<Vec<&'w [u8]>>> {
+        let mut found = Vec::new();
+        found.resize_with(batch.len(), || None);
+        #[cfg(target_arch = "x86_64")]
+        if let Kind::Avx512(avx512) = scratch.level.kind()
+            && batch.len() >= FEW_FILTERS
+            // More are tested faster in a bitmap of the values.
+            && self.len() <= FewHashes::MOST
+        {
+            let good = (0..).zip(batch).filter(|(_, one)| one.fault.is_none());
+            let (places, filters): (Vec<usize>, Vec<_>) = good
+                .filter_map(|(place, one)| {
+                    Some((place, self.coded(scratch.level, one.filter).ok()?))
+                })
+                .unzip();
+            let (lanes, few) = (&mut scratch.side_by_side, &mut scratch.few);
+            let answers = lanes.matches(avx512, &filters, self.len(), |at, targets| {
+                let key = batch[places[at]].key;
+                self.sorted_targets(&filters[at], key, few, targets);
+            });
+            for (place, answer) in places.into_iter().zip(answers) {
+                // Those that match are decoded once more, to list the scripts.
+                if answer == Some(false) {
+                    found[place] = Some(Vec::new());
+                }
             }
         }
+        found
     }
 }
 
-/// The number of filters that are verified before they are matched: while they are still in a cache.
-#[cfg(feature = "verify")]
-const SIDE_BY_SIDE: usize = 32;
+/// A filter to scan.
+struct Given<'f, B> {
+    block: B,
+    key: SipHash,
+    filter: &'f [u8],
+    /// Why it is not decoded.
+    fault: Option<ScanFault>,
+}
 
-/// Batches of 256 filters, about five megabytes.
-#[cfg(feature = "parallel")]
-fn in_batches<T>(filters: impl IntoIterator<Item = T>) -> impl Iterator<Item = Vec<T>> {
-    let mut filters = filters.into_iter();
+/// The number of filters of a batch: as many as keep all lanes busy, or as stay in a cache while they are verified.
+fn batch_of(level: SimdLevel) -> usize {
+    match level.kind() {
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(_) => 128,
+        _ => 32,
+    }
+}
+
+/// A batch ends after so many bytes.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Fewer filters leave most lanes idle.
+#[cfg(target_arch = "x86_64")]
+const FEW_FILTERS: usize = 8;
+
+fn in_batches<T>(
+    level: SimdLevel,
+    filters: impl IntoIterator<Item = T>,
+    bytes: impl Fn(&T) -> usize,
+) -> impl Iterator<Item = Vec<T>> {
+    let (most, mut filters) = (batch_of(level), filters.into_iter());
     core::iter::from_fn(move || {
-        let batch: Vec<_> = filters.by_ref().take(256).collect();
+        let (mut batch, mut sum) = (Vec::new(), 0);
+        while batch.len() < most && sum < BATCH_BYTES {
+            let Some(one) = filters.next() else { break };
+            sum += bytes(&one);
+            batch.push(one);
+        }
         (!batch.is_empty()).then_some(batch)
     })
 }
 
+/// Takes a batch for each thread at a time.
+#[cfg(feature = "parallel")]
+fn on_all_threads<T: Send + Sync, R: Send>(
+    mut batches: impl Iterator<Item = Vec<T>>,
+    scan: impl Fn(&mut Scratch, &[T]) -> Vec<R> + Sync,
+) -> impl Iterator<Item = R> {
+    use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+    core::iter::from_fn(move || {
+        let few: Vec<_> = batches
+            .by_ref()
+            .take(rayon::current_num_threads())
+            .collect();
+        let found = few
+            .into_par_iter()
+            .map_init(Scratch::new, |scratch, batch| scan(scratch, &batch));
+        let found: Vec<Vec<R>> = found.collect();
+        (!found.is_empty()).then_some(found)
+    })
+    .flatten()
+    .flatten()
+}
+
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
-    use crate::bip158::{build, serialize};
+    use crate::bip158::{PARAMS, build, serialize};
+    use crate::hash::ItemHash as _;
+    use crate::sorted_hashes::SortedHashes;
+    use crate::splitmix::Random;
 
     #[test]
     fn scan_returns_matches_and_errors_in_order() {
@@ -323,5 +417,160 @@ mod tests {
         check(list.scan(filters.clone()).collect());
         #[cfg(feature = "parallel")]
         check(list.par_scan(filters).collect());
+    }
+
+    /// A filter of `n` hashes and some scripts, perhaps with damage.
+    fn filter(random: &mut Random, n: u64, scripts: &[Vec<u8>]) -> (SipHash, Vec<u8>) {
+        let key = SipHash::new(random.next(), random.next());
+        // Hashes of uneven density make codes that are too short, or so long that lanes drift apart.
+        let kind = random.below(8);
+        let mut hash = || match kind {
+            0 => random.next() >> 14,
+            1 | 2 => {
+                let product = u128::from(random.next()) * u128::from(random.next());
+                (product >> 64) as u64
+            }
+            _ => random.next(),
+        };
+        let mut hashes: Vec<u64> = (0..n).map(|_| hash()).collect();
+        hashes.extend(scripts.iter().map(|script| key.hash(script)));
+        let set = SortedHashes::builder(key).sort(hashes);
+        let mut bytes = serialize(&set.encode(PARAMS).unwrap());
+        let len = bytes.len() as u64;
+        match random.below(16) {
+            0 => bytes.truncate(random.below(len) as usize),
+            1 => bytes[random.below(len) as usize] ^= 1 << random.below(8),
+            2 => bytes.extend([0, 0]),
+            3 => {
+                let at = random.below(len);
+                bytes[at as usize..len.min(at + random.below(80)) as usize].fill(0xff);
+            }
+            _ => {}
+        }
+        (key, bytes)
+    }
+
+    /// Compares a batch with the same filters one after another, at every level.
+    fn assert_batch_equals_single_filters<F: AsRef<[u8]>>(
+        list: &Watchlist,
+        batch: &[(SipHash, F)],
+    ) -> [usize; 3] {
+        let mut seen = [0; 3];
+        for level in SimdLevel::available() {
+            let mut scratch = Scratch::new();
+            scratch.level = level;
+            let mut expected = Vec::new();
+            for (key, filter) in batch {
+                match list.matches(&mut scratch, *key, filter.as_ref()) {
+                    Ok(scripts) if scripts.is_empty() => seen[0] += 1,
+                    Ok(scripts) => {
+                        seen[1] += 1;
+                        let block = *key;
+                        expected.push(Ok(BlockMatch { block, scripts }));
+                    }
+                    Err(error) => {
+                        seen[2] += 1;
+                        let fault = ScanFault::Invalid(error);
+                        expected.push(Err(ScanError { block: *key, fault }));
+                    }
+                }
+            }
+            let found = list.scan_batch(&mut scratch, batch);
+            assert!(found == expected, "{level}, {} scripts", list.len());
+        }
+        seen
+    }
+
+    #[test]
+    fn batches_equal_single_filters() {
+        let mut random = Random::new(7);
+        let mut seen = [0; 3];
+        for count in [0, 1, 24, 65, 159, 160, 1500, 2500] {
+            let scripts: Vec<Vec<u8>> = (0..count)
+                .map(|i: u64| (0..22 + i % 13).map(|_| random.next() as u8).collect())
+                .collect();
+            let list: Watchlist = scripts.iter().collect();
+            for _ in 0..6 {
+                let batch: Vec<_> = (0..1 + random.below(120))
+                    .map(|_| {
+                        let sizes = [0, 1, 39, 40, 41, 252, 253, 400, 1000];
+                        let n = sizes[random.below(9) as usize] + random.below(2);
+                        // Every other pays one or several of the scripts.
+                        let paid = random.below(6).saturating_sub(2).min(count);
+                        let at = random.below(count.max(1)).min(count - paid) as usize;
+                        filter(&mut random, n, &scripts[at..at + paid as usize])
+                    })
+                    .collect();
+                let found = assert_batch_equals_single_filters(&list, &batch);
+                seen.iter_mut()
+                    .zip(found)
+                    .for_each(|(sum, more)| *sum += more);
+            }
+        }
+        assert!(seen.iter().all(|&seen| seen > 500), "{seen:?}");
+    }
+
+    #[test]
+    fn script_is_found_wherever_it_is_in_a_filter() {
+        let mut random = Random::new(13);
+        let list = Watchlist::from_iter([b"mine"]);
+        let batch: Vec<_> = (0..1200)
+            .map(|_| {
+                let key = SipHash::new(random.next(), random.next());
+                let mut hashes: Vec<u64> = (0..150).map(|_| random.next()).collect();
+                hashes.push(key.hash(b"mine"));
+                let set = SortedHashes::builder(key).sort(hashes);
+                (key, serialize(&set.encode(PARAMS).unwrap()))
+            })
+            .collect();
+        for level in SimdLevel::available() {
+            let mut scratch = Scratch::new();
+            scratch.level = level;
+            assert_eq!(list.scan_batch(&mut scratch, &batch).len(), batch.len());
+        }
+    }
+
+    #[test]
+    fn large_filters_and_equal_ones_are_scanned_beside_small_ones() {
+        let mut random = Random::new(9);
+        let list = Watchlist::from_iter([b"mine"]);
+        let mine = [b"mine".to_vec()];
+        let mut batch = Vec::new();
+        for n in [65_535, 65_536, 70_000, 43_000, 41, 5_000] {
+            // The chance is small that all of one size are damaged.
+            for _ in 0..3 {
+                batch.push(filter(&mut random, n, if n % 2 == 0 { &mine } else { &[] }));
+            }
+        }
+        let equal = batch[12].clone();
+        batch.extend(vec![equal; 30]);
+        assert_batch_equals_single_filters(&list, &batch);
+    }
+
+    #[cfg(all(
+        feature = "std",
+        target_os = "linux",
+        target_arch = "x86_64",
+        not(miri)
+    ))]
+    #[test]
+    fn nothing_is_read_behind_a_filter() {
+        use crate::arch::guard_page::Guarded;
+        struct Bytes(Guarded<u8>);
+        impl AsRef<[u8]> for Bytes {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        let mut random = Random::new(11);
+        let list = Watchlist::from_iter([b"mine"]);
+        let batch: Vec<_> = (0..90)
+            .map(|i| {
+                let n = random.below(if i % 9 == 0 { 3000 } else { 300 });
+                let (key, bytes) = filter(&mut random, n, &[]);
+                (key, Bytes(Guarded::new(&bytes)))
+            })
+            .collect();
+        assert_batch_equals_single_filters(&list, &batch);
     }
 }

@@ -10,10 +10,14 @@ use super::columns::Columns;
 use super::{PARAMS, compact_size};
 use crate::arch::SimdLevel;
 use crate::decode::Coded;
+#[cfg(target_arch = "x86_64")]
+use crate::decode::side_by_side::Batch;
 use crate::error::DecodeError;
 use crate::hash::{SipHash, map_all_at};
 use crate::matching::Prepared;
 use crate::params::Params;
+#[cfg(target_arch = "x86_64")]
+use crate::sort::FewHashes;
 
 /// Scripts that are looked for in the basic filters of many blocks.
 ///
@@ -220,28 +224,69 @@ impl Watchlist {
         scratch: &mut Scratch,
         hasher: SipHash,
         filter: &[u8],
-        mut visit: impl FnMut(&'w Columns, usize) -> bool,
+        visit: impl FnMut(&'w Columns, usize) -> bool,
     ) -> Result<(), DecodeError> {
-        let (n, width) = compact_size(filter)?;
-        let bytes = &filter[width..];
-        let coded = Coded {
-            level: scratch.level,
-            bytes,
-            n: self.params.check_length(n, bytes.len() as u64)?,
-            params: self.params,
-        };
+        let coded = self.coded(scratch.level, filter)?;
         let prepared = &mut scratch.prepared;
         prepared.load(&coded, coded.planned_in_batches(self.len()))?;
+        self.visit_prepared(prepared, &coded, hasher, visit);
+        Ok(())
+    }
+
+    /// The parts of a serialised filter.
+    pub(super) fn coded<'f>(
+        &self,
+        level: SimdLevel,
+        filter: &'f [u8],
+    ) -> Result<Coded<'f>, DecodeError> {
+        let (n, width) = compact_size(filter)?;
+        let bytes = &filter[width..];
+        let n = self.params.check_length(n, bytes.len() as u64)?;
+        Ok(Coded {
+            level,
+            bytes,
+            n,
+            params: self.params,
+        })
+    }
+
+    /// Puts the values of all scripts in a filter into `targets`, in ascending order.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn sorted_targets(
+        &self,
+        coded: &Coded<'_>,
+        hasher: SipHash,
+        few: &mut FewHashes,
+        targets: &mut [u64],
+    ) {
+        few.clear();
+        for columns in &self.columns {
+            columns.each_batch(coded.level, hasher, |_, hashes| {
+                few.extend(hashes);
+                true
+            });
+        }
+        // The order of hashes is that of their values.
+        few.sort_into(coded.level, targets);
+        map_all_at(coded.level, targets, coded.range());
+    }
+
+    fn visit_prepared<'w>(
+        &'w self,
+        prepared: &Prepared,
+        coded: &Coded<'_>,
+        hasher: SipHash,
+        mut visit: impl FnMut(&'w Columns, usize) -> bool,
+    ) {
         for columns in &self.columns {
             let all = columns.each_batch(coded.level, hasher, |start, hashes| {
                 map_all_at(coded.level, hashes, coded.range());
-                prepared.visit_matches(&coded, hashes, |place| visit(columns, start + place))
+                prepared.visit_matches(coded, hashes, |place| visit(columns, start + place))
             });
             if !all {
                 break;
             }
         }
-        Ok(())
     }
 }
 
@@ -285,8 +330,12 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Watchlist {
 /// It takes at most eight times the memory of the largest filter that was matched.
 #[derive(Clone)]
 pub struct Scratch {
-    level: SimdLevel,
-    prepared: Prepared,
+    pub(super) level: SimdLevel,
+    pub(super) prepared: Prepared,
+    #[cfg(target_arch = "x86_64")]
+    pub(super) side_by_side: Batch,
+    #[cfg(target_arch = "x86_64")]
+    pub(super) few: FewHashes,
 }
 
 impl fmt::Debug for Scratch {
@@ -302,13 +351,11 @@ impl Scratch {
         Self {
             level: SimdLevel::detect(),
             prepared: Prepared::default(),
+            #[cfg(target_arch = "x86_64")]
+            side_by_side: Batch::default(),
+            #[cfg(target_arch = "x86_64")]
+            few: FewHashes::default(),
         }
-    }
-
-    /// The SIMD level.
-    #[cfg(feature = "verify")]
-    pub(super) fn level(&self) -> SimdLevel {
-        self.level
     }
 
     /// Sets the SIMD level, for tests and benchmarks.

@@ -16,6 +16,8 @@
 
 mod lanes;
 mod scan;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod side_by_side;
 mod sync;
 #[cfg(feature = "parallel")]
 mod threads;

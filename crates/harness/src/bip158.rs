@@ -13,7 +13,7 @@ use bitcoin::bip158::{
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, TxIn, TxOut, Txid};
-use nutfilter::bip158::{self, Scratch, Watchlist};
+use nutfilter::bip158::{self, ScanFault, Scratch, Watchlist};
 use nutfilter::error::DecodeErrorKind;
 use nutfilter::{DecodeError, Filter, Params, SipHash};
 
@@ -161,6 +161,7 @@ impl Case<'_> {
         // More scripts than there are items select another strategy.
         let others = seeded::bytes(self.key.into(), usize::from(self.cut) * 24);
         list.extend(others.chunks(24));
+        self.check_batch(bytes, &list);
         for level in levels_of(self.key, self.asks_all()) {
             let mut scratch = Scratch::new().with_level(level);
             let any = list.match_any(&mut scratch, key, bytes);
@@ -187,6 +188,30 @@ impl Case<'_> {
                 }
             }
         }
+    }
+
+    /// A scan of this filter among others must give what each gives alone.
+    fn check_batch(&self, bytes: &[u8], list: &Watchlist) {
+        let mut batch: Vec<(SipHash, &[u8])> = others()
+            .iter()
+            .map(|(key, filter)| (*key, filter.as_slice()))
+            .collect();
+        let at = usize::from(self.cut) % (batch.len() + 1);
+        batch.insert(at, (self.hasher(), bytes));
+        let mut scratch = Scratch::new();
+        let mut expected = Vec::new();
+        for &(key, filter) in &batch {
+            match list.matches(&mut scratch, key, filter) {
+                Ok(scripts) if scripts.is_empty() => {}
+                Ok(scripts) => expected.push(Ok((key, scripts))),
+                Err(error) => expected.push(Err((key, ScanFault::Invalid(error)))),
+            }
+        }
+        let found = list.scan(batch).map(|one| match one {
+            Ok(found) => Ok((found.block, found.scripts)),
+            Err(error) => Err((error.block, error.fault)),
+        });
+        assert!(found.eq(expected), "{self:?}");
     }
 
     /// Looks up items with both crates. Nothing in the other decoder can overflow here: N and M are below 2^32,
@@ -386,4 +411,18 @@ fn block(nonce: u32, created: &[Vec<u8>], spent: usize) -> Block {
         block.txdata.push(transaction);
     }
     block
+}
+
+/// Filters of 60 to 600 items, enough that a scan decodes them side by side.
+fn others() -> &'static [(SipHash, Vec<u8>)] {
+    static OTHERS: OnceLock<Vec<(SipHash, Vec<u8>)>> = OnceLock::new();
+    OTHERS.get_or_init(|| {
+        let one = |number: u64| {
+            let key = SipHash::new(number, 1);
+            let items = seeded::bytes(number, 60 * number as usize * 8);
+            let filter = bip158::build(key, items.chunks(8)).expect("a small set");
+            (key, bip158::serialize(&filter))
+        };
+        (1..=10).map(one).collect()
+    })
 }
