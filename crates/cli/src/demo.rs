@@ -12,7 +12,7 @@ use axum::routing::post;
 use clap::Args;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{Monitor, RefreshOptions, Refresher};
+use nutfilter_mint::{MintType, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
 use nutfilter_sample::{Sample, SampleError};
 use nutfilter_serve::{Limits, Listener};
@@ -38,9 +38,6 @@ const SPENT: usize = 2_000;
 const LIVE: usize = 500;
 const UNUSED: usize = 2_500;
 
-/// The database name of the Cashu Development Kit.
-const DATABASE: &str = "cdk-mintd.sqlite";
-
 /// Files for trying `nutfilter check` and `nutfilter restore`.
 const FILTER_FILE: &str = "spent.json";
 const WALLET_FILE: &str = "wallet.hex";
@@ -62,6 +59,10 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS, value_parser = parse_items)]
     items: u64,
 
+    /// Whose database to write, cdk or nutshell.
+    #[arg(long, value_name = "TYPE", default_value = "cdk", value_parser = value_parsers::mint_type(), hide_possible_values = true)]
+    mint: MintType,
+
     /// Exit after printing the figures, instead of serving until ctrl-c.
     #[arg(long)]
     once: bool,
@@ -69,6 +70,14 @@ pub(crate) struct DemoArgs {
     /// Write the sample database and the files to this directory and keep them.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+}
+
+/// The name that a mint gives its database.
+fn database_of(mint: MintType) -> &'static str {
+    match mint {
+        MintType::Nutshell => "mint.sqlite3",
+        _ => "cdk-mintd.sqlite",
+    }
 }
 
 /// Commands to paste into a shell.
@@ -129,7 +138,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         ready_within: Duration::MAX,
         max_age: Duration::from_secs(60),
     });
-    let sample = Sample::new(args.items, args.items);
+    let sample = Sample::of(args.mint, args.items, args.items);
     let wallet = Arc::new(Wallet::new(&sample));
     let router = router.merge(wallet.clone().mint(sample.keyset.clone()));
     let limits = Limits::default();
@@ -161,7 +170,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     }
     if args.once {
         if args.keep.is_none() {
-            std::fs::remove_file(work.path().join(DATABASE))?;
+            std::fs::remove_file(work.path().join(database_of(args.mint)))?;
             let _ = work.keep();
         }
         return Ok(());
@@ -293,13 +302,13 @@ impl DemoRun {
 
     fn write_sample(&self) -> Result<(), CliError> {
         // Check this before writing the database, which takes time.
-        for name in [DATABASE].iter().chain(&FILES) {
+        for name in [database_of(self.sample.mint)].iter().chain(&FILES) {
             let path = self.path(name);
             if path.try_exists().unwrap_or(true) {
                 return Err(CliError::failed(SampleError::Exists { path }));
             }
         }
-        let database = self.work.join(DATABASE);
+        let database = self.work.join(database_of(self.sample.mint));
         let total = self.sample.spent + self.sample.issued;
         let step = Step::start(
             &self.globals,
@@ -320,7 +329,8 @@ impl DemoRun {
     }
 
     fn refresh(&self) -> Result<(), CliError> {
-        let location = DatabaseLocation::from(self.work.join(DATABASE).as_path());
+        let location =
+            DatabaseLocation::from(self.work.join(database_of(self.sample.mint)).as_path());
         let source = SqliteSource::open(&location, None)?;
         let monitor = Arc::clone(&self.monitor);
         let mut refresher = Refresher::new(source, monitor, RefreshOptions::default());
@@ -408,7 +418,7 @@ impl DemoRun {
         std::fs::write(self.work.join(WALLET_FILE), ys)?;
         std::fs::write(self.work.join(PAIRS_FILE), pairs)?;
         if self.keep.is_some() {
-            for name in [DATABASE].iter().chain(&FILES) {
+            for name in [database_of(self.sample.mint)].iter().chain(&FILES) {
                 let path = self.path(name);
                 std::fs::rename(self.work.join(name), &path)
                     .map_err(|error| CliError::at(path.display(), error))?;

@@ -93,7 +93,7 @@ pub enum InfoError {
     #[error("invalid mint URL: {0}")]
     Url(&'static str),
     /// The mint cannot be reached, or breaks off.
-    #[error("could not reach the mint: {0}")]
+    #[error("could not reach the mint: {0}{hint}", hint = not_tls(.0))]
     Transport(#[from] Box<ureq::Error>),
     /// The mint answers with another status than 200; redirects are not followed.
     #[error("the mint returned {0}")]
@@ -101,6 +101,14 @@ pub enum InfoError {
     /// The answer is not an info.
     #[error("invalid mint info (NUT-06): {0}")]
     Malformed(String),
+}
+
+/// What rustls says of an answer that is not TLS helps nobody.
+fn not_tls(error: &ureq::Error) -> &'static str {
+    match error.to_string().contains("InvalidContentType") {
+        true => "; it does not speak TLS there: give its http:// address",
+        false => "",
+    }
 }
 
 /// Adds the entry `key` to `nuts` and leaves every other byte as it is.

@@ -283,6 +283,11 @@ impl FetchError {
                 FetchError::Cut { received }
             }
             // Without the prefix "io: ".
+            // What rustls says of an answer that is not TLS.
+            ureq::Error::Io(error) if error.to_string().contains("InvalidContentType") => {
+                let cause = "the server does not speak TLS there; is it http:// and not https://?";
+                FetchError::Transport(TransportError(cause.into()))
+            }
             ureq::Error::Io(error) => FetchError::Transport(TransportError(error.into())),
             other => FetchError::Transport(TransportError(other.into())),
         }

@@ -31,6 +31,16 @@ fn stop(child: &mut Child, signal: &str) -> Option<i32> {
 }
 
 #[test]
+fn demo_of_nutshell_keeps_its_database() {
+    let place = Place::new();
+    run(&place, "--once --items 3k --mint nutshell --keep kept").ok();
+    let ran = place.run("build --mint-database kept/mint.sqlite3 --keyset 00deadbeefc0ffee --kind spent -o own.json");
+    ran.ok();
+    let text = place.run("inspect own.json").text();
+    assert_contains(&text, "3000");
+}
+
+#[test]
 fn once_prints_the_figures_and_a_command_that_works() {
     let place = Place::new();
     let ran = run(&place, "--once --items 12k");

@@ -57,6 +57,13 @@ fn info_of_each_moment_gets_the_entry() {
 }
 
 #[test]
+fn https_at_a_port_without_tls_is_named() {
+    let url = serve(Router::new()).replace("http:", "https:");
+    let error = fetch(&url, DEFAULT_INFO_KEY).unwrap_err().to_string();
+    assert!(error.contains("give its http:// address"), "{error}");
+}
+
+#[test]
 fn mint_that_is_down_or_redirects_has_no_info() {
     let away = Redirect::temporary("/here/v1/info");
     let url = serve(

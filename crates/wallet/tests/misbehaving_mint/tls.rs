@@ -26,6 +26,23 @@ fn mint_without_tls_is_not_contacted_in_plain_text() {
 }
 
 #[test]
+fn answer_without_tls_is_named() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("https://{}", listener.local_addr().expect("its address"));
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    let client = MintClient::new(&url, Policy::default()).expect("a good URL");
+    let error = client
+        .fetch(&keyset(), NoteKind::Spent)
+        .expect_err("refused");
+    server.join().expect("the server");
+    assert!(error.to_string().contains("does not speak TLS"), "{error}");
+}
+
+#[test]
 fn untrusted_certificate_is_rejected() {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
