@@ -31,6 +31,8 @@ from e2e.service_under_test import clean_environment, expect
 FRESH = 10_000  # random items
 CHANCE_MATCHES = 1  # 10,000 random items give one match in 1.3 % of filters, and two in one of 12,000
 COMMAND_SECONDS = 120
+# An example of nutfilter-wallet, which `cargo test --workspace` builds.
+LIBRARY = pathlib.Path(__file__).parents[1] / "target/debug/examples/restore_pairs"
 KINDS = {"spent": (["spent"], ["unspent", "pending"]), "issued": (["signed"], ["unsigned"])}
 
 
@@ -200,6 +202,11 @@ class WalletChecks:
         def filters_first():
             return {ys[line[1]] for line in self.run_restore(keyset, url, pairs, [], True) if line[0] == "live"}
 
+        def library():
+            given = "".join(f"{b}\t{y}\n" for b, y in pairs)
+            done = subprocess.run([LIBRARY, url, keyset], input=given, capture_output=True, text=True, check=True, timeout=60)
+            return {ys[b] for word, b in map(str.split, done.stdout.splitlines()) if word == "live"}
+
         def states_first():
             return {ys[b] for b in restored(500, [messages[y] for y in sorted(unspent(500, list(messages)))])}
 
@@ -209,7 +216,8 @@ class WalletChecks:
         print(f"{len(pairs)} candidates, {len(signed)} signed, {len(spent)} spent")
         print(f"{'order':42}{'requests':>9}{'messages (signed)':>20}{'points (spent)':>18}")
         found = {}
-        for name, order in [("every issued match, then spent", issued_first), ("both filters first", filters_first),
+        rust = [("both filters first (Rust library)", library)] if LIBRARY.exists() else []
+        for name, order in [("every issued match, then spent", issued_first), ("both filters first", filters_first), *rust,
                             ("NUT-07, then NUT-09", states_first), ("NUT-13 as it is written", nut13)]:
             seen.clear()
             found[name] = order()
