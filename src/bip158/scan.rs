@@ -272,6 +272,7 @@ impl Watchlist {
     }
 
     /// The scripts of each filter that lanes could decode side by side and found to be valid.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
     fn found_side_by_side<'w, B>(
         &'w self,
         scratch: &mut Scratch,
@@ -485,13 +486,13 @@ mod tests {
     fn batches_equal_single_filters() {
         let mut random = Random::new(7);
         let mut seen = [0; 3];
-        for count in [0, 1, 24, 65, 159, 160, 1500, 2500] {
+        for count in [0, 1, 24, 160, 1500, 2500] {
             let scripts: Vec<Vec<u8>> = (0..count)
                 .map(|i: u64| (0..22 + i % 13).map(|_| random.next() as u8).collect())
                 .collect();
             let list: Watchlist = scripts.iter().collect();
-            for _ in 0..6 {
-                let batch: Vec<_> = (0..1 + random.below(120))
+            for _ in 0..3 {
+                let batch: Vec<_> = (0..20 + random.below(60))
                     .map(|_| {
                         let sizes = [0, 1, 39, 40, 41, 252, 253, 400, 1000];
                         let n = sizes[random.below(9) as usize] + random.below(2);
@@ -507,14 +508,14 @@ mod tests {
                     .for_each(|(sum, more)| *sum += more);
             }
         }
-        assert!(seen.iter().all(|&seen| seen > 500), "{seen:?}");
+        assert!(seen.iter().all(|&seen| seen > 150), "{seen:?}");
     }
 
     #[test]
     fn script_is_found_wherever_it_is_in_a_filter() {
         let mut random = Random::new(13);
         let list = Watchlist::from_iter([b"mine"]);
-        let batch: Vec<_> = (0..1200)
+        let batch: Vec<_> = (0..400)
             .map(|_| {
                 let key = SipHash::new(random.next(), random.next());
                 let mut hashes: Vec<u64> = (0..150).map(|_| random.next()).collect();
@@ -528,6 +529,27 @@ mod tests {
             scratch.level = level;
             assert_eq!(list.scan_batch(&mut scratch, &batch).len(), batch.len());
         }
+    }
+
+    #[test]
+    fn lanes_that_drift_apart_are_noticed() {
+        let mut random = Random::new(15);
+        let list = Watchlist::from_iter([b"mine"]);
+        let batch: Vec<_> = (0..150)
+            .map(|_| {
+                let key = SipHash::new(random.next(), random.next());
+                // Sparse at one end, dense at the other.
+                let mut hash = || {
+                    let product = u128::from(random.next()) * u128::from(random.next());
+                    (product >> 64) as u64
+                };
+                let mut hashes: Vec<u64> = (0..300).map(|_| hash()).collect();
+                hashes.push(key.hash(b"mine"));
+                let set = SortedHashes::builder(key).sort(hashes);
+                (key, serialize(&set.encode(PARAMS).unwrap()))
+            })
+            .collect();
+        assert_batch_equals_single_filters(&list, &batch);
     }
 
     #[test]
