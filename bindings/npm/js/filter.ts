@@ -1,6 +1,6 @@
 import { FilterError } from './errors.js';
-import { Decoder, encodeHashes, firstNotBelow, mapToRange, matchHashes } from './golomb.js';
-import { checkHasher, hashInto, type HashInto, hashItems, hashRecords, type Profile } from './hash.js';
+import { encodeHashes, matchHashes } from './golomb.js';
+import { checkHasher, hashInto, type HashInto, hashItems, type Profile } from './hash.js';
 import {
   type Coded,
   checkCoded,
@@ -11,8 +11,6 @@ import {
   DEFAULT_P,
   isBytes,
   isDetached,
-  isIntegerWithin,
-  MAX_U32,
   show,
 } from './params.js';
 
@@ -68,11 +66,17 @@ export class Filter {
   }
 
   /** Makes the filter of `items`, in any order; repeated items count. */
-  static from(items: Iterable<Uint8Array>, options?: FilterOptions): Filter {
-    return new FilterBuilder(options).add(items).build();
+  static from(items: Iterable<Uint8Array>, options: FilterOptions = {}): Filter {
+    checkOptions(options);
+    const { p = DEFAULT_P, m = DEFAULT_M, profile, key } = options;
+    checkParams(p, m);
+    const into = hashInto(checkHasher(profile, key));
+    const list = checkItems(items);
+    checkRange(list.length, m);
+    return new Filter(encodeHashes(hashItems(list, into), p, m), list.length, { ...options, p, m });
   }
 
-  /** Whether `item` may be in the set. For repeated calls use {@link Filter.index}. */
+  /** Whether `item` may be in the set. A pass over the filter: use {@link Filter.matches} for many items. */
   contains(item: Uint8Array): boolean {
     return this.matches([item])[0]!;
   }
@@ -86,11 +90,6 @@ export class Filter {
   matchAny(items: Iterable<Uint8Array>): boolean {
     return this.matches(items).includes(true);
   }
-
-  /** Builds an {@link Index} with one entry for every `step` items. */
-  index(step?: number): Index {
-    return new Index(this, step);
-  }
 }
 
 export function validate(filter: Coded): void {
@@ -103,177 +102,6 @@ export function matchItems(filter: Coded, items: Iterable<Uint8Array>, into: Has
   const list = checkItems(items);
   checkCoded(filter);
   return matchHashes(filter, hashItems(list, into));
-}
-
-/** The number of items in a filter for one look-up in its index at which one pass over the filter is faster. */
-const ITEMS_PER_LOOKUP = 40;
-
-/**
- * An index over a filter, for repeated queries: a look-up decodes at most `step` items.
- *
- * An entry takes 20 bytes.
- */
-export class Index {
-  /** The filter that the index belongs to. */
-  readonly filter: Filter;
-  private readonly decoder: Decoder;
-  /** Of each entry: the bit position, the number of items before it, and the value of the last of them, or -1. */
-  private readonly positions: Float64Array;
-  private readonly items: Uint32Array;
-  private readonly bases: Float64Array;
-
-  /** Decodes the filter once. */
-  constructor(filter: Filter, step = 64) {
-    if (!(filter instanceof Filter)) {
-      throw new FilterError('BadArgument', `the filter is ${show(filter)}; expected a Filter`);
-    }
-    checkCoded(filter);
-    this.filter = filter;
-    this.decoder = new Decoder(filter);
-    if (!isIntegerWithin(step, 1, MAX_U32)) {
-      throw new FilterError('BadParameter', `the step of the index is ${show(step)}; expected a positive integer`);
-    }
-    const { bytes, n, p } = filter;
-    const positions: number[] = [];
-    const items: number[] = [];
-    const bases: number[] = [];
-    const push = (position: number, item: number, base: number): void => {
-      positions.push(position);
-      items.push(item);
-      bases.push(base);
-    };
-    // A hostile filter can have codes of any length. One that is longer than `step` average items gets a part
-    // of its own, which no look-up decodes.
-    const long = step * Math.max(p + 1, (bytes.length * 8) / n);
-    const { decoder } = this;
-    for (let item = 0; item < n; item++) {
-      const { position, value } = decoder;
-      decoder.next();
-      const isLong = decoder.position - position > long;
-      const last = items.length - 1;
-      if (last < 0 || item - items[last]! >= step || (isLong && items[last] !== item)) {
-        push(position, item, item === 0 ? -1 : value);
-      }
-      if (isLong && item + 1 < n) {
-        push(decoder.position, item + 1, decoder.value);
-      }
-    }
-    decoder.finish();
-    this.positions = Float64Array.from(positions);
-    this.items = Uint32Array.from(items);
-    this.bases = Float64Array.from(bases);
-  }
-
-  /** The number of bytes that the index takes. */
-  get byteLength(): number {
-    return this.positions.byteLength + this.items.byteLength + this.bases.byteLength;
-  }
-
-  /** Whether `item` may be in the set. */
-  contains(item: Uint8Array): boolean {
-    return this.lookUp(checkItems([item]))[0]!;
-  }
-
-  /** Returns for each item whether it may be in the set, in the given order. */
-  matches(items: Iterable<Uint8Array>): boolean[] {
-    const list = checkItems(items);
-    const isSparse = list.length < this.filter.n / ITEMS_PER_LOOKUP;
-    return isSparse ? this.lookUp(list) : this.filter.matches(list);
-  }
-
-  private lookUp(list: readonly Uint8Array[]): boolean[] {
-    const { filter } = this;
-    const values = mapToRange(hashItems(list, hashInto(filter)), filter.n * filter.m);
-    return Array.from(values, (value) => this.containsValue(value));
-  }
-
-  private containsValue(value: number): boolean {
-    const { decoder, positions, items, bases } = this;
-    const after = firstNotBelow(bases, value);
-    // The base of every entry but the first is the value of an item.
-    if (bases[after] === value) {
-      return true;
-    }
-    // The base of the first entry is below every value, so there is an entry before, except in an empty filter.
-    const entry = after - 1;
-    if (entry < 0) {
-      return false;
-    }
-    const end = entry + 1 < items.length ? items[entry + 1]! : this.filter.n;
-    // The only item of a part is the base of the next one, which is another value.
-    if (end - items[entry]! === 1 && end < this.filter.n) {
-      return false;
-    }
-    decoder.seek(positions[entry]!, Math.max(bases[entry]!, 0), items[entry]!);
-    while (decoder.item < end) {
-      decoder.next();
-      if (decoder.value >= value) {
-        return decoder.value === value;
-      }
-    }
-    return false;
-  }
-}
-
-/** Collects items and makes their filter. It keeps 8 bytes per item, not the items. */
-export class FilterBuilder {
-  private readonly options: FilterOptions & { p: number; m: number };
-  private readonly into: HashInto;
-  private readonly chunks: Uint32Array[] = [];
-  private count = 0;
-
-  constructor(options: FilterOptions = {}) {
-    checkOptions(options);
-    const { p = DEFAULT_P, m = DEFAULT_M } = options;
-    checkParams(p, m);
-    const hasher = checkHasher(options.profile, options.key);
-    this.options = { p, m, ...hasher };
-    this.into = hashInto(hasher);
-  }
-
-  /** The number of items so far. */
-  get n(): number {
-    return this.count;
-  }
-
-  /** Adds items; repeated items count. */
-  add(items: Iterable<Uint8Array>): this {
-    return this.push(hashItems(checkItems(items), this.into));
-  }
-
-  /** Adds items of `width` bytes each that lie one after another. Faster than `add` for large sets. */
-  addRecords(records: Uint8Array, width: number): this {
-    if (!isBytes(records) || isDetached(records)) {
-      throw new FilterError('BadArgument', `the records are ${show(records)}; expected a Uint8Array`);
-    }
-    if (!isIntegerWithin(width, 1, MAX_U32) || records.length % width !== 0) {
-      const message = `${records.length} bytes are not a whole number of records of ${show(width)} bytes`;
-      throw new FilterError('BadArgument', message);
-    }
-    return this.push(hashRecords(records, width, this.into));
-  }
-
-  /** Makes the filter of all items so far. More can be added afterwards, for the next filter. */
-  build(): Filter {
-    const { chunks, count, options } = this;
-    if (count > MAX_U32) {
-      throw new FilterError('BadParameter', `${count} items are more than one filter holds (${MAX_U32})`);
-    }
-    const { p, m } = options;
-    if (count === 0) {
-      return new Filter(new Uint8Array(0), 0, options);
-    }
-    checkRange(count, m);
-    return new Filter(encodeHashes(chunks, count, p, m), count, options);
-  }
-
-  private push(hashes: Uint32Array): this {
-    if (hashes.length > 0) {
-      this.chunks.push(hashes);
-      this.count += hashes.length / 2;
-    }
-    return this;
-  }
 }
 
 /**

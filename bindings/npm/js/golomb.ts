@@ -5,7 +5,7 @@ import { multiplyHigh } from './hash.js';
 import type { Coded } from './params.js';
 
 /** Maps each hash to [0, range): the upper 64 bits of the product of the hash and the range, which is at most 2^53. */
-export function mapToRange(hashes: Uint32Array, range: number): Float64Array {
+function mapToRange(hashes: Uint32Array, range: number): Float64Array {
   const high = Math.floor(range / 4294967296);
   const low = range % 4294967296;
   const values = new Float64Array(hashes.length / 2);
@@ -24,14 +24,8 @@ export function mapToRange(hashes: Uint32Array, range: number): Float64Array {
 }
 
 /** Sorts hashes and encodes them. */
-export function encodeHashes(hashes: readonly Uint32Array[], n: number, p: number, m: number): Uint8Array {
-  const values = new Float64Array(n);
-  let filled = 0;
-  for (const chunk of hashes) {
-    values.set(mapToRange(chunk, n * m), filled);
-    filled += chunk.length / 2;
-  }
-  return encode(values.sort(), p);
+export function encodeHashes(hashes: Uint32Array, p: number, m: number): Uint8Array {
+  return encode(mapToRange(hashes, (hashes.length / 2) * m).sort(), p);
 }
 
 /** Encodes sorted values. */
@@ -124,7 +118,7 @@ export function matchHashes(filter: Coded, hashes: Uint32Array): boolean[] {
 }
 
 /** The index of the first element of a sorted array that is not below `value`, or the length. */
-export function firstNotBelow(sorted: ArrayLike<number>, value: number): number {
+function firstNotBelow(sorted: ArrayLike<number>, value: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
@@ -171,14 +165,6 @@ export class Decoder {
   /** The bit position of the next item. */
   get position(): number {
     return this.at * 8 + this.bit;
-  }
-
-  /** Continues at bit `position`, after `item` items, the last of which has the value `value`. */
-  seek(position: number, value: number, item: number): void {
-    this.at = Math.floor(position / 8);
-    this.bit = position % 8;
-    this.value = value;
-    this.item = item;
   }
 
   /** Reads the next item. There must be one. */

@@ -42,15 +42,6 @@ export function hashItems(items: readonly Uint8Array[], into: HashInto): Uint32A
   return hashes;
 }
 
-/** The hashes of items of `width` bytes each that lie one after another. */
-export function hashRecords(records: Uint8Array, width: number, into: HashInto): Uint32Array {
-  const hashes = new Uint32Array((2 * records.length) / width);
-  for (let i = 0; 2 * i < hashes.length; i++) {
-    into(records, i * width, (i + 1) * width, hashes, 2 * i);
-  }
-  return hashes;
-}
-
 export function hashInto({ profile, key }: Hasher): HashInto {
   switch (profile) {
     case 'nut25':

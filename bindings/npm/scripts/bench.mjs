@@ -19,7 +19,7 @@ console.log(`Node.js ${process.version}; milliseconds, best run; match: ${TARGET
 console.log('| items | build | response to answers | match |\n|---|---|---|---|');
 const counts = process.argv.length > 2 ? process.argv.slice(2) : [1000, 100_000, 1_000_000];
 for (const count of counts.map(Number)) {
-  const { items } = points(count + TARGETS);
+  const items = points(count + TARGETS);
   const members = items.slice(0, count);
   const targets = items.slice(count - TARGETS / 2, count + TARGETS / 2);
   const filter = GCSFilter.create(members);

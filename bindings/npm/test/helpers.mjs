@@ -1,6 +1,6 @@
 import { ECDH } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { FilterBuilder } from 'nutfilter';
+import { Filter } from 'nutfilter';
 
 const root = new URL('../../../', import.meta.url);
 
@@ -47,15 +47,10 @@ export function random(seed) {
   };
 }
 
-/** `count` random points as one array, and as items. */
-export function points(count, seed = 1) {
-  const next = random(seed);
-  const records = new Uint8Array(33 * count);
-  for (let i = 0; i < records.length; i++) {
-    records[i] = next();
-  }
-  const items = Array.from({ length: count }, (_, i) => records.subarray(33 * i, 33 * (i + 1)));
-  return { records, items };
+/** `count` random items of 33 bytes. */
+export function points(count) {
+  const next = random(1);
+  return Array.from({ length: count }, () => Uint8Array.from({ length: 33 }, () => next()));
 }
 
 /** What `run` returns, or the code of the error that it throws. */
@@ -118,6 +113,6 @@ export function curvePoints(count, filler = 0x5a) {
 
 /** The response with the filter of these items. */
 export function response(items, timestamp, options = {}) {
-  const { bytes, n, p, m } = new FilterBuilder(options).add(items).build();
+  const { bytes, n, p, m } = Filter.from(items, options);
   return JSON.stringify({ n, p, m, content: Buffer.from(bytes).toString('base64'), timestamp });
 }

@@ -24,9 +24,9 @@ function run(file, source) {
   return execFileSync(process.execPath, [file], { cwd: folder, encoding: 'utf8' }).trim();
 }
 
-const EXPECTED = 'GCSFilter,Filter,FilterBuilder,Index,parseResponse,parseBlockFilter,FilterError true,false';
+const EXPECTED = 'GCSFilter,Filter,parseResponse,parseBlockFilter,FilterError true,false';
 const IMPORT = `import * as library from 'nutfilter';
-const names = ['GCSFilter', 'Filter', 'FilterBuilder', 'Index', 'parseResponse', 'parseBlockFilter', 'FilterError'];
+const names = ['GCSFilter', 'Filter', 'parseResponse', 'parseBlockFilter', 'FilterError'];
 const [a, b] = [Uint8Array.of(2, 1), Uint8Array.of(2, 2)];
 const result = [names.filter((name) => name in library), library.GCSFilter.create([a]).matchMany([a, b])].join(' ');
 `;

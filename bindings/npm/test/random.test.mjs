@@ -36,10 +36,6 @@ test(`${CASES} random sets have their members, and what is accepted is canonical
     const filter = Filter.from(items, options);
     const where = `case ${number}: N = ${n}, P = ${p}, M = ${m}, ${profile}`;
     assert.ok(!filter.matches(items).includes(false), where);
-    const targets = [...items.slice(0, 20), ...Array.from({ length: below(300) }, item)];
-    const index = filter.index(1 + below(20));
-    assert.deepEqual(targets.map((target) => index.contains(target)), filter.matches(targets), where);
-
     for (let round = 0; round < 3; round++) {
       const { bytes, declared } = damage(filter.bytes, n, below, next);
       const result = outcome(() => new Filter(bytes, declared, options));
@@ -48,8 +44,6 @@ test(`${CASES} random sets have their members, and what is accepted is canonical
         continue;
       }
       assert.equal(hex(encode(values(result), p)), hex(bytes), `${where}, ${declared} items in ${hex(bytes)}`);
-      const indexed = result.index(1 + below(9));
-      assert.deepEqual(targets.map((target) => indexed.contains(target)), result.matches(targets), where);
       some.accepted++;
     }
   }

@@ -1,19 +1,16 @@
 import {
   Filter,
-  FilterBuilder,
   FilterError,
   type FilterErrorCode,
   type FilterResponse,
   GCSFilter,
-  Index,
   parseBlockFilter,
   parseResponse,
 } from 'nutfilter';
 
 const items: readonly Uint8Array[] = [Uint8Array.of(1)];
-const filter: Filter = new FilterBuilder({ p: 10, m: 1500, profile: 'siphash', key: new Uint8Array(16) }).add(items).build();
-const index: Index = new Index(filter, 32);
-const answers: boolean[] = index.matches(new Set(items));
+const filter: Filter = Filter.from(items, { p: 10, m: 1500, profile: 'siphash', key: new Uint8Array(16) });
+const answers: boolean[] = filter.matches(new Set(items));
 const response: FilterResponse = parseResponse('{}', { profile: 'nut23', minM: 1 });
 const bytes: Uint8Array = Filter.from(items).bytes;
 const again: Filter = new Filter(filter.bytes, filter.n, structuredClone(filter));
@@ -37,7 +34,7 @@ function code(error: unknown): FilterErrorCode | undefined {
 // @ts-expect-error: hex text is not bytes
 Filter.from(['02ab']);
 // @ts-expect-error: unknown profile
-new FilterBuilder({ profile: 'sha256' });
+Filter.from(items, { profile: 'sha256' });
 // @ts-expect-error: read-only
 filter.n = 3;
 
