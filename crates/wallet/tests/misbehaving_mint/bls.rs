@@ -15,7 +15,7 @@ use crate::*;
 const SIGNED: usize = 25;
 const SPENT: usize = 2;
 
-fn vectors() -> Value {
+pub(crate) fn vectors() -> Value {
     serde_json::from_str(include_str!("../../../../tests/vectors/points.json")).expect("JSON")
 }
 
@@ -103,11 +103,6 @@ fn unblind(candidate: &Candidate, signature: &BlindSignature, key: &G2Affine) ->
     c
 }
 
-fn filter<T: AsRef<[u8]>>(items: &[T]) -> String {
-    let filter = SortedHashes::from_items(items).encode(Params::CASHU);
-    FilterResponse::new(&filter.expect("a filter"), now()).to_json()
-}
-
 #[test]
 fn restore_from_a_seed_gives_signatures_that_verify() {
     let (candidates, key, keyset) = wallet();
@@ -116,7 +111,8 @@ fn restore_from_a_seed_gives_signatures_that_verify() {
     };
     let blinded = bytes(candidates.iter().map(|one| one.blinded).collect());
     let ys = bytes(candidates.iter().map(|one| one.y).collect());
-    let [issued, spent] = [&blinded[..SIGNED], &ys[..SPENT]].map(|items| json(filter(items)));
+    let [issued, spent] =
+        [&blinded[..SIGNED], &ys[..SPENT]].map(|items| json(filter_of(items, now()).to_json()));
     let signed: BTreeSet<_> = blinded[..SIGNED].iter().map(|one| hex(one)).collect();
     let gone: BTreeSet<_> = ys[..SPENT].iter().map(|one| hex(one)).collect();
     let id = keyset.clone();
@@ -152,7 +148,7 @@ fn restore_from_a_seed_gives_signatures_that_verify() {
     })
     .asked_about_matches();
 
-    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    let client = client(&mint);
     let pairs: Vec<_> = blinded.iter().copied().zip(ys).collect();
     let options = RestoreOptions {
         confirm: true,

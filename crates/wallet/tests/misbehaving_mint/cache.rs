@@ -14,8 +14,7 @@ pub(crate) type Cached = Result<CachedFetch<Nut25>, FetchError>;
 
 /// A small filter: its cached file is a few hundred bytes.
 pub(crate) fn small(timestamp: u64, items: u32) -> String {
-    let hashes = SortedHashes::from_items((0..items).map(item));
-    FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp).to_json()
+    filter_of((0..items).map(item), timestamp).to_json()
 }
 
 pub(crate) fn tag(body: &str) -> String {
@@ -43,7 +42,7 @@ pub(crate) fn honest_cache(body: String) -> Loopback {
 }
 
 pub(crate) fn fetch_through_by(mint: &Loopback, cache: &FilterCache, policy: Policy) -> Cached {
-    let client = MintClient::new(&mint.url(), policy).expect("a good URL");
+    let client = client_by(mint, policy);
     client.fetch_cached(cache, &keyset(), NoteKind::Spent, None)
 }
 
@@ -257,7 +256,7 @@ fn later_of_both_last_seen_times_counts() {
     let cache = cache_in(place.path());
     let then = now() - 60;
     let mint = honest_cache(small(then, 10));
-    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    let client = client(&mint);
     for (last_seen, rolled_back) in [
         (None, false),
         (Some(then - 5), false),

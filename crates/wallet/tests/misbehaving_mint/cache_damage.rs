@@ -43,7 +43,7 @@ fn file_of_another_filter_is_discarded() {
     fetch_through(&mint, &cache).expect("a filter");
     let issued = cache.path::<Nut25>(&mint.url(), &keyset(), NoteKind::Issued);
     fs::copy(path(&mint, &cache), &issued).expect("a copy");
-    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    let client = client(&mint);
     let fetched = client
         .fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Issued, None)
         .expect("a filter");
@@ -82,7 +82,7 @@ fn cached_file_above_the_size_limit_is_not_read() {
     let max = body.len() as u64 - 1;
     let policy = policy!(max_bytes: max);
     let kept = fs::read(path(&mint, &cache)).expect("a file");
-    let client = MintClient::new(&mint.url(), policy).expect("a good URL");
+    let client = client_by(&mint, policy);
     let refused = client.fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Spent, None);
     assert_refused!(refused.map(drop), RejectReason::TooLarge { .. });
     // The last request had no condition, because there was no usable file.

@@ -46,12 +46,6 @@ pub(crate) fn number(point_in_hex: &str) -> usize {
     numbers[point_in_hex]
 }
 
-/// A filter of these points.
-pub(crate) fn filter_of(points: impl Iterator<Item = [u8; 33]>, timestamp: u64) -> FilterResponse {
-    let filter = SortedHashes::from_items(points).encode(Params::CASHU);
-    FilterResponse::new(&filter.expect("a filter"), timestamp)
-}
-
 pub(crate) fn filter(kind: NoteKind, timestamp: u64) -> FilterResponse {
     match kind {
         NoteKind::Issued => filter_of((0..LIVE.end).map(point), timestamp),
@@ -121,10 +115,6 @@ pub(crate) const CONFIRM: RestoreOptions = RestoreOptions {
     confirm: true,
     time_limit: Duration::from_secs(600),
 };
-
-pub(crate) fn client(mint: &Loopback) -> MintClient {
-    MintClient::new(&mint.url(), Policy::default()).expect("a good URL")
-}
 
 pub(crate) fn restore(
     mint: &Loopback,

@@ -56,7 +56,7 @@ fn cookies_are_not_returned() {
     let body = honest(now()).to_json();
     let cookie = [("Set-Cookie", "wallet=17; Path=/")];
     let mint = Loopback::saying(response("200 OK", &cookie, body));
-    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    let client = client(&mint);
     for _ in 0..2 {
         client.fetch(&keyset(), NoteKind::Spent).expect("a filter");
     }
@@ -75,5 +75,15 @@ fn content_type_is_ignored() {
         let body = honest(now()).to_json();
         fetch_answer(response("200 OK", &[("Content-Type", content_type)], body))
             .unwrap_or_else(|error| panic!("{content_type}: {error}"));
+    }
+}
+
+#[test]
+fn fetched_filter_older_than_the_last_seen_one_is_rolled_back() {
+    let then = now() - 100;
+    let mint = Loopback::saying(json(honest(then).to_json()));
+    for (last_seen, rolled_back) in [(then, None), (then + 1, Some(then + 1))] {
+        let filter = client(&mint).fetch_as::<Nut25>(&keyset(), NoteKind::Spent, Some(last_seen));
+        assert_eq!(filter.expect("a filter").rolled_back_from(), rolled_back);
     }
 }

@@ -5,9 +5,7 @@ use serde_json::Value;
 use crate::conversation::*;
 use crate::restore::offline;
 use crate::*;
-use nutfilter_wallet::{
-    Chance, Outcome, QueryError, Restore, RestoreOptions, Restored, match_limit,
-};
+use nutfilter_wallet::{Chance, Outcome, Restore, RestoreOptions, Restored, match_limit};
 
 fn file() -> Value {
     let text = include_str!("../../../../tests/vectors/wallet_limits.json");
@@ -18,13 +16,16 @@ fn rows(member: &str) -> Vec<Value> {
     file()[member].as_array().expect("a list").clone()
 }
 
+pub(crate) fn default(name: &str) -> u64 {
+    number(&file()["defaults"][name])
+}
+
 fn number(value: &Value) -> u64 {
     value.as_u64().expect("a number")
 }
 
 #[test]
 fn defaults_are_those_of_the_file() {
-    let defaults = file()["defaults"].clone();
     let policy = Policy::default();
     let options = RestoreOptions::default();
     for (name, ours) in [
@@ -38,7 +39,7 @@ fn defaults_are_those_of_the_file() {
         ("max_answer_bytes", policy.max_answer_bytes),
         ("time_limit_seconds", options.time_limit.as_secs()),
     ] {
-        assert_eq!(ours, number(&defaults[name]), "{name}");
+        assert_eq!(ours, default(name), "{name}");
     }
     assert_eq!((options.expected, options.confirm), (None, false));
 }
@@ -103,6 +104,10 @@ fn next_counters_are_those_of_the_file() {
     }
 }
 
+fn plausible() -> Restore {
+    offline([now(); 2], [false; 2], &RestoreOptions::default()).expect("plausible filters")
+}
+
 fn points(restore: &Restore) -> usize {
     let (path, body) = restore.request().expect("a request");
     asked(&format!("POST {path}\r\n\r\n{body}")).len()
@@ -110,16 +115,9 @@ fn points(restore: &Restore) -> usize {
 
 #[test]
 fn batches_are_those_of_the_file() {
-    assert_eq!(
-        points(
-            &offline([now(); 2], [false; 2], &RestoreOptions::default())
-                .expect("plausible filters")
-        ) as u64,
-        number(&file()["defaults"]["batch"])
-    );
+    assert_eq!(points(&plausible()) as u64, default("batch"));
     for row in rows("batch") {
-        let mut restore =
-            offline([now(); 2], [false; 2], &RestoreOptions::default()).expect("plausible filters");
+        let mut restore = plausible();
         restore.set_info(row["info"].as_str().expect("text").as_bytes());
         let batch = number(&row["batch"]).min(LIVE.len() as u64);
         assert_eq!(points(&restore) as u64, batch, "{row}");
@@ -128,8 +126,7 @@ fn batches_are_those_of_the_file() {
 
 #[test]
 fn waits_are_those_of_the_file() {
-    let mut restore =
-        offline([now(); 2], [false; 2], &RestoreOptions::default()).expect("plausible filters");
+    let mut restore = plausible();
     let mut wait = |header: Option<&str>| {
         let wait = restore.answer(429, header, b"").expect("a wait");
         wait.expect("a wait").as_secs()
@@ -137,7 +134,7 @@ fn waits_are_those_of_the_file() {
     for (row, seconds) in rows("waits").iter().enumerate() {
         assert_eq!(wait(None), number(seconds), "{row}");
     }
-    let longest = number(&file()["defaults"]["longest_wait_seconds"]);
+    let longest = default("longest_wait_seconds");
     for row in rows("retry_after") {
         // The dates of the file are years ago.
         let is_date = row["value"]
@@ -152,27 +149,7 @@ fn waits_are_those_of_the_file() {
     restore
         .answer(200, None, answer.as_bytes())
         .expect("an answer");
-    let first = number(&file()["defaults"]["first_wait_seconds"]);
+    let first = default("first_wait_seconds");
     let wait = restore.answer(429, None, b"").expect("a wait");
     assert_eq!(wait, Some(Duration::from_secs(first)), "after an answer");
-}
-
-#[test]
-fn refusals_are_limited_as_in_the_file() {
-    let mut restore =
-        offline([now(); 2], [false; 2], &RestoreOptions::default()).expect("plausible filters");
-    let mut refused = 0;
-    while refused < number(&file()["defaults"]["max_refused"]) {
-        refused += u64::from(points(&restore) == 1);
-        restore.answer(400, None, b"").expect("another batch");
-    }
-    while points(&restore) > 1 {
-        restore.answer(400, None, b"").expect("another batch");
-    }
-    let last = restore.answer(400, None, b"");
-    assert_failed!(
-        last,
-        QueryError::Fetch(FetchError::Refused(RejectReason::Mint(_)))
-    );
-    assert_eq!(restore.request(), None);
 }

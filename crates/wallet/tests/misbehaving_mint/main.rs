@@ -32,7 +32,6 @@ mod cache_damage;
 mod cases;
 mod conversation;
 mod eavesdrop;
-mod filters;
 mod framing;
 mod honest;
 mod lies;
@@ -95,19 +94,31 @@ fn item(number: u32) -> [u8; 33] {
         [number as usize]
 }
 
+/// A filter of these items.
+fn filter_of<I: AsRef<[u8]>>(items: impl IntoIterator<Item = I>, timestamp: u64) -> FilterResponse {
+    let items: Vec<_> = items.into_iter().collect();
+    let filter = SortedHashes::from_items(items).encode(Params::CASHU);
+    FilterResponse::new(&filter.expect("a filter"), timestamp)
+}
+
 fn honest(timestamp: u64) -> FilterResponse {
-    let hashes = SortedHashes::from_items((0..ITEMS).map(item));
-    FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp)
+    filter_of((0..ITEMS).map(item), timestamp)
 }
 
 fn json(body: impl AsRef<[u8]>) -> Vec<u8> {
     response("200 OK", &[("Content-Type", "application/json")], body)
 }
 
+fn client_by(mint: &Loopback, policy: Policy) -> MintClient {
+    MintClient::new(&mint.url(), policy).expect("a good URL")
+}
+
+fn client(mint: &Loopback) -> MintClient {
+    client_by(mint, Policy::default())
+}
+
 fn fetch_by(mint: &Loopback, policy: Policy) -> Fetched {
-    MintClient::new(&mint.url(), policy)
-        .expect("a good URL")
-        .fetch(&keyset(), NoteKind::Spent)
+    client_by(mint, policy).fetch(&keyset(), NoteKind::Spent)
 }
 
 fn fetch(mint: &Loopback) -> Fetched {

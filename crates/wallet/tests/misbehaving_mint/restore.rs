@@ -144,16 +144,8 @@ fn failing(fails: impl Fn(usize) -> Option<Vec<u8>> + Send + Sync + 'static) -> 
 
 #[test]
 fn after_429_the_same_body_is_sent_when_the_mint_says() {
-    let soon = |seconds| {
-        let then = SystemTime::now() + Duration::from_secs(seconds);
-        httpdate::fmt_http_date(then)
-    };
-    for header in [
-        Some("1".to_owned()),
-        Some(soon(2)),
-        Some("soon".to_owned()),
-        None,
-    ] {
+    let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(2));
+    for header in [Some(soon), None] {
         let mint = failing(move |number| {
             let headers = header.iter().map(|value| ("Retry-After", value.as_str()));
             let headers: Vec<_> = headers.collect();
@@ -257,7 +249,8 @@ fn more_than_ten_refusals_end_the_restore() {
         r#"the mint returned error "" (HTTP 400)"#
     );
     let unfinished = error.unfinished.expect("a restore");
-    assert_eq!(counts(&unfinished.so_far())["refused"], 10);
+    let refused = counts(&unfinished.so_far())["refused"] as u64;
+    assert_eq!(refused, crate::limits::default("max_refused"));
     assert_eq!(unfinished.request(), None);
     let error = client(&mint).resume(*unfinished).expect_err("it is over");
     assert_failed!(
@@ -271,32 +264,15 @@ fn mint_without_filters_is_sent_nothing() {
     let keysets = json(format!(
         r#"{{"keysets":[{{"id":"{KEYSET}","unit":"sat"}},{{"id":"00ffd48b8f5ecf80","unit":"usd"}}]}}"#
     ));
-    let unknown = br#"{"detail":"keyset is not known","code":12001}"#;
+    let unknown = r#"{"detail":"keyset is not known","code":12001}"#;
+    let none = "the mint has no filters of this keyset";
+    let others =
+        "the mint does not have this keyset; it has 009a1f293253e41e (sat), 00ffd48b8f5ecf80 (usd)";
     for (status, body, id, wanted) in [
-        (
-            "404 Not Found",
-            &b"{\"detail\":\"Not Found\"}"[..],
-            KEYSET,
-            "the mint has no filters of this keyset",
-        ),
-        (
-            "405 No",
-            b"",
-            KEYSET,
-            "the mint has no filters of this keyset",
-        ),
-        (
-            "404 Not Found",
-            b"",
-            "009a1f293253e41f",
-            "the mint does not have this keyset; it has 009a1f293253e41e (sat), 00ffd48b8f5ecf80 (usd)",
-        ),
-        (
-            "400 No",
-            unknown,
-            KEYSET,
-            "the mint does not have this keyset; it has 009a1f293253e41e (sat), 00ffd48b8f5ecf80 (usd)",
-        ),
+        ("404 No", r#"{"detail":"Not Found"}"#, KEYSET, none),
+        ("405 No", "", KEYSET, none),
+        ("404 No", "", "009a1f293253e41f", others),
+        ("400 No", unknown, KEYSET, others),
     ] {
         let (answer, list) = (response(status, &[], body), keysets.clone());
         let mint = Loopback::start(move |request, stream| {
@@ -345,7 +321,7 @@ pub(crate) fn offline(
         false => filter(NoteKind::Issued, times[0]),
     };
     let spent = match empty {
-        true => filter_of(std::iter::empty(), times[1]),
+        true => filter_of([[0; 33]; 0], times[1]),
         false => filter(NoteKind::Spent, times[1]),
     };
     let [issued, spent]: [MintFilter; 2] = [issued, spent].map(|filter| {

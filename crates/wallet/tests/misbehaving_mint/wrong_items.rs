@@ -6,8 +6,6 @@ use nutfilter_wallet::{QueryError, RestoreOptions};
 
 /// Ten kinds of wrong items, for a keyset on secp256k1.
 fn wrong_items() -> Vec<(&'static str, Vec<u8>)> {
-    let vectors: serde_json::Value =
-        serde_json::from_str(include_str!("../../../../tests/vectors/points.json")).expect("JSON");
     let mut off_curve = point(0);
     while secp256k1::PublicKey::from_slice(&off_curve).is_ok() {
         off_curve[32] += 1;
@@ -25,7 +23,7 @@ fn wrong_items() -> Vec<(&'static str, Vec<u8>)> {
         ("a point in hex as text", hex(&point(0)).into_bytes()),
         (
             "a point of the other curve",
-            bls::from_hex(&vectors["notes"][0]["Y"]),
+            bls::from_hex(&bls::vectors()["notes"][0]["Y"]),
         ),
         ("a token", b"cashuBo2F0gaJhaUgA".to_vec()),
     ]
@@ -79,28 +77,4 @@ fn wrong_items_are_refused_with_their_place_and_length() {
         Some(CheckError::NoItems)
     );
     assert_eq!(posts(&mint).len(), 0);
-}
-
-#[test]
-fn points_outside_the_subgroup_are_refused() {
-    let vectors: serde_json::Value =
-        serde_json::from_str(include_str!("../../../../tests/vectors/points.json")).expect("JSON");
-    let keyset: KeysetId = vectors["keyset"]
-        .as_str()
-        .expect("text")
-        .parse()
-        .expect("an ID");
-    let mint = honest_mint();
-    let spent = client(&mint)
-        .fetch(&keyset, NoteKind::Spent)
-        .expect("a filter");
-    let good = bls::from_hex(&vectors["notes"][0]["Y"]);
-    assert!(spent.matches(&[&good], None).is_ok());
-    for (name, text) in vectors["invalid"].as_object().expect("bytes") {
-        let refused = spent.matches(&[&good, &bls::from_hex(text)], None);
-        let expected = Some(48);
-        assert_failed!(refused.map(|_| name), CheckError::NotAPoint { place: 1, expected: e, .. } if e == expected);
-    }
-    let refused = spent.matches(&[point(0)], None);
-    assert_failed!(refused, CheckError::NotAPoint { bytes: 33, .. });
 }
