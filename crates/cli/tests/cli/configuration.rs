@@ -299,21 +299,6 @@ fn help_names_variables_and_hides_their_secrets() {
 }
 
 #[test]
-fn serve_has_seventeen_options() {
-    let help = Place::new().run("serve --help").text();
-    let options = help.lines().filter_map(|line| {
-        let option = line
-            .trim_start()
-            .trim_start_matches("-q, ")
-            .trim_start_matches("-h, ");
-        option.trim_start_matches("-V, ").strip_prefix("--")
-    });
-    let global = ["quiet", "threads", "help", "version"];
-    let own = options.filter(|option| !global.iter().any(|name| option.starts_with(name)));
-    assert_eq!(own.count(), 17, "{help}");
-}
-
-#[test]
 fn once_needs_an_output_directory() {
     let said = Place::new().run("serve --mint-database . --once").error();
     assert_contains(&said, "--output <DIR> [env: NUTFILTER_OUTPUT]");

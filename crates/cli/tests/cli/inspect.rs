@@ -103,54 +103,45 @@ fn members_tell_which_hash_made_a_filter() {
     write_filter::<Nut25>(&place, "nut25", ITEMS);
     write_filter::<Nut23>(&place, "nut23", ITEMS);
     write_filter::<Nut25EmptyTail>(&place, "nut25-empty-tail", ITEMS);
-    let members: Vec<String> = (0..20).map(|i| hex(&item(i))).collect();
-    let members = format!("--member {}", members.join(" --member "));
-    let inspect = |name: &str, more: &str| place.run(format!("inspect {name} {members} {more}"));
-    for name in ["nut25", "nut23", "nut25-empty-tail"] {
-        let json = inspect(name, "--json").json();
-        assert_eq!(json["verdict"], name, "{json}");
-        assert_eq!(json["members"], 20);
-        assert_eq!(json["matched"][name], 20);
-        assert!(
-            inspect(name, "")
-                .text()
-                .contains(&format!("verdict        {name}"))
-        );
-    }
-    let warning = inspect("nut25-empty-tail", "").text();
-    assert_contains(&warning, "see spent notes as unspent");
-}
-
-#[test]
-fn small_filter_does_not_tell_nut25_from_its_dialect() {
-    let place = Place::new();
     // So few items that the second half of the hash hardly ever matters.
-    write_filter::<Nut25EmptyTail>(&place, "small.json", 10);
-    let member = hex(&item(1));
-    let json = place
-        .run(format!("inspect small.json --member {member} --json"))
-        .json();
-    assert_eq!(json["verdict"], "ambiguous");
-    let text = place.run(format!("inspect small.json --member {member}"));
-    assert_contains(&text.text(), "ambiguous; give more members");
-    assert_eq!(
-        json["speakers"],
-        serde_json::json!(["nut25", "nut25-empty-tail"])
-    );
-}
-
-#[test]
-fn non_member_identifies_no_profile() {
-    let place = Place::new();
-    write_filter::<Nut25>(&place, "spent.json", ITEMS);
-    let non_member = hex(&item(ITEMS + 1));
-    let json = place
-        .run(format!("inspect spent.json --member {non_member} --json"))
-        .json();
-    assert_eq!(json["verdict"], "none");
-    let text = place.run(format!("inspect spent.json --member {non_member}"));
-    assert_contains(&text.text(), "no known profile");
-    place.fails("inspect spent.json --member 0g", "'g' in column 2");
+    write_filter::<Nut25EmptyTail>(&place, "small", 10);
+    for (name, members, speakers, said) in [
+        ("nut25", 0..20, &["nut25"][..], "verdict        nut25\n"),
+        ("nut23", 0..20, &["nut23"], "verdict        nut23\n"),
+        (
+            "nut25-empty-tail",
+            0..20,
+            &["nut25-empty-tail"],
+            "see spent notes as unspent",
+        ),
+        (
+            "small",
+            1..2,
+            &["nut25", "nut25-empty-tail"],
+            "ambiguous; give more members",
+        ),
+        ("nut25", ITEMS..ITEMS + 1, &[], "no known profile"),
+    ] {
+        let count = members.len();
+        let members = members.map(|i| format!(" --member {}", hex(&item(i))));
+        let inspect = format!("inspect {name}{}", members.collect::<String>());
+        let json = place.run(format!("{inspect} --json")).json();
+        let verdict = match speakers {
+            [] => "none",
+            [one] => one,
+            _ => "ambiguous",
+        };
+        assert_eq!(
+            (&json["verdict"], &json["members"]),
+            (&verdict.into(), &count.into())
+        );
+        assert_eq!(json["speakers"], serde_json::json!(speakers));
+        for one in speakers {
+            assert_eq!(json["matched"][one], count);
+        }
+        assert_contains(&place.run(inspect).text(), said);
+    }
+    place.fails("inspect nut25 --member 0g", "'g' in column 2");
 }
 
 #[test]

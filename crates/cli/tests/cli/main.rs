@@ -10,7 +10,6 @@ mod check_dialect;
 mod check_mint;
 mod configuration;
 mod demo;
-mod file_server;
 mod inspect;
 mod misc;
 mod network;

@@ -29,27 +29,6 @@ fn plan_follows_the_formulas_of_the_format() {
 }
 
 #[test]
-fn planned_size_is_the_built_size() {
-    let place = Place::new();
-    let items = lines(0..5_000);
-    for m in ["64", "1000", "784931", "4294967295"] {
-        let plan = place
-            .run(format!("plan --items 5000 --m {m} --json"))
-            .json();
-        let (p, planned) = (
-            plan["p"].to_string(),
-            plan["bytes"].as_f64().expect("bytes"),
-        );
-        let args = format!("build - --format raw --m {m} --p {p}");
-        let built = place.run_with(args, items.as_bytes()).ok().len() as f64;
-        assert!(
-            (built / planned - 1.0).abs() < 0.02,
-            "M {m}: {built} built, {planned} planned"
-        );
-    }
-}
-
-#[test]
 fn invalid_plans_are_errors() {
     let place = Place::new();
     place.fail_each(
@@ -131,20 +110,13 @@ fn help_and_version_succeed_and_unknown_options_fail() {
 }
 
 #[test]
-fn help_has_80_columns_and_check_has_14_options_of_its_own() {
+fn help_has_80_columns() {
     let place = Place::new();
     for command in ["check", "restore", "demo"] {
         let help = place.run(format!("{command} --help")).text();
         let long = help.lines().find(|line| line.chars().count() > 80);
         assert_eq!(long, None, "{command}");
     }
-    let help = place.run("check --help").text();
-    let (options, _) = help
-        .split_once("\n\nPrints ")
-        .expect("the end of the options");
-    let options = options.lines().filter(|line| line.starts_with("      --"));
-    // Besides --threads; --quiet, --help and --version have a letter.
-    assert_eq!(options.count() - 1, 14, "{help}");
 }
 
 /// As with `2>&1 | head -c 0`.

@@ -172,7 +172,7 @@ impl Ran {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const_hex::encode(bytes)
 }
 
 /// 33 bytes, different for each number.

@@ -1,7 +1,7 @@
 //! `serve --output`: filters as files, and what becomes of them when something goes wrong.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,8 +9,8 @@ use nutfilter_cashu::{FilterResponse, PointKind};
 use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 
-use super::file_server::serve_files;
 use super::support::{PATIENCE, Server, mint, replace, serve_from};
+use crate::asking_mint::Mint;
 use crate::nutfilter::{Place, Ran, assert_contains, hex};
 
 /// `serve` of the mint in this directory into its folder `public`.
@@ -18,6 +18,18 @@ const SERVE: &str = "serve --mint-database . --output public";
 
 fn once(place: &Place) -> Ran {
     place.run(format!("{SERVE} --once"))
+}
+
+/// Serves the files of a directory with nothing but GET, and returns the URL.
+fn serve_files(root: PathBuf) -> String {
+    let server = Mint::answering(move |request| {
+        let path = request.line.split(' ').nth(1).unwrap_or("/");
+        match fs::read(root.join(&path[1..])) {
+            Ok(body) => ("200 OK", body),
+            Err(_) => ("404 Not Found", b"no such file".to_vec()),
+        }
+    });
+    server.url
 }
 
 /// The number of notes in the filter that `check` fetches from `url`; checks that a note of the sample is in it.
@@ -146,15 +158,6 @@ fn files_follow_the_database_without_listening() {
     server.wait_for("stopped");
     assert!(!server.all.contains("listening"), "{}", server.all);
     assert!(server.child.wait().unwrap().success());
-}
-
-#[test]
-fn output_that_is_a_file_is_refused() {
-    let (place, _) = mint();
-    place.fail_each(
-        "serve --once --mint-database .",
-        "--output cdk-mintd.sqlite => cdk-mintd.sqlite: ",
-    );
 }
 
 #[test]
@@ -349,69 +352,6 @@ fn killed_service_serves_its_output_at_once() {
         for kind in NoteKind::ALL {
             assert_no_torn_file(&place.path(&format!("public/v1/filter/{kind}")), first);
         }
-    }
-}
-
-/// A small file system, for root.
-#[cfg(target_os = "linux")]
-struct Small(std::path::PathBuf);
-
-#[cfg(target_os = "linux")]
-impl Small {
-    fn mount(at: std::path::PathBuf) -> Option<Self> {
-        fs::create_dir(&at).unwrap();
-        let mut mount = Command::new("mount");
-        let mount = mount.args(["-t", "tmpfs", "-o", "size=64k", "nutfilter-test"]);
-        let mounted = mount
-            .arg(&at)
-            .output()
-            .is_ok_and(|ran| ran.status.success());
-        mounted.then_some(Self(at))
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn full_disk_leaves_the_filters_as_they_were() {
-    use super::support::kill;
-    let (place, sample) = mint();
-    let Some(small) = Small::mount(place.path("public")) else {
-        eprintln!("skipped: this user cannot mount");
-        return;
-    };
-    let options = format!("--refresh 3600 --output {}", small.0.display());
-    let mut server = Server::of(&place, &options);
-    server.has_said("refreshed");
-    let path = format!("/v1/filter/spent/{}", sample.keyset);
-    let before = server.get(&path);
-    // All that is left.
-    let mut filling = fs::File::create(small.0.join(".filling")).unwrap();
-    while std::io::Write::write_all(&mut filling, &[0; 4096]).is_ok() {}
-    replace(&place);
-    kill(&server.child, "-HUP");
-    server.wait_for("No space left on device");
-    server.wait_for("refreshed");
-    assert_eq!(server.get(&path), before);
-    assert_eq!(
-        count_and_date(&fs::read(small.0.join(&path[1..])).unwrap()).0,
-        300
-    );
-    assert_eq!(server.get("/ready").0, "HTTP/1.1 200 OK");
-    assert_contains(&server.get("/health").1, "No space left");
-
-    drop(filling);
-    fs::remove_file(small.0.join(".filling")).unwrap();
-    kill(&server.child, "-HUP");
-    let start = Instant::now();
-    while count_and_date(server.get(&path).1.as_bytes()).0 != 301 {
-        assert!(start.elapsed() < PATIENCE, "not written again");
     }
 }
 

@@ -76,6 +76,7 @@ fn invalid_setup_is_reported_immediately() {
         "serve",
         "
         => not provided: --mint-database <PATH|URL> [env: MINT_DATABASE]
+        --mint-database . --once --output cdk-mintd.sqlite => cdk-mintd.sqlite: Not a directory
         --mint-database none.sqlite3 --once --output public => database not found: none.sqlite3
         --mint-database postgres://mint:secret@127.0.0.1:1/mint --once --output public => \
             postgres://mint@127.0.0.1:1/mint: connecting
