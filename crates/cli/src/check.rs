@@ -137,38 +137,24 @@ impl Checked {
 }
 
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliError> {
-    let (filter, items) = paths(args)?;
-    let (checked, items) = match (filter, &args.mint.url) {
-        (Some(filter), _) => check_file(args, filter, items, globals)?,
-        (None, Some(url)) => check_mint(args, url, items, globals)?,
-        (None, None) => {
-            return Err(CliError::usage(
-                "give FILTER and ITEMS, or --mint and ITEMS",
-            ));
-        }
-    };
-    if !args.json {
-        say_as_of(checked.n, checked.as_of, globals);
-    }
-    let matched = checked.found.contains(&true);
-    output::exit_code(print(args, &checked, &items), matched)
-}
-
-/// The paths of the filter (`None` with --mint) and of the items.
-fn paths(args: &CheckArgs) -> Result<(Option<&Path>, &Path), CliError> {
-    match (&args.first, &args.second, &args.mint.url) {
+    let (checked, items) = match (&args.first, &args.second, &args.mint.url) {
         (filter, Some(items), None) if is_stdin(filter) && is_stdin(items) => Err(CliError::usage(
             "FILTER and ITEMS cannot both be standard input",
         )),
-        (filter, Some(items), None) => Ok((Some(filter), items)),
-        (items, None, Some(_)) => Ok((None, items)),
+        (filter, Some(items), None) => check_file(args, filter, items, globals),
+        (items, None, Some(url)) => check_mint(args, url, items, globals),
         (_, Some(_), Some(_)) => Err(CliError::usage(
             "with --mint, ITEMS is the only file to give",
         )),
         (_, None, None) => Err(CliError::usage(
             "give FILTER and ITEMS, or --mint URL --keyset ID and ITEMS",
         )),
+    }?;
+    if !args.json {
+        say_as_of(checked.n, checked.as_of, globals);
     }
+    let matched = checked.found.contains(&true);
+    output::exit_code(print(args, &checked, &items), matched)
 }
 
 fn check_file(

@@ -184,15 +184,26 @@ fn read_raw(
     hasher: AnyHash,
     globals: &Globals,
 ) -> Result<Filter<Vec<u8>, AnyHash>, CliError> {
-    if profile == Profile::Bip158 {
-        return read_bip158(input, raw, hasher, globals);
-    }
-    let n = raw.n.ok_or_else(|| {
-        CliError::usage("--raw needs --n N: raw bytes do not say how many items they hold")
-    })?;
+    let n = match (profile, raw.n) {
+        (Profile::Bip158, None) => None,
+        (Profile::Bip158, Some(_)) => {
+            return Err(CliError::usage(
+                "--n cannot be used with --profile bip158: its bytes begin with N",
+            ));
+        }
+        (_, Some(n)) => Some(n),
+        (_, None) => {
+            return Err(CliError::usage(
+                "--raw needs --n N: raw bytes do not say how many items they hold",
+            ));
+        }
+    };
     let params = params(raw.p, raw.m)?;
     let name = input.name.clone();
     let bytes = input.read_all(globals)?;
+    let Some(n) = n else {
+        return parse_bip158(&name, bytes, params, hasher);
+    };
     let has_header = is_gcs(&bytes);
     Filter::parse_with(hasher, bytes, n, params).map_err(|error| {
         let hint = if has_header {
@@ -202,23 +213,6 @@ fn read_raw(
         };
         CliError::at(name, format_args!("{error}{hint}"))
     })
-}
-
-fn read_bip158(
-    input: Input,
-    raw: &RawArgs,
-    hasher: AnyHash,
-    globals: &Globals,
-) -> Result<Filter<Vec<u8>, AnyHash>, CliError> {
-    if raw.n.is_some() {
-        return Err(CliError::usage(
-            "--n cannot be used with --profile bip158: its bytes begin with N",
-        ));
-    }
-    let params = params(raw.p, raw.m)?;
-    let name = input.name.clone();
-    let bytes = input.read_all(globals)?;
-    parse_bip158(&name, bytes, params, hasher)
 }
 
 fn parse_bip158(
