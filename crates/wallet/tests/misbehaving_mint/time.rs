@@ -66,18 +66,3 @@ fn silence_is_ended_by_the_deadline() {
     assert_failed!(fetch_by(&mint, short()), FetchError::Deadline { .. });
     assert!(started.elapsed() < Duration::from_secs(20));
 }
-
-#[test]
-fn endless_interim_responses_are_ended_by_the_deadline() {
-    let mint = Loopback::start(|_, stream| {
-        loop {
-            stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n")?;
-            thread::sleep(Duration::from_millis(1));
-        }
-    });
-    let fetched = fetch_by(&mint, short());
-    assert_failed!(
-        fetched,
-        FetchError::Deadline { .. } | FetchError::Transport(_)
-    );
-}
