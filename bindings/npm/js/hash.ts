@@ -32,13 +32,13 @@ export function checkHasher(profile: Profile = 'nut25', key?: Uint8Array): Hashe
   return { profile };
 }
 
-/** Writes the hash of the bytes from `start` to `end` to `out[at]` (low half) and `out[at + 1]` (high half). */
-export type HashInto = (bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number) => void;
+/** Writes the hash of an item to `out[at]` (low half) and `out[at + 1]` (high half). */
+export type HashInto = (item: Uint8Array, out: Uint32Array, at: number) => void;
 
 /** The hashes of items. */
 export function hashItems(items: readonly Uint8Array[], into: HashInto): Uint32Array {
   const hashes = new Uint32Array(2 * items.length);
-  items.forEach((item, i) => into(item, 0, item.length, hashes, 2 * i));
+  items.forEach((item, i) => into(item, hashes, 2 * i));
   return hashes;
 }
 
@@ -53,24 +53,24 @@ export function hashInto({ profile, key }: Hasher): HashInto {
   }
 }
 
-export function nut25(bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number): void {
-  const high = murmur32(bytes, start, end, 0);
-  out[at] = murmur32(bytes, start, end, high);
+export function nut25(item: Uint8Array, out: Uint32Array, at: number): void {
+  const high = murmur32(item, 0);
+  out[at] = murmur32(item, high);
   out[at + 1] = high;
 }
 
 /** The 32-bit variant of Murmur3. */
-export function murmur32(bytes: Uint8Array, start: number, end: number, seed: number): number {
-  const length = end - start;
-  const whole = start + (length & ~3);
+export function murmur32(bytes: Uint8Array, seed: number): number {
+  const { length } = bytes;
+  const whole = length & ~3;
   let state = seed;
-  for (let i = start; i < whole; i += 4) {
+  for (let i = 0; i < whole; i += 4) {
     const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
     state ^= scramble32(word);
     state = (Math.imul((state << 13) | (state >>> 19), 5) + 0xe6546b64) | 0;
   }
   let tail = 0;
-  for (let i = end - 1; i >= whole; i--) {
+  for (let i = length - 1; i >= whole; i--) {
     tail = (tail << 8) | bytes[i]!;
   }
   // A tail of zero scrambles to zero.
@@ -151,20 +151,20 @@ const second = new Word();
 const block = new Word();
 
 /** The first word of the 128-bit variant of Murmur3 for 64-bit machines. */
-export function nut23(bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number): void {
-  const length = end - start;
-  const whole = start + (length & ~15);
+export function nut23(bytes: Uint8Array, out: Uint32Array, at: number): void {
+  const { length } = bytes;
+  const whole = length & ~15;
   first.set(0, 0);
   second.set(0, 0);
-  for (let i = start; i < whole; i += 16) {
+  for (let i = 0; i < whole; i += 16) {
     first.xor(scrambleFirst(bytes, i, i + 8)).rotate(27).add(second);
     first.multiply(0, 5).add(block.set(0, 0x52dce729));
     second.xor(scrambleSecond(bytes, i + 8, i + 16)).rotate(31).add(first);
     second.multiply(0, 5).add(block.set(0, 0x38495ab5));
   }
-  const middle = Math.min(end, whole + 8);
+  const middle = Math.min(length, whole + 8);
   // A missing tail is zero and scrambles to zero.
-  second.xor(scrambleSecond(bytes, middle, end));
+  second.xor(scrambleSecond(bytes, middle, length));
   first.xor(scrambleFirst(bytes, whole, middle));
   block.set(0, length);
   first.xor(block);
@@ -216,18 +216,18 @@ function sipHash(key: Uint8Array): HashInto {
     a.xor(word);
   };
 
-  return (bytes, start, end, out, at) => {
-    const length = end - start;
-    const whole = start + (length & ~7);
+  return (bytes, out, at) => {
+    const { length } = bytes;
+    const whole = length & ~7;
     a.set(0x736f6d65, 0x70736575).xor(k0);
     b.set(0x646f7261, 0x6e646f6d).xor(k1);
     c.set(0x6c796765, 0x6e657261).xor(k0);
     d.set(0x74656462, 0x79746573).xor(k1);
-    for (let i = start; i < whole; i += 8) {
+    for (let i = 0; i < whole; i += 8) {
       word.read(bytes, i, i + 8);
       absorb();
     }
-    word.read(bytes, whole, end);
+    word.read(bytes, whole, length);
     word.high |= length << 24;
     absorb();
     c.low ^= 0xff;

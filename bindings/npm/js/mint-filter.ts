@@ -230,9 +230,9 @@ const DIALECTS: Record<MintProfile | 'nut25-empty-tail', HashInto> = {
   nut25,
   nut23,
   // A bug of an unmerged branch of CDK: the second half of the hash is over the empty string.
-  'nut25-empty-tail': (bytes, start, end, out, at) => {
-    const high = murmur32(bytes, start, end, 0);
-    out[at] = murmur32(bytes, 0, 0, high);
+  'nut25-empty-tail': (item, out, at) => {
+    const high = murmur32(item, 0);
+    out[at] = murmur32(new Uint8Array(0), high);
     out[at + 1] = high;
   },
 };

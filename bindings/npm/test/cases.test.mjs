@@ -1,30 +1,19 @@
 // Misbehaving mints: the cases that the Rust wallet runs as well.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { acceptFilter, MintClient, Restore } from 'nutfilter/wallet';
-import { apply, curvePoints, hex, item, response, vectors } from './helpers.mjs';
+import { acceptFilter, Restore } from 'nutfilter/wallet';
+import { apply, clientOf, curvePoints, hex, item, response, vectors } from './helpers.mjs';
 
 const { now, honest, responses, checkstate, restore } = vectors('misbehaving-mints');
 const KEYSET = '009a1f293253e41e';
 
-/** A client of a mint that answers with `answer(path, body)`: a status and a body. Its requests are recorded. */
-function client(answer, policy = {}, more = {}) {
-  const requests = [];
-  const fetch = async (url, init) => {
-    const path = new URL(url).pathname;
-    const body = init.body && JSON.parse(init.body);
-    requests.push({ path, body, init });
-    const { status = 200, body: text } = answer(path, body, requests.length);
-    return new Response([204, 304].includes(status) ? null : text, { status });
-  };
-  return { mint: new MintClient('https://mint.example/', { fetch, policy, now: () => now, ...more }), requests };
-}
+const said = (status, body) => new Response(status === 304 ? null : body, { status });
 
 for (const one of responses) {
   test(`response: ${one.name}`, async () => {
     const { status, body = JSON.stringify({ ...honest, ...one.set }), look_up: [start, end] = [0, 1000] } = one;
     const policy = { minM: one.policy?.min_m, maxP: one.policy?.max_p };
-    const { mint, requests } = client(() => ({ status, body }), policy);
+    const { mint, requests } = clientOf(() => said(status, body), { policy, now: () => now });
     const items = Array.from({ length: end - start }, (_, i) => item(start + i));
     const run = async () => {
       await mint.fetch(KEYSET, 'spent', { lastSeen: one.last_seen });
@@ -65,14 +54,15 @@ const honestAnswers = {
 
 function mintOf(one) {
   const filter = response(inSet, now);
-  return client((path, asked) => {
+  const answer = (path, asked) => {
     if (asked === undefined) {
-      return { body: filter };
+      return filter;
     }
     const answer = honestAnswers[path](asked);
     one.change?.forEach((change) => apply(answer, change));
-    return { status: one.status, body: one.body ?? JSON.stringify(answer) };
-  });
+    return said(one.status, one.body ?? JSON.stringify(answer));
+  };
+  return clientOf(answer, { now: () => now });
 }
 
 const points = ({ body }) => body.Ys ?? body.outputs.map(({ B_ }) => B_);
@@ -117,15 +107,9 @@ test('a stored filter is revalidated by its hash, and an older one is an error',
   const stored = new Map();
   const storage = { get: (key) => stored.get(key), set: (key, value) => void stored.set(key, value) };
   let served = { ...honest };
-  const etags = [];
-  const { mint } = client(() => {
-    return served === undefined ? { status: 304 } : { body: JSON.stringify(served) };
-  }, {}, { storage });
-  const original = mint.options.fetch;
-  mint.options.fetch = (url, init) => {
-    etags.push(init.headers['If-None-Match']);
-    return original(url, init);
-  };
+  const answer = () => (served === undefined ? said(304) : JSON.stringify(served));
+  const { mint, requests } = clientOf(answer, { storage, now: () => now });
+  const etags = () => requests.map(({ init }) => init.headers['If-None-Match']);
   assert.ok((await mint.fetch(KEYSET, 'spent')).bytesReceived > 0);
   const [[key, body]] = stored;
   const { createHash } = await import('node:crypto');
@@ -133,7 +117,7 @@ test('a stored filter is revalidated by its hash, and an older one is an error',
   const again = await mint.fetch(KEYSET.toUpperCase(), 'spent');
   assert.equal(again.bytesReceived, 0);
   assert.equal(again.n, honest.n);
-  assert.deepEqual(etags, [undefined, `"${createHash('sha256').update(body).digest('hex')}"`]);
+  assert.deepEqual(etags(), [undefined, `"${createHash('sha256').update(body).digest('hex')}"`]);
   // Another replica is a little behind.
   served = { ...honest, timestamp: honest.timestamp - 60 };
   assert.equal((await mint.fetch(KEYSET, 'spent')).asOf, honest.timestamp);
@@ -145,7 +129,7 @@ test('a stored filter is revalidated by its hash, and an older one is an error',
   stored.set(key, body.subarray(1));
   served = { ...honest };
   assert.ok((await mint.fetch(KEYSET, 'spent')).bytesReceived > 0);
-  assert.equal(etags.at(-1), undefined);
+  assert.equal(etags().at(-1), undefined);
   stored.clear();
   served = undefined;
   await assert.rejects(mint.fetch(KEYSET, 'spent'), { code: 'Status' });

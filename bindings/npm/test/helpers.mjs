@@ -1,6 +1,7 @@
 import { ECDH } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Filter } from 'nutfilter';
+import { MintClient } from 'nutfilter/wallet';
 
 const root = new URL('../../../', import.meta.url);
 
@@ -92,6 +93,22 @@ export function apply(answer, change) {
   } else {
     at(change.each).forEach((one) => (one[change.member] = value()));
   }
+}
+
+/**
+ * A client of a mint that answers with `answer(path, body, init)`: a body, a Response, or nothing, which is status 404. Its requests
+ * are recorded.
+ */
+export function clientOf(answer, options = {}) {
+  const requests = [];
+  const fetch = async (url, init) => {
+    const path = url.slice('https://mint.example'.length);
+    const body = init.body && JSON.parse(init.body);
+    requests.push({ path, body, init });
+    const said = (await answer(path, body, init, requests.length)) ?? new Response('', { status: 404 });
+    return said instanceof Response ? said : new Response(said);
+  };
+  return { mint: new MintClient('https://mint.example', { fetch, ...options }), requests };
 }
 
 /** The first `count` points of the form 02, 28 bytes of `filler`, 4 bytes. */

@@ -4,23 +4,14 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import test from 'node:test';
 import { acceptFilter, MintClient, Restore } from 'nutfilter/wallet';
-import { bytes, response } from './helpers.mjs';
+import { bytes, clientOf, response } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
 const Y = '024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725';
 const OTHER = '022e7158e11c9506f1aa4248bf531298daa7febd6194f003edcd9b93ade6253acf';
 const good = response([bytes(Y)], 1767225600);
 
-/** A client of a mint that answers with `answer(init)`: a body, or a Response. Requests are recorded. */
-function client(answer = () => good, options = {}) {
-  const requests = [];
-  const fetch = async (url, init) => {
-    requests.push(init);
-    const said = await answer(init);
-    return said instanceof Response ? said : new Response(said);
-  };
-  return { mint: new MintClient('https://mint.example', { fetch, ...options }), requests };
-}
+const client = (answer = () => good, options) => clientOf(answer, options);
 
 const badArgument = { name: 'WalletError', code: 'BadArgument' };
 
@@ -53,7 +44,7 @@ test('undefined keeps the default of a limit; everything else that is not a numb
 });
 
 test('only what a restore looked up is sent, whatever is done to its candidates', async () => {
-  const { mint, requests } = client(({ body }) => (body ? '{"outputs":[],"signatures":[]}' : good));
+  const { mint, requests } = client((_, body) => (body ? '{"outputs":[],"signatures":[]}' : good));
   const accept = (items, kind) => acceptFilter(200, Buffer.from(response(items, 1767225600)), { source: { keyset: KEYSET, kind } });
   const candidates = [Y, OTHER].map((point) => ({ B_: Buffer.from(point, 'hex'), Y: Buffer.from(point, 'hex') }));
   const restore = new Restore(accept([bytes(Y)], 'issued'), accept([], 'spent'), candidates);
@@ -65,7 +56,7 @@ test('only what a restore looked up is sent, whatever is done to its candidates'
   requests.length = 0;
   candidates[0].B_.set(bytes(OTHER));
   assert.deepEqual((await mint.resume(restore)).outcomes, [{ state: 'unsigned' }, { state: 'unused' }]);
-  assert.deepEqual(requests.map(({ body }) => JSON.parse(body).outputs.map(({ B_ }) => B_)), [[Y]]);
+  assert.deepEqual(requests.map(({ body }) => body.outputs.map(({ B_ }) => B_)), [[Y]]);
   candidates[0].B_.set(bytes(Y));
   const restored = mint.restore(KEYSET, candidates);
   candidates.forEach(({ B_, Y }) => [B_, Y].forEach((point) => point.fill(0)));
@@ -113,7 +104,7 @@ test('a body in small parts takes a small multiple of its size', async () => {
 test('a refused condition is left out, and the filter fetched', async () => {
   const stored = new Map([[`nutfilter nut25 https://mint.example/v1/filter/spent/${KEYSET}`, new TextEncoder().encode(good)]]);
   // What browsers say after a preflight that does not allow the header.
-  const answer = ({ headers }) => ('If-None-Match' in headers ? Promise.reject(new TypeError('Failed to fetch')) : good);
+  const answer = (_, __, { headers }) => ('If-None-Match' in headers ? Promise.reject(new TypeError('Failed to fetch')) : good);
   const { mint, requests } = client(answer, { storage: stored });
   assert.equal((await mint.fetch(KEYSET, 'spent')).bytesReceived, good.length);
   assert.equal(requests.length, 2);

@@ -8,7 +8,7 @@ import { OLD_FILTER } from '../dist/mint-filter.js';
 import { shuffle } from '../dist/points.js';
 import * as limits from '../dist/query.js';
 import { chanceOf, nextCounter, STALE_SPENT } from '../dist/restore.js';
-import { curvePoints, hex, response, vectors } from './helpers.mjs';
+import { clientOf, curvePoints, hex, response, vectors } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
 const NOW = 1767225600;
@@ -18,16 +18,9 @@ const candidates = bs.map((B_, i) => ({ B_, Y: ys[i] }));
 
 /** A mint that signed the first `signed` candidates; of these, `spent` are spent. `odd` may answer in its place. */
 function mintOf({ signed = 300, spent = 100, odd = () => undefined, issuedAt = NOW, spentAt = NOW, filters = {}, ...options }) {
-  const asked = [];
   const files = {
     [`/v1/filter/issued/${KEYSET}`]: response(filters.issued ?? bs.slice(0, signed), issuedAt),
     [`/v1/filter/spent/${KEYSET}`]: response(filters.spent ?? ys.slice(0, spent), spentAt),
-  };
-  const fetch = async (url, { body, ...init }) => {
-    const path = url.slice('https://mint.example'.length);
-    asked.push({ path, body, init });
-    const said = odd(path, body && JSON.parse(body), asked.length) ?? files[path] ?? honest(path, body && JSON.parse(body));
-    return said instanceof Response ? said : said === undefined ? new Response('', { status: 404 }) : new Response(said);
   };
   const honest = (path, body) => {
     const place = new Map([...bs, ...ys].map((point, i) => [hex(point), i % 1000]));
@@ -37,13 +30,14 @@ function mintOf({ signed = 300, spent = 100, odd = () => undefined, issuedAt = N
     const outputs = body?.outputs.filter(({ B_ }) => place.get(B_) < signed);
     return outputs && JSON.stringify({ outputs, signatures: outputs.map(sign) });
   };
-  const mint = new MintClient('https://mint.example', { fetch, now: () => NOW, ...options });
+  const answer = (path, body, _, count) => odd(path, body, count) ?? files[path] ?? honest(path, body);
+  const { mint, requests: asked } = clientOf(answer, { now: () => NOW, ...options });
   return { mint, asked, paths: () => asked.map(({ path }) => path) };
 }
 
 const sign = ({ B_ }) => ({ amount: 8, id: KEYSET, C_: `03${B_.slice(2)}` });
 const signature = (B_) => ({ state: 'live', signature: { ...sign({ B_: hex(B_) }), amount: 8n } });
-const shown = (asked) => asked.flatMap(({ body }) => (body ? (JSON.parse(body).Ys ?? JSON.parse(body).outputs.map(({ B_ }) => B_)) : []));
+const shown = (asked) => asked.flatMap(({ body }) => (body ? (body.Ys ?? body.outputs.map(({ B_ }) => B_)) : []));
 const filterPaths = [`/v1/filter/issued/${KEYSET}`, `/v1/filter/spent/${KEYSET}`];
 const states = ({ outcomes }) => outcomes.map(({ state }) => state);
 const full = (...runs) => runs.flatMap(([state, count]) => Array(count).fill(state));
@@ -123,9 +117,9 @@ test('only live notes are shown, shuffled, and every candidate has its outcome',
   assert.equal(chance.text, '1 in 3,900 that one of 200 live notes was taken for spent');
   assert.deepEqual([...shown(asked)].sort(), live.map(hex).sort());
   assert.notDeepEqual(shown(asked), live.map(hex));
-  assert.deepEqual(JSON.parse(asked[3].body).outputs[0], { amount: 0, id: KEYSET, B_: shown(asked)[0] });
+  assert.deepEqual(asked[3].body.outputs[0], { amount: 0, id: KEYSET, B_: shown(asked)[0] });
   for (const { body, init } of asked) {
-    const { signal, ...rest } = init;
+    const { signal, body: _, ...rest } = init;
     const privacy = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'manual' };
     const sent = body ? { method: 'POST', headers: { 'Content-Type': 'application/json' } } : rest.headers ? { headers: {} } : {};
     assert.deepEqual([rest, signal.aborted], [{ ...privacy, ...sent }, true]);
@@ -190,7 +184,7 @@ test('a restore waits as the mint asks, and within its time limit', async (t) =>
   const { mint, asked } = mintOf({ signed: 300, odd: (path) => (path === '/v1/restore' ? said.shift() : undefined) });
   assert.equal((await mint.restore(KEYSET, candidates)).nextCounter, 300);
   assert.deepEqual(waits, [1, 2, 7, 9, 1]);
-  const bodies = asked.slice(3).map(({ body }) => body);
+  const bodies = asked.slice(3).map(({ init }) => init.body);
   assert.deepEqual([new Set(bodies.slice(0, 5)).size, new Set(bodies.slice(5)).size, bodies.length], [1, 1, 7]);
 
   let isBusy = true;
@@ -200,10 +194,10 @@ test('a restore waits as the mint asks, and within its time limit', async (t) =>
   const before = states(error.unfinished.soFar());
   assert.deepEqual([before.filter((state) => state === 'live').length, before.filter((state) => state === 'open').length], [100, 100]);
   isBusy = false;
-  const { body } = later.asked.at(-1);
+  const { body } = later.asked.at(-1).init;
   const { nextCounter } = await later.mint.resume(error.unfinished);
   assert.equal(nextCounter, 300);
-  assert.deepEqual(later.asked.slice(-2).map(({ body }) => body), [body, body]);
+  assert.deepEqual(later.asked.slice(-2).map(({ init }) => init.body), [body, body]);
   const abort = new AbortController();
   const aborted = mintOf({ odd: (path) => (path === '/v1/restore' ? (abort.abort(), busy()) : undefined) });
   await assert.rejects(aborted.mint.restore(KEYSET, candidates, { signal: abort.signal }), { code: 'Aborted' });

@@ -22,8 +22,7 @@ test('hashes of items of every length match the vectors', () => {
   for (const vector of file.hashes) {
     for (const [profile, into] of Object.entries(hashers)) {
       const hash = new Uint32Array(2);
-      const item = bytes(`07${vector.item_hex}09`);
-      into(item, 1, item.length - 1, hash, 0);
+      into(bytes(vector.item_hex), hash, 0);
       const found = [hash[1], hash[0]].map((half) => half.toString(16).padStart(8, '0')).join('');
       assert.equal(found, vector[profile], `${profile} of ${vector.item_hex}`);
     }
