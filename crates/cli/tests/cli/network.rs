@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::time::Instant;
 
-use super::support::{PATIENCE, Server, kill, mint, sample, serve_from};
+use super::support::{PATIENCE, Server, mint, sample, serve_from};
 use crate::nutfilter::{Place, assert_contains};
 
 #[cfg(unix)]
@@ -30,8 +30,7 @@ fn several_addresses_work() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    kill(&server.child, "-TERM");
-    server.wait_for("stopped");
+    server.stop();
 }
 
 #[test]

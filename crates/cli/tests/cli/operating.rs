@@ -57,8 +57,7 @@ fn refresh_without_changes_is_logged_at_debug() {
         words.map(str::to_owned).nth(1)
     };
     assert_eq!(level(&server.all).as_deref(), Some("INFO"));
-    kill(&server.child, "-HUP");
-    let said = server.wait_for("refreshed");
+    let said = server.reread();
     assert_eq!(level(&said).as_deref(), Some("DEBUG"), "{said}");
 }
 
@@ -77,8 +76,7 @@ fn files_of_the_output_do_not_stay_open() {
     server.has_said("refreshed");
     for _ in 0..3 {
         replace(&place);
-        kill(&server.child, "-HUP");
-        server.wait_for("refreshed");
+        server.reread();
     }
     let open = std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap();
     let open = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
@@ -92,12 +90,8 @@ fn json_log_is_json_from_the_first_to_the_last_line() {
     let (place, _) = mint();
     let mut server = Server::of(&place, "--log-format json --log-level debug");
     server.get("/health");
-    kill(&server.child, "-HUP");
-    server.wait_for("refreshed");
-    kill(&server.child, "-TERM");
-    server.wait_for("stopped");
-    assert_eq!(server.child.wait().unwrap().code(), Some(0));
-    server.rest();
+    server.reread();
+    server.stop();
     assert!(server.all.lines().count() > 5, "{}", server.all);
     for line in server.all.lines() {
         let event: serde_json::Value =
@@ -195,9 +189,7 @@ fn no_output_contains_a_note() {
         server.get("/v1/info").1,
     ]
     .concat();
-    kill(&server.child, "-TERM");
-    server.wait_for("stopped");
-    server.rest();
+    server.stop();
     let all = format!("{said}{}", server.all);
     assert!(all.len() > 1000);
     // The database has the notes as bytes, so search for their hex form.
@@ -220,9 +212,7 @@ fn database_password_is_not_printed_if_it_is_unreachable() {
     let said = ["/health", "/ready", "/metrics"]
         .map(|path| server.get(path).1)
         .concat();
-    kill(&server.child, "-TERM");
-    server.wait_for("stopped");
-    server.rest();
+    server.stop();
     let all = format!("{said}{}", server.all);
     assert_contains(&all, "127.0.0.1:1/mint");
     assert!(!all.contains("hunter2"), "{all}");

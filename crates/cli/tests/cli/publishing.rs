@@ -136,7 +136,6 @@ fn once_fails_if_anything_could_not_be_updated() {
 #[cfg(unix)]
 #[test]
 fn files_follow_the_database_without_listening() {
-    use super::support::kill;
     let (place, sample) = mint();
     let mut server = Server::watch(place.command(format!("{SERVE} --refresh 3600")));
     server.wait_for("refreshed");
@@ -146,18 +145,14 @@ fn files_follow_the_database_without_listening() {
     once(&place).error_with("another process publishes to this directory");
 
     let larger = replace(&place);
-    kill(&server.child, "-HUP");
-    server.wait_for("refreshed");
+    server.reread();
     assert_eq!(checked(&url, &larger, NoteKind::Spent), 301);
     // A directory that was taken away is made again.
     fs::remove_dir_all(place.path("public")).unwrap();
-    kill(&server.child, "-HUP");
-    server.wait_for("refreshed");
+    server.reread();
     assert_eq!(checked(&url, &larger, NoteKind::Issued), 201);
-    kill(&server.child, "-TERM");
-    server.wait_for("stopped");
+    server.stop();
     assert!(!server.all.contains("listening"), "{}", server.all);
-    assert!(server.child.wait().unwrap().success());
 }
 
 #[test]

@@ -204,17 +204,17 @@ fn implausible_or_missing_filters_show_the_mint_nothing() {
 fn invalid_arguments_are_errors() {
     let place = Place::new();
     place.write("pairs", pairs(0..2));
-    for args in [
-        "restore pairs",
-        "restore pairs --mint http://127.0.0.1:9",
-        &format!("restore pairs --keyset {KEYSET}"),
-        &format!("restore pairs --mint mint.example --keyset {KEYSET}"),
-        "restore pairs --mint http://127.0.0.1:9 --keyset ..",
-        &format!("restore no-such-file --mint http://127.0.0.1:9 --keyset {KEYSET}"),
-        &format!("restore pairs --mint http://127.0.0.1:9 --keyset {KEYSET}"),
-        &format!("restore pairs --mint http://127.0.0.1:9 --keyset {KEYSET} --profile nut25"),
-        &format!("restore pairs --mint http://127.0.0.1:9 --keyset {KEYSET} --timeout 0"),
-    ] {
-        place.run(args).error();
-    }
+    place.fail_each(
+        "restore",
+        "
+        pairs => --mint <URL>
+        pairs --mint http://127.0.0.1:9 => --keyset <ID>
+        pairs --keyset 009a1f293253e41e => --mint <URL>
+        pairs --mint mint.example --keyset 009a1f293253e41e => http:// or https://
+        pairs --mint http://127.0.0.1:9 --keyset .. => --keyset
+        none --mint http://127.0.0.1:9 --keyset 009a1f293253e41e => none: No such file
+        pairs --mint http://127.0.0.1:9 --keyset 009a1f293253e41e => Connection refused
+        pairs --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --profile nut25 => --profile
+        pairs --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --timeout 0 => greater than 0",
+    );
 }

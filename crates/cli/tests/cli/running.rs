@@ -83,10 +83,7 @@ fn invalid_setup_is_reported_immediately() {
         --mint-database sqlite://mint:secret@db/mint => no user or password
         --mint-database . --log-level foo => [possible values: error, warn, info, debug, trace]
         --mint-database . --log-level warn,axum=off => --log-level
-        --mint-database . --log-level= => --log-level
-        --mint-database . --mint-type nutshell --once --output public => `proofs_used`
-        --mint-database . --mint-type other => possible values: cdk, nutshell
-        --mint-database . --refresh 0 => --refresh",
+        --mint-database . --mint-type nutshell --once --output public => `proofs_used`",
     );
     assert!(
         place

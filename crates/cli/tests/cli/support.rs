@@ -149,9 +149,20 @@ impl Server {
         }
     }
 
-    /// Reads the log to its end.
-    pub(crate) fn rest(&mut self) {
+    /// Makes the service reread everything. Returns the log of that.
+    #[cfg(unix)]
+    pub(crate) fn reread(&mut self) -> String {
+        kill(&self.child, "-HUP");
+        self.wait_for("refreshed")
+    }
+
+    /// Ends the service cleanly, and reads the log to its end.
+    #[cfg(unix)]
+    pub(crate) fn stop(&mut self) {
+        kill(&self.child, "-TERM");
+        self.wait_for("stopped");
         self.all.extend(self.log.iter());
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
 
     /// Status line and body.

@@ -142,6 +142,12 @@ fn failing(fails: impl Fn(usize) -> Option<Vec<u8>> + Send + Sync + 'static) -> 
     })
 }
 
+/// Checks that there were two requests, and that the second was sent once more.
+fn assert_second_is_repeated(mint: &Loopback) {
+    let posts = posts(mint);
+    assert_eq!((posts.len(), &posts[1]), (3, &posts[2]));
+}
+
 #[test]
 fn after_429_the_same_body_is_sent_when_the_mint_says() {
     let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(2));
@@ -153,9 +159,7 @@ fn after_429_the_same_body_is_sent_when_the_mint_says() {
         });
         let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
         assert_honest(&restored);
-        let posts = posts(&mint);
-        assert_eq!(posts.len(), 3);
-        assert_eq!(posts[1], posts[2]);
+        assert_second_is_repeated(&mint);
     }
 }
 
@@ -175,9 +179,7 @@ fn wait_beyond_the_time_limit_is_an_error_that_resumes() {
     assert_eq!(so_far.next_counter(), LIVE.end);
     let restored = client(&mint).resume(*unfinished).expect("an honest mint");
     assert_honest(&restored);
-    let posts = posts(&mint);
-    assert_eq!(posts.len(), 3);
-    assert_eq!(posts[1], posts[2]);
+    assert_second_is_repeated(&mint);
     // No time at all: nothing is sent.
     let mint = honest_mint();
     let options = RestoreOptions {
@@ -186,7 +188,7 @@ fn wait_beyond_the_time_limit_is_an_error_that_resumes() {
     };
     let error = restore(&mint, LIVE, &options).expect_err("no time");
     assert!(matches!(error.cause, QueryError::OutOfTime { .. }));
-    assert_eq!(self::posts(&mint).len(), 0);
+    assert_eq!(posts(&mint).len(), 0);
 }
 
 #[test]
@@ -196,9 +198,7 @@ fn broken_connection_repeats_the_body_once() {
         let mint = failing(move |number| (number == 1).then(broken));
         let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
         assert_honest(&restored);
-        let posts = posts(&mint);
-        assert_eq!(posts.len(), 3);
-        assert_eq!(posts[1], posts[2]);
+        assert_second_is_repeated(&mint);
     }
     let mint = failing(|number| (1..3).contains(&number).then(Vec::new));
     let error = restore(&mint, ALL, &PLAIN).expect_err("broken twice");

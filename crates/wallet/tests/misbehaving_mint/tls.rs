@@ -6,14 +6,8 @@ use crate::*;
 fn mint_without_tls_is_not_contacted_in_plain_text() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let url = mint.url().replace("http:", "https:");
-    let client = MintClient::new(
-        &url,
-        Policy {
-            // The mint waits for a request that never comes.
-            deadline: Duration::from_secs(1),
-            ..Policy::default()
-        },
-    );
+    // The mint waits for a request that never comes.
+    let client = MintClient::new(&url, policy!(deadline: Duration::from_secs(1)));
     let fetched = client
         .expect("a good URL")
         .fetch(&keyset(), NoteKind::Spent);
