@@ -9,7 +9,6 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Transaction};
 
 use self::tables::Tables;
-use nutfilter_cashu::PointKind;
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 mod tables;
@@ -28,8 +27,6 @@ pub struct Sample {
     pub mint: MintType,
     /// The keyset of its notes.
     pub keyset: KeysetId,
-    /// The keyset of every second note instead, if there is one. The notes have the length of its points.
-    pub second_keyset: Option<KeysetId>,
     /// The number of spent notes.
     pub spent: u64,
     /// The number of issued notes.
@@ -81,7 +78,6 @@ impl Sample {
         Self {
             mint,
             keyset,
-            second_keyset: None,
             spent,
             issued,
             seed: 1,
@@ -92,13 +88,11 @@ impl Sample {
     /// does not contain.
     #[must_use]
     pub fn note(&self, kind: NoteKind, index: u64) -> Vec<u8> {
-        let keyset = self.second_keyset.as_ref().filter(|_| index % 2 == 1);
-        let points = keyset.unwrap_or(&self.keyset).point_kind();
         let stream = match kind {
             NoteKind::Spent => 1,
             NoteKind::Issued => 2,
         };
-        point(self.seed, stream, index, points)
+        point(self.seed, stream, index).to_vec()
     }
 
     /// Number of notes of a kind in the database.
@@ -144,9 +138,7 @@ impl Sample {
         let transaction = connection.transaction()?;
         let tables = Tables::of(self.mint);
         transaction.execute_batch(&tables.create())?;
-        for keyset in self.keysets() {
-            transaction.execute(tables.insert_keyset, [keyset.as_str()])?;
-        }
+        transaction.execute(tables.insert_keyset, [self.keyset.as_str()])?;
         let mut done = 0;
         for kind in NoteKind::ALL {
             let mut step = |written| {
@@ -164,8 +156,9 @@ impl Sample {
         connection.close().map_err(|(_, error)| error)
     }
 
-    fn keysets(&self) -> impl Iterator<Item = &KeysetId> {
-        [&self.keyset].into_iter().chain(&self.second_keyset)
+    /// The keyset as it is bound, once: a new string per row would cost as much as the row.
+    fn bound_keyset(&self) -> Value {
+        Value::from(self.keyset.as_str().to_owned())
     }
 
     fn insert(
@@ -176,14 +169,15 @@ impl Sample {
     ) -> rusqlite::Result<()> {
         let tables = Tables::of(self.mint);
         let mut statement = transaction.prepare(tables.insert(kind))?;
-        let mut totals = Totals::new(self);
-        let mut written = 0;
+        let keyset = self.bound_keyset();
+        let (mut total, mut written) = (0, 0);
         while written < self.count(kind) {
             let chunk = written..self.count(kind).min(written + CHUNK);
             let mut notes: Vec<_> = chunk.map(|index| self.note(kind, index)).collect();
             notes.sort_unstable();
             for note in notes {
-                tables::insert(&mut statement, tables, totals.add(&note), &note)?;
+                tables::insert(&mut statement, tables, &keyset, &note)?;
+                total += tables::amount(&note);
                 written += 1;
                 if written.is_multiple_of(PROGRESS_STEP) {
                     step(written);
@@ -191,7 +185,7 @@ impl Sample {
             }
         }
         step(written);
-        self.add_totals(transaction, kind, &totals)
+        self.add_total(transaction, kind, total)
     }
 
     /// Adds `notes` notes to a database that [`Sample::write`] has written. Like a running mint, it inserts them in
@@ -214,17 +208,18 @@ impl Sample {
             let mut connection = Connection::open_with_flags(path, flags)?;
             connection.execute_batch("PRAGMA synchronous = OFF;")?;
             let tables = Tables::of(self.mint);
-            let mut next = self.count(kind);
+            let (keyset, mut next) = (self.bound_keyset(), self.count(kind));
             while next < end {
                 let transaction = connection.transaction()?;
                 let mut statement = transaction.prepare(tables.insert(kind))?;
-                let mut totals = Totals::new(self);
+                let mut total = 0;
                 for index in next..end.min(next + IN_TRANSACTION) {
                     let note = self.note(kind, index);
-                    tables::insert(&mut statement, tables, totals.add(&note), &note)?;
+                    tables::insert(&mut statement, tables, &keyset, &note)?;
+                    total += tables::amount(&note);
                 }
                 drop(statement);
-                self.add_totals(&transaction, kind, &totals)?;
+                self.add_total(&transaction, kind, total)?;
                 transaction.commit()?;
                 next = end.min(next + IN_TRANSACTION);
             }
@@ -242,61 +237,32 @@ impl Sample {
     }
 
     /// Updates the mint's own totals, if it has any.
-    fn add_totals(
+    fn add_total(
         &self,
         transaction: &Transaction<'_>,
         kind: NoteKind,
-        totals: &Totals,
+        total: i64,
     ) -> rusqlite::Result<()> {
-        for (_, keyset, total) in &totals.0 {
-            let (redeemed, issued) = match kind {
-                NoteKind::Spent => (*total, 0),
-                NoteKind::Issued => (0, *total),
-            };
-            if let Some(sql) = Tables::of(self.mint).add_totals {
-                transaction.execute(sql, (keyset, redeemed, issued))?;
-            }
+        let (redeemed, issued) = match kind {
+            NoteKind::Spent => (total, 0),
+            NoteKind::Issued => (0, total),
+        };
+        if let Some(sql) = Tables::of(self.mint).add_totals {
+            transaction.execute(sql, (self.keyset.as_str(), redeemed, issued))?;
         }
         Ok(())
     }
 }
 
-/// The length of the points, the ID, and the total of inserted notes, of each keyset. The IDs are bound once: a new
-/// string per row would cost as much as the row.
-struct Totals(Vec<(usize, Value, i64)>);
-
-impl Totals {
-    fn new(sample: &Sample) -> Self {
-        let keyset = |id: &KeysetId| {
-            let value = Value::from(id.as_str().to_owned());
-            (id.point_kind().bytes(), value, 0)
-        };
-        Self(sample.keysets().map(keyset).collect())
-    }
-
-    /// Counts a note, and returns its keyset.
-    fn add(&mut self, note: &[u8]) -> &Value {
-        let at = self.0.iter().position(|(bytes, ..)| *bytes == note.len());
-        let (_, keyset, total) = &mut self.0[at.unwrap_or(0)];
-        *total += tables::amount(note);
-        keyset
-    }
-}
-
 /// Bytes that look like a compressed point, different for each index of a stream.
-fn point(seed: u64, stream: u64, index: u64, kind: PointKind) -> Vec<u8> {
-    let mut bytes = vec![0; kind.bytes()];
+fn point(seed: u64, stream: u64, index: u64) -> [u8; 33] {
+    let mut bytes = [0; 33];
     let start = mix(seed) ^ mix(stream << 32);
     for (i, word) in bytes[1..].chunks_mut(8).enumerate() {
         let counter = index.wrapping_mul(4).wrapping_add(i as u64);
-        let random = mix(start.wrapping_add(counter)).to_be_bytes();
-        word.copy_from_slice(&random[..word.len()]);
+        word.copy_from_slice(&mix(start.wrapping_add(counter)).to_be_bytes());
     }
-    let last = bytes[bytes.len() - 1];
-    bytes[0] = match kind {
-        PointKind::Secp256k1 => 2 | (last & 1),
-        PointKind::Bls12381 => 0x80 | (last & 0x3f),
-    };
+    bytes[0] = 2 | (bytes[32] & 1);
     bytes
 }
 
@@ -312,21 +278,18 @@ fn mix(counter: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nutfilter_cashu::PointKind;
     use std::collections::HashSet;
 
     #[test]
     fn all_notes_of_both_kinds_differ() {
-        let mut sample = Sample::new(1000, 1000);
-        sample.second_keyset =
-            Some(KeysetId::parse(&("02".to_owned() + &"ab".repeat(32))).unwrap());
+        let sample = Sample::new(1000, 1000);
         let notes: HashSet<_> = NoteKind::ALL
             .into_iter()
             .flat_map(|kind| (0..10_000).map(move |index| (kind, index)))
             .map(|(kind, index)| sample.note(kind, index))
             .collect();
         assert_eq!(notes.len(), 20_000);
-        let long = notes.iter().filter(|note| note.len() == 48).count();
-        assert_eq!(long, 10_000);
         assert!(notes.iter().all(|note| PointKind::of(note).is_some()));
     }
 

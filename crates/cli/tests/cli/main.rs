@@ -1,7 +1,6 @@
 //! The command as scripts and operators use it: arguments, standard streams, files, exit codes, start and stop.
 
 mod asking_mint;
-mod both_curves;
 mod build;
 mod build_formats;
 mod check;

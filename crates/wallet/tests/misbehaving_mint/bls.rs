@@ -64,6 +64,15 @@ fn restore_gives_the_signatures_of_the_vectors() {
     })
     .asked_about_matches();
 
+    // A point of the other curve would be absent.
+    let filter = client(&mint).fetch(&keyset, NoteKind::Spent);
+    let filter = filter.expect("a filter");
+    let found = filter.matches(&ys, None).expect("points").answers;
+    let is_spent = found.iter().map(|&answer| answer == Answer::MaybePresent);
+    assert!(is_spent.eq((0..ys.len()).map(|number| number < SPENT)));
+    let refused = filter.matches(&[item(0)], None);
+    assert_failed!(refused, CheckError::NotAPoint { bytes: 33, .. });
+
     let pairs: Vec<_> = blinded.into_iter().zip(ys).collect();
     let restored = client(&mint).restore(&keyset, &pairs, &CONFIRM);
     let restored = restored.expect("signatures");
