@@ -95,40 +95,6 @@ fn only_one_input_may_be_standard_input() {
 }
 
 #[test]
-fn profile_matches_only_its_own_filters() {
-    let place = place_with_filter();
-    let key = "0123456789abcdef0123456789abcdef";
-    let bip158 = format!("--profile bip158 --block-hash {key}");
-    let filters: [(&str, &str); 3] = [
-        ("nut25", ""),
-        ("nut23", "--profile nut23"),
-        ("bip158", &bip158),
-    ];
-    for (name, args) in filters {
-        place.run(format!("build spent.hex -o {name} {args}")).ok();
-    }
-    for (filter, _) in filters {
-        for (asked, args) in filters {
-            let counts = place.run(format!("check {filter} mine.hex --count {args}"));
-            if filter != asked && filter != "bip158" {
-                counts.error_with(filter);
-                continue;
-            }
-            let wanted = if filter == asked {
-                "maybe\t5\nabsent\t5\n"
-            } else {
-                "maybe\t0\nabsent\t10\n"
-            };
-            assert_eq!(
-                String::from_utf8_lossy(&counts.stdout),
-                wanted,
-                "{filter} asked as {asked}"
-            );
-        }
-    }
-}
-
-#[test]
 fn errors_give_exit_code_2_and_their_place() {
     let place = place_with_filter();
     place.write("bad.hex", "00\n0g\n");

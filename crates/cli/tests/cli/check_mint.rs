@@ -4,7 +4,7 @@ use nutfilter::{Nut23, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 
 use crate::asking_mint::{Mint, TIMESTAMP, point, points};
-use crate::nutfilter::{Place, Ran, assert_contains, hex, lines};
+use crate::nutfilter::{Place, Ran, assert_contains, hex};
 
 fn serving(status: &'static str, body: String) -> Mint {
     Mint::answering(move |_| (status, body.clone()))
@@ -144,11 +144,9 @@ fn items_that_are_not_points_are_refused_by_their_place() {
     let x_only = hex(&point(0)[1..]);
     for (wrong, wanted) in [
         (
-            "aabb",
-            "item 3 (2 bytes) is not a point of the keyset's curve (33 bytes)",
+            &*x_only,
+            "item 3 (32 bytes) is not a point of the keyset's curve (33 bytes)",
         ),
-        (&*x_only, "item 3 (32 bytes) is not a point"),
-        (&lines(0..1), "item 3 (33 bytes) is not a point"),
         (
             "cashuAeyJ0b2tlbiI6W10",
             "line 3: a token or proofs, not a point; derive `Y`",
@@ -168,17 +166,10 @@ fn items_that_are_not_points_are_refused_by_their_place() {
     );
     // The same for a response in a file, of which only the length is known.
     place.write("spent.json", response(Params::CASHU).to_json());
-    for (wrong, wanted) in [
-        (
-            "aabb",
-            "item 3 (2 bytes) is not a point of a curve of Cashu (33 or 48 bytes)",
-        ),
-        ("alice", "line 3: 'l' in column 2 is not a hex digit"),
-    ] {
-        let items = format!("{good}{wrong}");
-        let ran = place.run_with("check spent.json -", items.as_bytes());
-        assert!(!ran.error_with(wanted).contains("--input"));
-    }
+    let items = format!("{good}aabb");
+    place
+        .run_with("check spent.json -", items.as_bytes())
+        .error_with("item 3 (2 bytes) is not a point of a curve of Cashu (33 or 48 bytes)");
     place
         .run_with("check spent.json - --input text", b"alice")
         .error_with("item 1 (5 bytes) is not a point");

@@ -3,7 +3,7 @@
 use crate::cases::name_of_lie;
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{AnswerFault, QueryError, RestoreOptions};
+use nutfilter_wallet::{QueryError, RestoreOptions};
 
 /// The name of the error for this answer to the first request. Checks that its message contains `text` and no note, and
 /// that nothing new is sent.
@@ -85,27 +85,6 @@ fn slow_and_deep_answers_are_errors() {
 }
 
 #[test]
-fn a_million_states_are_rejected_within_the_size_limit() {
-    // As many states as fit into 4 MiB: of other points, of the same point, of invalid points.
-    let of = |state: String| {
-        let many = vec![state.as_str(); (4 << 20) / (state.len() + 1) - 1].join(",");
-        json(format!(r#"{{"states":[{many}]}}"#))
-    };
-    let lie = |answer: Box<dyn Fn(String) -> String + Send + Sync>| {
-        let mint = mint(move |request| of(answer(asked(request).swap_remove(0))));
-        let error = restore(&mint, SPENT, &CONFIRM).expect_err("a lie").cause;
-        name_of_lie(&mint, &error)
-    };
-    let state = |y: &str| format!(r#"{{"Y":"{y}","state":"SPENT"}}"#);
-    assert_eq!(lie(Box::new(move |_| state(&hex(&point(0))))), "NotAsked");
-    assert_eq!(lie(Box::new(move |_| state(""))), "NotAsked");
-    assert_eq!(lie(Box::new(move |y| state(&y))), "Repeated");
-    assert_lie("at most 4194304 are accepted", |_| {
-        json("[".repeat((4 << 20) + 1))
-    });
-}
-
-#[test]
 fn contradiction_ends_the_restore_for_good() {
     // Two of 400 candidates may match by chance, three not. In the second batch, so the first one is kept.
     for (missing, is_lie) in [(2, false), (3, true)] {
@@ -145,29 +124,6 @@ fn contradiction_ends_the_restore_for_good() {
         );
         assert_eq!(posts(&mint).len(), 2);
     }
-}
-
-#[test]
-fn error_in_a_later_answer_keeps_the_earlier_ones() {
-    let number = AtomicU64::new(0);
-    let mint = mint(move |request| {
-        let mut answer = honest_answer(request);
-        if number.fetch_add(1, Ordering::SeqCst) == 1 {
-            answer["outputs"].as_array_mut().expect("a list").pop();
-        }
-        json(answer.to_string())
-    });
-    let error = restore(&mint, ALL, &RestoreOptions::default()).expect_err("a lie");
-    assert!(matches!(
-        error.cause,
-        QueryError::Answer(AnswerFault::Unpaired { .. })
-    ));
-    let unfinished = error.unfinished.expect("one answered batch");
-    assert_honest(
-        &client(&mint)
-            .resume(*unfinished)
-            .expect("an honest mint now"),
-    );
 }
 
 #[test]
