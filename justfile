@@ -229,7 +229,7 @@ unlinked := "CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
 [group('campaign')]
 contrib: binary e2e-venv tutorial
     {{e2e}} -m contrib
-    for example in mint wallet owned_index own_hasher streaming_decode; do \
+    for example in mint wallet; do \
         cargo run --locked --quiet --example "$example"; \
     done
 

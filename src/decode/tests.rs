@@ -565,30 +565,6 @@ fn threads_equal_the_serial_scan() {
     assert!(wrong > 100, "{wrong} wrong");
 }
 
-#[cfg(feature = "parallel")]
-#[test]
-fn large_filters_validate_equally_on_any_number_of_threads() {
-    let n = threads::MIN_ITEMS + 77;
-    let params = Params::new(4, fitting(4)).unwrap();
-    let values = Random::new(10).sorted(n, params.range(n));
-    let bytes = coded(differences(&values), 4);
-    let mut damaged = bytes.clone();
-    let middle = bytes.len() / 2;
-    damaged[middle..middle + 100].fill(0xff);
-    for threads in [1, 3] {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-        pool.build().unwrap().install(|| {
-            for level in SimdLevel::available() {
-                for bytes in [&bytes, &damaged] {
-                    let expected = validate(of(level, bytes, n, params));
-                    let parallel = validate_parallel(of(level, bytes, n, params));
-                    assert_eq!(parallel, expected, "{threads} threads, {level}");
-                }
-            }
-        });
-    }
-}
-
 /// Counts who decoded which items. Abandoned lanes give the same values and errors, only later, so only these
 /// counts show that lanes work.
 struct Counting<S> {

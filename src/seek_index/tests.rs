@@ -147,21 +147,6 @@ fn estimates_are_near_uniform_values_and_finite_elsewhere() {
 }
 
 #[test]
-fn look_up_among_a_million_equal_hashes_decodes_few_items() {
-    let params = Params::default();
-    let values = vec![123_456_789; 1_000_000];
-    let filter = Filter::from_values(&values, params).unwrap();
-    let table = table_of(&filter, IndexInterval::Items(64));
-    for value in [0, 123_456_788, 123_456_789, 123_456_790, filter.range() - 1] {
-        let items = items_to(&filter, &table, value);
-        assert!(items <= 64, "{items} items to {value}");
-    }
-    // Without the index, a look-up would decode all of them.
-    let start = Table::empty(params, 64);
-    assert_eq!(items_to(&filter, &start, 123_456_790), 1_000_000);
-}
-
-#[test]
 fn entry_takes_6_bytes_if_uniform_and_at_most_69_if_hostile() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
