@@ -419,7 +419,7 @@ real-mints minutes='5' seed='1': binary e2e-venv
     target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --postgres
 
 # faults: of the running service. soak: two services under load, with kills, full disks, restored databases and clients that
-# misbehave. load: ten million notes, requests per second and latency next to a bare server. bitcoin: block filters next to other
+# misbehave. load: ten million notes, requests per second and latency. bitcoin: block filters next to other
 # libraries, and a light client that follows a chain on loopback.
 # End to end: `faults`, `soak`, `load` or `bitcoin`, for example `just e2e soak --minutes 60`
 [group('campaign')]
@@ -428,9 +428,7 @@ e2e what *options: binary e2e-venv
     set -euo pipefail
     options=(--require)
     case {{what}} in
-    load)
-        cargo build --locked --release -p nutfilter-serve --example bare_server
-        options=(--notes 10000000 --bare-server target/release/examples/bare_server -s);;
+    load) options=(--notes 10000000 -s);;
     bitcoin)
         npm ci --prefix e2e/bitcoin --ignore-scripts --no-audit --no-fund --silent
         cargo build --quiet --locked --manifest-path examples/light-client/Cargo.toml --target-dir target
