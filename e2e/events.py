@@ -10,34 +10,28 @@ import gzip
 import itertools
 import json
 import os
-import resource
 import shutil
-import socket
-import statistics
 import subprocess
-import threading
 import time
 
-from e2e import misbehaving_clients
 from e2e.scenario import CATCH_UP, LOST, WHOLE, need
 from e2e.service_under_test import expect, wait_until
 
 EVENTS = {}
 
 
-def event(*needs, long=False):
-    """Registers an event with the features that it needs; a `long` one is left out of short runs."""
+def event(*needs):
+    """Registers an event with the features that it needs."""
     def register(function):
-        function.needs, function.long = set(needs), long
+        function.needs = set(needs)
         EVENTS[function.__name__] = function
         return function
     return register
 
 
-def possible(scenario, long=False):
+def possible(scenario):
     """The events that this scenario has everything for."""
-    return [function for function in EVENTS.values()
-            if function.needs <= scenario.features and (long or not function.long)]
+    return [function for function in EVENTS.values() if function.needs <= scenario.features]
 
 
 # --- the service ends and comes back
@@ -489,96 +483,6 @@ def system_calls(s, injection):
     finally:
         tracer.terminate()
         tracer.wait(10)
-
-
-@event("synthetic", long=True)
-def writers_not_delayed(s):
-    """the service reads all the time | no write of the mint's fails or waits for it"""
-    alone, together = [], []
-    for times, reading in ((alone, False), (together, True)) * 2:
-        for _ in range(40):
-            if reading:
-                s.service.hangup()
-            notes = s.mint.make(20)
-            with s.mint.lock:
-                start = time.monotonic()
-                s.mint.add(notes)
-                times.append(time.monotonic() - start)
-            time.sleep(0.01)
-    said = {"median_alone_ms": round(statistics.median(alone) * 1000, 1),
-            "median_with_readings_ms": round(statistics.median(together) * 1000, 1)}
-    # A lock would show in the median; a busy machine does not.
-    expect(statistics.median(together) < max(0.5, 20 * statistics.median(alone)), f"writers wait: {said}")
-    return said
-
-
-CLIENTS = 2000
-
-
-@event(long=True)
-def slow_clients(s):
-    """2,000 slow clients | cut in 10 s, readers that take nothing in 300 s; the latency of others at most doubles"""
-    enough_descriptors()
-    subprocess.run(["prlimit", f"--pid={s.service.pid}", "--nofile=8192:8192"], check=True)
-    keep, cut = {}, {}
-    port, path = s.service.address.port, f"/v1/filter/spent/{s.key[1]}"
-    latencies, ended = [], threading.Event()
-
-    def ask():
-        while not ended.wait(0.02):
-            ask_once(s, latencies)
-    wait_until(lambda: ask_once(s, latencies) >= 100, 60, "100 answers before", 0.02)
-    before = statistics.median(latencies)
-    latencies.clear()
-    asking = threading.Thread(target=ask)
-    asking.start()
-    try:
-        for i in range(CLIENTS):
-            kind = ("slow head", "slow reader", "idle")[i % 3]
-            client = socket.socket()
-            # Small, or the system would take the body in our place.
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.connect(("127.0.0.1", port))
-            client.sendall({"slow head": f"GET {path} HTTP/1.1\r\nHost: here\r\nX: ".encode(), "idle": b"",
-                            "slow reader": f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode() * 40}[kind])
-            client.setblocking(False)
-            keep[client.getsockname()[1]] = (client, kind)
-        came = time.monotonic()
-        while keep and time.monotonic() - came < misbehaving_clients.CUT_SECONDS:
-            held = misbehaving_clients.held_by_server(port)
-            for number, (client, kind) in list(keep.items()):
-                if number not in held:
-                    cut[kind] = round(time.monotonic() - came, 1)
-                    keep.pop(number)[0].close()
-                    continue
-                with contextlib.suppress(OSError):
-                    if kind == "slow head":
-                        client.send(b"x")
-            time.sleep(0.5)
-    finally:
-        ended.set()
-        asking.join()
-        for client, _ in keep.values():
-            client.close()
-    expect(not keep, f"{len(keep)} of {CLIENTS} clients were not cut")
-    during = statistics.median(latencies)
-    # The median, and a slack: other work of this machine is in it.
-    expect(during <= 2 * before + 0.02, f"others waited {during * 1000:.1f} ms, and {before * 1000:.1f} before")
-    return {"cut_s": cut, "others_ms_before": round(before * 1000, 1), "others_ms": round(during * 1000, 1)}
-
-
-def ask_once(s, latencies):
-    start = time.monotonic()
-    expect(s.service.filter(s.key), "not served")
-    latencies.append(time.monotonic() - start)
-    return len(latencies)
-
-
-def enough_descriptors():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < CLIENTS + 500:
-        need(f"a limit of more than {hard} descriptors")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, CLIENTS + 500), hard))
 
 
 # --- plans

@@ -36,7 +36,6 @@ ROWS = [
     ("backend_killed", POSTGRES, 2, {}),
     ("postgres_hangs", POSTGRES[:1], 1, {}),
     ("database_locked", SQLITE[:1], 1, {}),
-    ("writers_not_delayed", SQLITE[:1], 1, {}),
     ("slow_database", SQLITE[:1], 1, {}),
     ("late_commit", [*POSTGRES, *SQLITE], 1, {}),
     ("pending_notes", [("cdk", "sqlite"), ("cdk", "postgres")], 1, {}),
@@ -47,7 +46,6 @@ ROWS = [
     ("keyset_appears", BOTH, 2, {}),
     ("hangups", BOTH, 1, {}),
     ("clock_step", SQLITE[:1], 4, {"clock": True}),
-    ("slow_clients", SQLITE[:1], 1, {}),
 ]
 
 

@@ -461,20 +461,6 @@ fn panic_of_a_source_is_told_and_everything_read_again() {
 }
 
 #[test]
-fn whole_reading_reports_what_was_lost() {
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    refresh(&mut refresher);
-    fake.state().rows[0].remove(1);
-    // Nothing that was read is forgotten before everything is read.
-    assert_eq!(refresh(&mut refresher).lost, 0);
-    assert_eq!(count(&refresher, Spent, 1), Some(3));
-    assert_eq!(refresher.refresh(true).unwrap().lost, 1);
-    assert_eq!(count(&refresher, Spent, 1), Some(2));
-    assert_eq!(refresher.monitor().status().items_lost, 1);
-}
-
-#[test]
 fn keysets_are_served_while_they_are_listed_or_have_notes() {
     let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
     let mut refresher = refresher(&fake, &clocks);
@@ -544,31 +530,6 @@ fn unreadable_row_holds_its_filter_until_a_whole_reading() {
         (Some(7), Some(3_800))
     );
     assert_eq!(refresher.monitor().ready(3_800, Duration::MAX), Ok(()));
-}
-
-#[test]
-fn equal_hashes_are_one_item() {
-    let text = include_str!("../../../tests/vectors/collisions.json");
-    let file: serde_json::Value = serde_json::from_str(text).unwrap();
-    let items = file["items"].as_array().unwrap();
-    let items: Vec<(u8, Vec<u8>)> = items
-        .iter()
-        .map(|item| {
-            (
-                1,
-                const_hex::decode(item["item_hex"].as_str().unwrap()).unwrap(),
-            )
-        })
-        .collect();
-    assert!(items.len() > 20);
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    for upto in [1, 2, 2, items.len()] {
-        fake.state().rows[0] = items[..upto].to_vec();
-        refresh(&mut refresher);
-        assert_eq!(count(&refresher, Spent, 1), Some(1));
-    }
-    assert_eq!(refresher.refresh(true).unwrap().lost, 0);
 }
 
 fn in_directory(root: &std::path::Path) -> Table {
