@@ -30,8 +30,6 @@ struct State {
     listed: Vec<u8>,
     /// Keyset and item, by kind.
     rows: [Vec<(u8, Vec<u8>)>; 2],
-    /// Keysets with an unreadable row, by kind.
-    bad: [Vec<u8>; 2],
     hook: Option<Hook>,
     /// For each reading whether everything was asked for.
     asked: Vec<bool>,
@@ -104,9 +102,6 @@ impl MintSource for Fake {
             let mut batch = ItemBatch::new();
             batch.push(item);
             flow = sink.items(&keyset(*number), &batch);
-        }
-        for number in &state.bad[kind as usize] {
-            flow = sink.bad_row(&keyset(*number), SourceError::Other("bad".into()));
         }
         if flow.is_break() {
             return Err(SourceError::Stopped);
@@ -484,52 +479,6 @@ fn keysets_are_served_while_they_are_listed_or_have_notes() {
     assert_eq!(counts(&refresher), [Some(3), None, None]);
     assert_eq!(refresher.monitor().status().filters.len(), 2);
     assert_eq!(refresher.monitor().ready(1_000, Duration::ZERO), Ok(()));
-}
-
-#[test]
-fn unreadable_row_holds_its_filter_until_a_whole_reading() {
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    refresh(&mut refresher);
-    fake.state().bad[0] = vec![1, 3];
-    let held = |refresher: &mut Refresher, whole| {
-        for number in [1, 2] {
-            fake.add(Spent, number, 1);
-        }
-        clocks.pass(700);
-        let report = refresher.refresh(whole).unwrap();
-        let failed = report.failures.iter().map(|(what, error)| {
-            assert!(matches!(error, RefreshError::Held));
-            what.clone()
-        });
-        failed.collect::<Vec<_>>()
-    };
-    // Also after increments that do not see the row.
-    for round in 0..3 {
-        if round > 0 {
-            fake.state().bad[0].clear();
-        }
-        assert_eq!(
-            held(&mut refresher, false),
-            [path(Spent, 1), path(Spent, 3)]
-        );
-        assert_eq!(
-            (count(&refresher, Spent, 1), date(&refresher, Spent, 1)),
-            (Some(3), Some(1_000))
-        );
-        assert_eq!(count(&refresher, Spent, 2), Some(2 + round));
-        assert_eq!(count(&refresher, Issued, 1), Some(3));
-    }
-    assert_eq!(refresher.monitor().status().unreadable, [2, 0]);
-    // Keyset 3 never had a filter.
-    let ready = refresher.monitor().ready(3_100, Duration::MAX);
-    assert!(matches!(ready, Err(NotReady::Missing { .. })), "{ready:?}");
-    assert_eq!(held(&mut refresher, true), [""; 0]);
-    assert_eq!(
-        (count(&refresher, Spent, 1), date(&refresher, Spent, 1)),
-        (Some(7), Some(3_800))
-    );
-    assert_eq!(refresher.monitor().ready(3_800, Duration::MAX), Ok(()));
 }
 
 fn in_directory(root: &std::path::Path) -> Table {
