@@ -225,13 +225,10 @@ instructions *options:
 # Tests that are optimised but not linked as a whole, which would take longer than the tests.
 unlinked := "CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16"
 
-# The files in contrib/, the examples, and the code of the wallet tutorial, which restores from a mint
+# The files in contrib/, and the code of the wallet tutorial, which restores from a mint
 [group('campaign')]
 contrib: binary e2e-venv tutorial
     {{e2e}} -m contrib
-    for example in mint wallet; do \
-        cargo run --locked --quiet --example "$example"; \
-    done
 
 [private]
 tutorial:
