@@ -225,13 +225,10 @@ instructions *options:
 # Tests that are optimised but not linked as a whole, which would take longer than the tests.
 unlinked := "CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16"
 
-# The files in contrib/, the examples, and the code of the wallet tutorial, which restores from a mint
+# The files in contrib/, and the code of the wallet tutorial, which restores from a mint
 [group('campaign')]
 contrib: binary e2e-venv tutorial
     {{e2e}} -m contrib
-    for example in mint wallet owned_index own_hasher streaming_decode; do \
-        cargo run --locked --quiet --example "$example"; \
-    done
 
 [private]
 tutorial:
@@ -419,7 +416,7 @@ real-mints minutes='5' seed='1': binary e2e-venv
     target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --postgres
 
 # faults: of the running service. soak: two services under load, with kills, full disks, restored databases and clients that
-# misbehave. load: ten million notes, requests per second and latency next to a bare server. bitcoin: block filters next to other
+# misbehave. load: ten million notes, requests per second and latency. bitcoin: block filters next to other
 # libraries, and a light client that follows a chain on loopback.
 # End to end: `faults`, `soak`, `load` or `bitcoin`, for example `just e2e soak --minutes 60`
 [group('campaign')]
@@ -428,9 +425,7 @@ e2e what *options: binary e2e-venv
     set -euo pipefail
     options=(--require)
     case {{what}} in
-    load)
-        cargo build --locked --release -p nutfilter-serve --example bare_server
-        options=(--notes 10000000 --bare-server target/release/examples/bare_server -s);;
+    load) options=(--notes 10000000 -s);;
     bitcoin)
         npm ci --prefix e2e/bitcoin --ignore-scripts --no-audit --no-fund --silent
         cargo build --quiet --locked --manifest-path examples/light-client/Cargo.toml --target-dir target

@@ -33,7 +33,6 @@ def pytest_addoption(parser):
     group.addoption("--seed", type=int, default=1, help="decides what is written, requested and done")
     group.addoption("--notes", type=int, help="notes at the start of the soak and of the load tests")
     group.addoption("--cdk-mintd", help="path of a real cdk-mintd")
-    group.addoption("--bare-server", help="the example bare_server, to compare requests with")
     group.addoption("--record", help="append the results here, one JSON object per line")
     group.addoption("--require", action="store_true", help="fail where something that a test needs is missing")
     group.addoption("--work", help="where to work, and to leave logs (a temporary directory)")

@@ -181,20 +181,6 @@ class Cluster:
             raise RuntimeError(f"psql: {done.stderr.strip()}")
         return done.stdout.strip()
 
-    @contextlib.contextmanager
-    def standby(self):
-        """The port of a server that follows this one while the block lasts, and a function that promotes it."""
-        data, port = self.directory / "standby", free_port()
-        shutil.rmtree(data, ignore_errors=True)
-        self.run("pg_basebackup", "-h", self.directory, "-p", self.port, "-U", "owner", "-R", "-c", "fast", "-D", data)
-        options = self.options.replace(f"-p {self.port} ", f"-p {port} ")
-        self.run("pg_ctl", "start", "-w", "-D", data, "-l", self.directory / "standby.log", "-o", options)
-        try:
-            yield port, lambda: self.run("pg_ctl", "promote", "-w", "-D", data)
-        finally:
-            self.run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", data)
-            shutil.rmtree(data, ignore_errors=True)
-
     def remove(self):
         with contextlib.suppress(subprocess.SubprocessError):
             self.stop("immediate")

@@ -10,35 +10,28 @@ import gzip
 import itertools
 import json
 import os
-import resource
 import shutil
-import signal
-import socket
-import statistics
 import subprocess
-import threading
 import time
 
-from e2e import misbehaving_clients
 from e2e.scenario import CATCH_UP, LOST, WHOLE, need
 from e2e.service_under_test import expect, wait_until
 
 EVENTS = {}
 
 
-def event(*needs, long=False):
-    """Registers an event with the features that it needs; a `long` one is left out of short runs."""
+def event(*needs):
+    """Registers an event with the features that it needs."""
     def register(function):
-        function.needs, function.long = set(needs), long
+        function.needs = set(needs)
         EVENTS[function.__name__] = function
         return function
     return register
 
 
-def possible(scenario, long=False):
+def possible(scenario):
     """The events that this scenario has everything for."""
-    return [function for function in EVENTS.values()
-            if function.needs <= scenario.features and (long or not function.long)]
+    return [function for function in EVENTS.values() if function.needs <= scenario.features]
 
 
 # --- the service ends and comes back
@@ -116,15 +109,6 @@ def output_removed(s):
 
 
 @event("output")
-def output_removed_while_stopped(s):
-    """output directory removed while the service is stopped | everything is made again, exact"""
-    with s.service_away():
-        s.service.stop()
-        empty(s.service.output)
-        return s.back()
-
-
-@event("output")
 def output_restored(s):
     """an older copy of the output directory put back | its filters with their own dates, until the first refresh; exact"""
     copy = s.work / "output.copy"
@@ -141,22 +125,6 @@ def output_restored(s):
         empty(s.service.output)
         shutil.copytree(copy, s.service.output, dirs_exist_ok=True)
         return s.back()
-
-
-@event("output")
-def output_damaged(s):
-    """a bit of published files flipped while the service is stopped | not served, with a warning; made again, exact"""
-    with s.service_away():
-        s.service.stop()
-        end = s.service.log_end()
-        files = [file for file in s.service.output.rglob("*") if file.is_file() and not file.name.startswith(".")]
-        for file in s.dice.sample(files, min(2, len(files))):
-            octets = bytearray(file.read_bytes())
-            octets[s.dice.randrange(len(octets))] ^= 1 << s.dice.randrange(8)
-            file.write_bytes(octets)
-        back = s.back()
-        expect(s.service.complaints(end, "not serving a file"), "no warning")
-        return back
 
 
 def empty(directory):
@@ -255,28 +223,6 @@ def backend_killed(s):
         return s.recovered()
 
 
-@event("postgres")
-def standby_refused(s):
-    """a standby instead of the server | refused with its name, nothing is written; once promoted, it is read"""
-    mint, output = s.mint, s.work / "of_standby"
-    database = mint.database
-    shutil.rmtree(output, ignore_errors=True)
-    with database.cluster.standby() as (port, promote):
-        location = database.location.replace(f"port={database.cluster.port}", f"port={port}")
-
-        def write_once():
-            command = [s.service.command[0], "serve", "--mint-database", location, "--output", output, "--once"]
-            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        refused = write_once()
-        expect(refused.returncode == 2 and "the server is a standby" in refused.stderr, refused.stderr)
-        expect(not (output / "v1").exists(), "something was written from a standby")
-        promote()
-        promoted = write_once()
-        expect(promoted.returncode == 0, promoted.stderr)
-        files = [file for file in (output / "v1/filter").rglob("*") if file.is_file() and not file.suffix]
-        return {"items_after_promotion": sum(json.loads(file.read_text())["n"] for file in files)}
-
-
 @event("postgres", "synthetic")
 def postgres_hangs(s):
     """Postgres hangs (SIGSTOP) | last good filter meanwhile; then exact"""
@@ -336,19 +282,6 @@ def vacuum(s):
         return {"caught_up_s": s.caught_up()}
 
 
-@event("synthetic", "sqlite", "nutshell")
-def rows_renumbered(s):
-    """rows get other numbers, as VACUUM is allowed to do | full rebuild, exact"""
-    rereads, mint = s.service.metric(WHOLE), s.mint
-    with s.refreshes_fail():
-        with mint.lock:
-            mint.database.run(["UPDATE proofs_used SET rowid = -rowid", "UPDATE proofs_used SET rowid = -rowid + 1000"])
-            mint.add(mint.make(200))
-        took = s.caught_up()
-        wait_until(lambda: s.service.metric(WHOLE) > rereads, CATCH_UP, "everything read again")
-        return {"caught_up_s": took}
-
-
 @event("synthetic")
 def rows_deleted(s):
     """rows deleted by hand, then SIGHUP; or as many others added, and a start | warning, exact"""
@@ -376,21 +309,6 @@ def rows_deleted(s):
 @event()
 def backup_restored(s):
     """database restored to an older state | full rebuild, warning, exact"""
-    return restored(s, overtaken=False)
-
-
-@event("synthetic")
-def backup_restored_and_overtaken(s):
-    """restored, and grown to more notes than before, between two readings | full rebuild, exact"""
-    return restored(s, overtaken=True)
-
-
-def spent(s):
-    """Spent notes of all keysets: a live wallet moves on to a new keyset, and an old one stops growing."""
-    return sum(count for (kind, _), count in s.journal.counts().items() if kind == "spent")
-
-
-def restored(s, overtaken):
     mint = s.mint
     with s.refreshes_fail():
         backup = mint.backup(s.work)
@@ -401,23 +319,18 @@ def restored(s, overtaken):
     with s.refreshes_fail():
         s.caught_up()
         rereads, end = s.service.metric(WHOLE), s.service.log_end()
-        if overtaken:
-            with s.service_away():
-                s.service.signal(signal.SIGSTOP)
-                with mint.lock:
-                    lost = spent(s)
-                    mint.restore(backup, way)
-                    mint.add(mint.make(lost - spent(s) + s.dice.choice([0, 10])))
-                s.service.signal(signal.SIGCONT)
-        else:
-            lost = spent(s)
-            mint.restore(backup, way)
-        lost -= then
+        lost = spent(s) - then
+        mint.restore(backup, way)
         took = s.caught_up()
         wait_until(lambda: s.service.metric(WHOLE) > rereads, CATCH_UP, "everything read again")
         expect(s.service.metric(LOST) > 0, "no item is counted as lost")
         expect(s.service.complaints(end, "no longer in the database"), "no warning")
     return {"way": way, "notes_lost": lost, "caught_up_s": took}
+
+
+def spent(s):
+    """Spent notes of all keysets: a live wallet moves on to a new keyset, and an old one stops growing."""
+    return sum(count for (kind, _), count in s.journal.counts().items() if kind == "spent")
 
 
 @event()
@@ -518,31 +431,6 @@ def disk_full_at_the_start(s):
 
 
 @event("output")
-def read_only_directory(s):
-    """output directory read-only | the last good filter stays, log and metric say so, recovers unaided"""
-    with s.refreshes_fail():
-        failed, end = s.service.failed_refreshes(), s.service.log_end()
-        with read_only(s.service.output):
-            s.wait_failing(failed)
-            s.last_good()
-            expect(s.service.complaints(end, "ead-only"), "the log does not say why")
-        return s.recovered()
-
-
-@contextlib.contextmanager
-def read_only(directory):
-    """As if the disk had been mounted again, read-only. (Permissions do not stop root.)"""
-    need("mount")
-    if subprocess.run(["mount", "--bind", directory, directory], capture_output=True, check=False).returncode:
-        need("the right to mount")
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", directory], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", "-l", directory], check=True)
-
-
-@event("output")
 def writes_fail(s):
     """writing, renaming and opening fail (EIO, EMFILE) | an answer is whole, or 503; recovers unaided"""
     hit = []
@@ -595,107 +483,6 @@ def system_calls(s, injection):
     finally:
         tracer.terminate()
         tracer.wait(10)
-
-
-@event()
-def burst(s):
-    """16 connections that take bodies as fast as they can | no errors"""
-    need("wrk")
-    done = subprocess.run(["wrk", "-t", "1", "-c", "16", "-d", "3s", "--timeout", "20s",
-                           s.service.address.url(f"/v1/filter/spent/{s.key[1]}")], capture_output=True, text=True,
-                          check=True).stdout
-    expect("Socket errors" not in done and "Non-2xx" not in done, f"wrk saw errors: {done}")
-    return {"bodies_per_second": float(next(line.split()[1] for line in done.splitlines() if "Requests/sec" in line))}
-
-
-@event("synthetic", long=True)
-def writers_not_delayed(s):
-    """the service reads all the time | no write of the mint's fails or waits for it"""
-    alone, together = [], []
-    for times, reading in ((alone, False), (together, True)) * 2:
-        for _ in range(40):
-            if reading:
-                s.service.hangup()
-            notes = s.mint.make(20)
-            with s.mint.lock:
-                start = time.monotonic()
-                s.mint.add(notes)
-                times.append(time.monotonic() - start)
-            time.sleep(0.01)
-    said = {"median_alone_ms": round(statistics.median(alone) * 1000, 1),
-            "median_with_readings_ms": round(statistics.median(together) * 1000, 1)}
-    # A lock would show in the median; a busy machine does not.
-    expect(statistics.median(together) < max(0.5, 20 * statistics.median(alone)), f"writers wait: {said}")
-    return said
-
-
-CLIENTS = 2000
-
-
-@event(long=True)
-def slow_clients(s):
-    """2,000 slow clients | cut in 10 s, readers that take nothing in 300 s; the latency of others at most doubles"""
-    enough_descriptors()
-    subprocess.run(["prlimit", f"--pid={s.service.pid}", "--nofile=8192:8192"], check=True)
-    keep, cut = {}, {}
-    port, path = s.service.address.port, f"/v1/filter/spent/{s.key[1]}"
-    latencies, ended = [], threading.Event()
-
-    def ask():
-        while not ended.wait(0.02):
-            ask_once(s, latencies)
-    wait_until(lambda: ask_once(s, latencies) >= 100, 60, "100 answers before", 0.02)
-    before = statistics.median(latencies)
-    latencies.clear()
-    asking = threading.Thread(target=ask)
-    asking.start()
-    try:
-        for i in range(CLIENTS):
-            kind = ("slow head", "slow reader", "idle")[i % 3]
-            client = socket.socket()
-            # Small, or the system would take the body in our place.
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.connect(("127.0.0.1", port))
-            client.sendall({"slow head": f"GET {path} HTTP/1.1\r\nHost: here\r\nX: ".encode(), "idle": b"",
-                            "slow reader": f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode() * 40}[kind])
-            client.setblocking(False)
-            keep[client.getsockname()[1]] = (client, kind)
-        came = time.monotonic()
-        while keep and time.monotonic() - came < misbehaving_clients.CUT_SECONDS:
-            held = misbehaving_clients.held_by_server(port)
-            for number, (client, kind) in list(keep.items()):
-                if number not in held:
-                    cut[kind] = round(time.monotonic() - came, 1)
-                    keep.pop(number)[0].close()
-                    continue
-                with contextlib.suppress(OSError):
-                    if kind == "slow head":
-                        client.send(b"x")
-            time.sleep(0.5)
-    finally:
-        ended.set()
-        asking.join()
-        for client, _ in keep.values():
-            client.close()
-    expect(not keep, f"{len(keep)} of {CLIENTS} clients were not cut")
-    during = statistics.median(latencies)
-    # The median, and a slack: other work of this machine is in it.
-    expect(during <= 2 * before + 0.02, f"others waited {during * 1000:.1f} ms, and {before * 1000:.1f} before")
-    return {"cut_s": cut, "others_ms_before": round(before * 1000, 1), "others_ms": round(during * 1000, 1)}
-
-
-def ask_once(s, latencies):
-    start = time.monotonic()
-    expect(s.service.filter(s.key), "not served")
-    latencies.append(time.monotonic() - start)
-    return len(latencies)
-
-
-def enough_descriptors():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < CLIENTS + 500:
-        need(f"a limit of more than {hard} descriptors")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, CLIENTS + 500), hard))
 
 
 # --- plans

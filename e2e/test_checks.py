@@ -128,13 +128,6 @@ def test_a_verifier_that_breaks_says_so(journal):
     assert "the verifier ended" in found[0]
 
 
-def test_colliding_points_have_one_hash_and_are_on_the_curve():
-    for _ in range(20):
-        first, second = reference_filter.colliding_points()
-        assert first != second and reference_filter.hash64(first) == reference_filter.hash64(second)
-        assert reference_filter.on_curve(first) and reference_filter.on_curve(second)
-
-
 def test_the_reference_filter_is_the_commands(binary):
     records = b"".join(random.Random(1).randbytes(RECORD) for _ in range(500))
     assert reference_filter.build(records) == builder(binary)(records)

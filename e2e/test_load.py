@@ -1,6 +1,6 @@
-"""Ten million notes: the first build, increments, a restart. And requests per second next to a bare hyper server.
+"""Ten million notes: the first build, increments, a restart. And requests per second.
 
-    pytest e2e -m load --record e2e/records/load.jsonl --bare-server target/release/examples/bare_server -s
+    pytest e2e -m load --record e2e/records/load.jsonl -s
 """
 
 import contextlib
@@ -9,7 +9,6 @@ import os
 import pathlib
 import platform
 import re
-import shutil
 import statistics
 import subprocess
 import threading
@@ -114,21 +113,6 @@ def test_ten_million_notes(mint_type, kind, output, binary, make_mint, work, req
     keep(row)
 
 
-@contextlib.contextmanager
-def bare_server(binary, bodies, work):
-    """The same bodies by hyper alone: no routes, limits, codings or metrics. Gives its port."""
-    files = []
-    for i, body in enumerate(bodies):
-        files.append(work / f"body-{i}")
-        files[-1].write_bytes(body)
-    process = subprocess.Popen([binary, "127.0.0.1:0", *files], stdout=subprocess.PIPE, text=True)
-    try:
-        yield int(process.stdout.readline().rsplit(":", 1)[1])
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
 def wrk(port, path, tag, seconds=2):
     """Requests per second and latencies with 16 connections."""
     command = ["wrk", "-t", "1", "-c", "16", "-d", f"{seconds}s", "--timeout", "10s", "--latency",
@@ -166,7 +150,6 @@ def rebuilding(mint, service):
 
 def test_requests_per_second(binary, make_mint, work, request, keep):
     need("wrk")
-    bare = request.config.getoption("--bare-server") or shutil.which("bare_server")
     mint = make_mint("cdk", "sqlite")
     fill(mint, request.config.getoption("--notes") or 1_000_000, 10_000)
     spent, issued = (f"/v1/filter/{kind}/{mint.keysets[0]}" for kind in ("spent", "issued"))
@@ -176,21 +159,12 @@ def test_requests_per_second(binary, make_mint, work, request, keep):
         service.wait_served(("spent", mint.keysets[0]), BUILD_SECONDS)
         service.wait_served(("issued", mint.keysets[0]))
         tag = service.get(issued, method="HEAD").headers["etag"]
-        cases = [("304", issued, "/0", tag), ("small body", issued, "/0", None), ("large body", spent, "/1", None)]
-        with contextlib.ExitStack() as stack:
-            bodies = [service.get(issued).body, service.get(spent).body]
-            bare_port = stack.enter_context(bare_server(bare, bodies, work)) if bare else None
-            for busy in (False, True):
-                with rebuilding(mint, service) if busy else contextlib.nullcontext():
-                    for name, path, bare_path, etag in cases:
-                        # In turns, so that both meet the same machine.
-                        runs = [(wrk(service.address.port, path, etag),
-                                 wrk(bare_port, bare_path, etag) if bare_port else None) for _ in range(3)]
-                        row = {"what": "requests", "answer": name, "rebuilding": busy,
-                               "service": middle([ours for ours, _ in runs])}
-                        if bare_port:
-                            row["bare"] = middle([theirs for _, theirs in runs])
-                        keep(row)
+        cases = [("304", issued, tag), ("small body", issued, None), ("large body", spent, None)]
+        for busy in (False, True):
+            with rebuilding(mint, service) if busy else contextlib.nullcontext():
+                for name, path, etag in cases:
+                    runs = [wrk(service.address.port, path, etag) for _ in range(3)]
+                    keep({"what": "requests", "answer": name, "rebuilding": busy, "service": middle(runs)})
         service.stop()
     finally:
         service.kill()

@@ -136,7 +136,6 @@ pub mod pieces {
 #[doc(hidden)]
 pub mod internals {
     pub use crate::arch::SimdLevel;
-    pub use crate::bits::BitWriter;
     pub use crate::cost::decoded_bits;
     pub use crate::hash::map_all_at;
     pub use crate::matching::Strategy;

@@ -16,8 +16,6 @@
 //! techniques", 1979, for divisors that are powers of two.
 
 use crate::bits::BitReader;
-#[cfg(test)]
-use crate::bits::{BitWriter, MAX_BITS};
 
 /// The reason why a code could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,19 +53,6 @@ pub(crate) fn short_pair(d: (u64, u64), quotient: (u64, u64), p: u32) -> (u64, u
     let first = (above << quotient.0) - (!d.0 & remainder | 1 << p);
     let second = d.1 & remainder | above.wrapping_neg();
     ((first << second_bits).wrapping_add(second), bits)
-}
-
-/// Writes `d` with `p` remainder bits (0 to 32), for any code length: the reference for tests.
-#[cfg(test)]
-pub(crate) fn write(writer: &mut BitWriter, d: u64, p: u32) {
-    let quotient = d >> p;
-    if quotient + u64::from(p) < u64::from(MAX_BITS) {
-        let (code, bits) = short_code(d, quotient, p);
-        writer.write_bits(code, bits);
-    } else {
-        writer.write_unary(quotient);
-        writer.write_bits(d & ((1 << p) - 1), p);
-    }
 }
 
 /// Reads a number with `p` remainder bits (0 to 32) and a quotient of at most `max_quotient`. Of a longer run,
@@ -128,6 +113,7 @@ pub(crate) fn read_pair(buffer: u64, p: u32) -> (u64, u64, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     const NUMBERS: [u64; 12] = [
         0,
@@ -144,20 +130,27 @@ mod tests {
         (600 << 32) - 1,
     ];
 
+    /// The codes of `numbers`, and some bits after them.
+    fn coded(numbers: &[u64], p: u32) -> Vec<u8> {
+        let sums = numbers.iter().scan(0, |sum, number| {
+            *sum += number;
+            Some(*sum)
+        });
+        let mut bytes = nutfilter_reference::encode_values(&sums.collect::<Vec<u64>>(), p);
+        bytes.extend([0x00, 0xff, 0xff, 0x00, 0x5a, 0xa5, 0x00, 0xff]);
+        bytes
+    }
+
     #[test]
     fn written_numbers_read_back_equal() {
         for p in 0..=32 {
-            let numbers = || NUMBERS.into_iter().filter(|d| d >> p < 100_000);
-            let mut writer = BitWriter::new();
-            for d in numbers() {
-                let before = writer.position();
-                write(&mut writer, d, p);
-                assert_eq!(writer.position() - before, (d >> p) + 1 + u64::from(p));
-            }
-            let bytes = writer.into_bytes();
+            let numbers = Vec::from_iter(NUMBERS.into_iter().filter(|d| d >> p < 100_000));
+            let bytes = coded(&numbers, p);
             let mut reader = BitReader::new(&bytes);
-            for d in numbers() {
+            for d in numbers {
+                let before = reader.position();
                 assert_eq!(read(&mut reader, p, d >> p), Ok(d), "P = {p}");
+                assert_eq!(reader.position() - before, (d >> p) + 1 + u64::from(p));
             }
         }
     }
@@ -188,10 +181,8 @@ mod tests {
 
     #[test]
     fn documented_example_is_correct() {
-        let mut writer = BitWriter::new();
-        write(&mut writer, 150, 6);
-        write(&mut writer, 22, 6);
-        assert_eq!(writer.into_bytes(), [0b1100_1011, 0b0001_0110]);
+        assert_eq!(short_code(150, 2, 6), (0b1_1001_0110, 9));
+        assert_eq!(short_code(22, 0, 6), (0b001_0110, 7));
     }
 
     #[test]
@@ -204,11 +195,7 @@ mod tests {
                     if bits > 56 {
                         continue;
                     }
-                    let mut writer = BitWriter::new();
-                    write(&mut writer, a, p);
-                    write(&mut writer, b, p);
-                    writer.write_bits(0x00ff_ff00, 32);
-                    let bytes = writer.into_bytes();
+                    let bytes = coded(&[a, b], p);
                     let mut reader = BitReader::new(&bytes);
                     reader.refill();
                     let (buffer, _) = reader.peek();
@@ -225,17 +212,14 @@ mod tests {
         let mut fitted = 0;
         for p in 0..=32 {
             for d in NUMBERS {
-                if (d >> p) + u64::from(p + 1) > 56 {
+                let bits = (d >> p) + u64::from(p + 1);
+                if bits > 56 {
                     continue;
                 }
-                let mut writer = BitWriter::new();
-                write(&mut writer, d, p);
-                let bits = writer.position() as u32;
-                writer.write_bits(0x00ff_ff00, 32);
-                let bytes = writer.into_bytes();
+                let bytes = coded(&[d], p);
                 let mut reader = BitReader::new(&bytes);
                 reader.refill();
-                assert_eq!(read_one(reader.peek().0, p), (d, bits), "P = {p}");
+                assert_eq!(read_one(reader.peek().0, p), (d, bits as u32), "P = {p}");
                 fitted += 1;
             }
         }

@@ -561,32 +561,6 @@ mod tests {
     }
 
     #[test]
-    fn all_constructors_and_levels_give_the_same_set() {
-        for n in [0, 1, 255, 256, 257, 5000] {
-            let records: Vec<u8> = (0..n * 33)
-                .map(|i: usize| ((i * i) >> 3) as u8 ^ i as u8)
-                .collect();
-            let items: Vec<&[u8]> = records.chunks(33).collect();
-            let mut expected: Vec<u64> = items.iter().map(|item| Nut25.hash(item)).collect();
-            let unsorted = expected.clone();
-            expected.sort_unstable();
-            for level in SimdLevel::available() {
-                let builder = || SortedHashes::builder(Nut25).with_level(level);
-                let sets = [
-                    builder().hash_items(&items),
-                    // An iterator that does not know its length.
-                    builder().hash_items(items.iter().filter(|_| true)),
-                    builder().hash_records(&records, 33).unwrap(),
-                    builder().sort(unsorted.clone()),
-                ];
-                for set in sets {
-                    assert_eq!(set.as_slice(), expected, "{n} items, {level}");
-                }
-            }
-        }
-    }
-
-    #[test]
     fn extended_set_contains_old_and_new_items_once_after_dedup() {
         let mut set = SortedHashes::<Nut25>::default();
         assert!(set.is_empty());

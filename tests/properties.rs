@@ -58,30 +58,6 @@ proptest! {
             prop_assert_eq!(resident.matches(&others), filter.matches(&others));
         }
     }
-
-    #[test]
-    fn order_and_batches_of_items_do_not_matter(
-        mut items in items(),
-        cut in any::<prop::sample::Index>(),
-        params in params(),
-    ) {
-        let at_once = SortedHashes::from_items(&items);
-        let (left, right) = items.split_at(cut.index(items.len() + 1));
-        let mut merged = SortedHashes::from_items(left);
-        merged.extend(right);
-        prop_assert_eq!(&merged, &at_once);
-        items.reverse();
-        let reversed = SortedHashes::from_items(&items);
-        prop_assert_eq!(reversed.encode(params), at_once.encode(params));
-    }
-
-    #[test]
-    fn the_length_is_within_the_bound(hashes in hashes(), params in params()) {
-        let filter = SortedHashes::from_hashes(hashes).encode(params).unwrap();
-        let len = filter.bytes().len() as u64;
-        prop_assert!(params.min_bytes(filter.n()) <= len && len <= params.max_bytes(filter.n()));
-        prop_assert_eq!(params.check_length(u64::from(filter.n()), len), Ok(filter.n()));
-    }
 }
 
 #[test]

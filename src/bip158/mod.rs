@@ -211,16 +211,5 @@ mod block {
             let expected = "the block spends 0 outputs, and 1 previous scripts were given";
             assert_eq!(alloc::string::ToString::to_string(&error), expected);
         }
-
-        #[test]
-        fn owned_and_borrowed_bytes_parse_equally() {
-            let hasher = SipHash::new(1, 2);
-            let made = build(hasher, [b"script", b"script"]).unwrap();
-            let bytes = super::super::serialize(&made);
-            let borrowed = super::super::parse(hasher, bytes.as_slice()).unwrap();
-            let owned = super::super::parse(hasher, bytes.clone()).unwrap();
-            assert_eq!(borrowed.n(), 1);
-            assert_eq!(borrowed, owned);
-        }
     }
 }

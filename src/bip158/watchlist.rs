@@ -15,7 +15,6 @@ use crate::decode::side_by_side::Batch;
 use crate::error::DecodeError;
 use crate::hash::{SipHash, map_all_at};
 use crate::matching::Prepared;
-use crate::params::Params;
 #[cfg(target_arch = "x86_64")]
 use crate::sort::FewHashes;
 
@@ -53,7 +52,6 @@ use crate::sort::FewHashes;
 /// [`Scratch`] has grown to the largest filter. A list takes about 100 bytes per script.
 #[derive(Clone)]
 pub struct Watchlist {
-    params: Params,
     /// In ascending order of the number of words. None is empty.
     columns: Vec<Columns>,
     /// Where each script is.
@@ -83,17 +81,10 @@ impl Default for Watchlist {
 }
 
 impl Watchlist {
-    /// A list without scripts, for basic filters.
+    /// A list without scripts.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_params(PARAMS)
-    }
-
-    /// A list without scripts, for filters with other parameters than those of the basic filter.
-    #[must_use]
-    pub fn with_params(params: Params) -> Self {
         Self {
-            params,
             columns: Vec::new(),
             places: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
@@ -241,12 +232,12 @@ impl Watchlist {
     ) -> Result<Coded<'f>, DecodeError> {
         let (n, width) = compact_size(filter)?;
         let bytes = &filter[width..];
-        let n = self.params.check_length(n, bytes.len() as u64)?;
+        let n = PARAMS.check_length(n, bytes.len() as u64)?;
         Ok(Coded {
             level,
             bytes,
             n,
-            params: self.params,
+            params: PARAMS,
         })
     }
 
@@ -437,21 +428,6 @@ mod tests {
         assert!(list.is_empty());
         assert!(list.columns.is_empty());
         assert!(list.insert(&scripts[0]) && !list.insert(&scripts[0]));
-    }
-
-    #[test]
-    fn other_parameters_find_the_items_of_their_filters() {
-        let params = Params::new(20, 1 << 20).unwrap();
-        let key = SipHash::new(7, 8);
-        let scripts: Vec<_> = (0..90).map(|i| script(i, 25)).collect();
-        let filter = crate::bip158::build_with(key, &scripts, params).unwrap();
-        let mut list = Watchlist::with_params(params);
-        list.extend(&scripts[80..]);
-        list.extend([b"absent"]);
-        let mut scratch = Scratch::new();
-        let filter = serialize(&filter);
-        let found = list.matches(&mut scratch, key, &filter).unwrap();
-        assert_eq!(found, scripts[80..]);
     }
 
     #[test]

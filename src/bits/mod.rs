@@ -1,4 +1,4 @@
-//! Bit streams, most significant bit first, read and written in 64-bit words.
+//! Bit streams, most significant bit first, read in 64-bit words.
 //!
 //! ```text
 //!   value 5 in 3 bits     101
@@ -8,16 +8,12 @@
 //!                         0xbe      0x20    the last four bits pad the byte
 //! ```
 //!
-//! Position 0 is the top bit of byte 0. [`BitWriter`] pads the last byte with zero bits. [`BitReader`] has no
-//! notion of padding and treats all bits of its bytes alike.
+//! Position 0 is the top bit of byte 0. An encoder pads the last byte with zero bits. [`BitReader`] has no notion
+//! of padding and treats all bits of its bytes alike.
 
 mod reader;
-#[cfg(feature = "__internals")]
-mod writer;
 
 pub(crate) use reader::BitReader;
-#[cfg(feature = "__internals")]
-pub use writer::BitWriter;
 
 /// The maximum number of bits per call. A refilled buffer always holds this many, unless the stream ends.
 pub(crate) const MAX_BITS: u32 = 56;

@@ -267,7 +267,6 @@ pub(crate) fn in_pairs(params: Params) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::BitWriter;
     use crate::error::DecodeErrorKind;
     use alloc::vec::Vec;
 
@@ -275,13 +274,8 @@ mod tests {
     fn near_the_end_of_64_bits(quotient: u64, remainder: u64) -> Result<Vec<u64>, DecodeError> {
         let params = Params::new(32, u64::from(u32::MAX)).unwrap();
         let (n, range) = (u32::MAX, params.range(u32::MAX));
-        let mut writer = BitWriter::new();
-        rice::write(&mut writer, quotient << 32 | remainder, 32);
         // Four more items of the same value, so that the fast loop has enough bits to read.
-        for _ in 0..4 {
-            rice::write(&mut writer, 0, 32);
-        }
-        let bytes = writer.into_bytes();
+        let bytes = nutfilter_reference::encode_values(&[quotient << 32 | remainder; 5], 32);
         let place = (0, range - 2, n - 5);
         let mut scanner = Scanner::at_item(SimdLevel::detect(), &bytes, (n, params), place);
         let mut block = [0; 8];

@@ -200,30 +200,6 @@ fn arrays_match_the_reference_and_odd_items_do_too() {
 }
 
 #[test]
-fn excess_items_records_and_slots_are_ignored() {
-    let bytes = some_bytes(33 * 100 + 32);
-    each_hasher(|hash, profile| {
-        let expected: Vec<u64> = bytes
-            .chunks_exact(33)
-            .map(|item| profile.hash(item))
-            .collect();
-        for level in SimdLevel::available() {
-            let mut out = [7; 120];
-            hash(level, Batch::Records(&bytes, 33), &mut out);
-            assert!(out[..100] == expected && out[100..] == [7; 20], "{level}");
-            let few = hashes_of(hash, level, Batch::Records(&bytes, 33), 50);
-            assert!(few == expected[..50], "{level}");
-            let items: Vec<&[u8]> = bytes.chunks_exact(33).collect();
-            let few = hashes_of(hash, level, Batch::Items(&items), 50);
-            assert!(few == expected[..50], "{level}");
-            let mut out = [7; 120];
-            hash(level, Batch::Items(&items), &mut out);
-            assert!(out[..100] == expected && out[100..] == [7; 20], "{level}");
-        }
-    });
-}
-
-#[test]
 fn mapping_equals_the_wide_product_at_every_level() {
     let mut hashes: Vec<u64> = vec![0, 1, 2, 4095, 4096, u64::MAX, u64::MAX - 1, u64::MAX << 12];
     hashes.extend((0..64).flat_map(|bit| [1_u64 << bit, (1_u64 << bit).wrapping_sub(1)]));

@@ -147,21 +147,6 @@ fn estimates_are_near_uniform_values_and_finite_elsewhere() {
 }
 
 #[test]
-fn look_up_among_a_million_equal_hashes_decodes_few_items() {
-    let params = Params::default();
-    let values = vec![123_456_789; 1_000_000];
-    let filter = Filter::from_values(&values, params).unwrap();
-    let table = table_of(&filter, IndexInterval::Items(64));
-    for value in [0, 123_456_788, 123_456_789, 123_456_790, filter.range() - 1] {
-        let items = items_to(&filter, &table, value);
-        assert!(items <= 64, "{items} items to {value}");
-    }
-    // Without the index, a look-up would decode all of them.
-    let start = Table::empty(params, 64);
-    assert_eq!(items_to(&filter, &start, 123_456_790), 1_000_000);
-}
-
-#[test]
 fn entry_takes_6_bytes_if_uniform_and_at_most_69_if_hostile() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
@@ -237,37 +222,6 @@ fn index_takes_the_documented_bits_per_item() {
 }
 
 #[test]
-fn index_equals_scan_for_every_value_at_every_level() {
-    for n in [0, 1, 2, 7, 200] {
-        let filter = filter(n);
-        let values: Vec<u64> = (0..filter.range() + 2).chain([u64::MAX]).collect();
-        let expected = filter.matches_values(&values);
-        for step in (1..=n as u32 + 1)
-            .map(IndexInterval::Items)
-            .chain([IndexInterval::Entries(3)])
-        {
-            let index = SeekIndex::build(&filter, step);
-            for level in SimdLevel::available() {
-                let filter = filter.clone().with_level(level);
-                let indexed = filter.with_index(&index).unwrap();
-                assert_eq!(
-                    indexed.matches_values(&values),
-                    expected,
-                    "{n} items, {step:?}, {level}"
-                );
-                for (&value, &found) in values.iter().zip(&expected) {
-                    assert_eq!(
-                        indexed.contains_value(value),
-                        found,
-                        "{value}, {step:?}, {level}"
-                    );
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn pairs_one_bit_longer_than_a_window_are_found() {
     for p in [3_u64, 9, 14, 19] {
         for bits in [56_u64, 57, 58, 59] {
@@ -308,36 +262,6 @@ fn pairs_one_bit_longer_than_a_window_are_found() {
                 }
                 for (&target, &found) in targets.iter().zip(&expected).step_by(7) {
                     assert_eq!(indexed.contains_value(target), found, "{target}, {level}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn fault_anywhere_is_an_error_in_every_strategy() {
-    let params = Params::default();
-    let values: Vec<u64> = (0..40_000).map(|i| i * 784_000).collect();
-    let good = Filter::from_values(&values, params).unwrap();
-    let n = values.len() as u64;
-    let targets: Vec<u64> = (0..500).map(|i| i * 999_983).collect();
-    let admit = |bytes: Vec<u8>| Filter::check_length_with(RawValues, bytes, n, params).unwrap();
-    for level in SimdLevel::available() {
-        for at in [
-            0,
-            1,
-            good.bytes().len() / 2,
-            good.bytes().len() - 9,
-            good.bytes().len() - 1,
-        ] {
-            let mut bytes = good.bytes().to_vec();
-            bytes[at..].fill(0xff);
-            let admitted = admit(bytes).with_level(level);
-            let fault = admitted.clone().validate().unwrap_err();
-            for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
-                for targets in [&targets[..], &targets[..1], &[]] {
-                    let answers = admitted.matches_values_by(strategy, targets);
-                    assert_eq!(answers, Err(fault), "{strategy:?}, {level}, from byte {at}");
                 }
             }
         }

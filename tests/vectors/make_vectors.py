@@ -184,8 +184,8 @@ def generate_items(count: int, seed: int) -> list[bytes]:
     return [item() for _ in range(count)]
 
 
-def colliding_items() -> list[bytes]:
-    """64 items of 33 bytes whose nut25 hashes are all the same.
+def colliding_items(base: bytes = b"\x02" + generate_items(1, seed=1)[0][1:]) -> list[bytes]:
+    """64 items of 33 bytes whose nut25 hashes are all the same; the first one is `base`.
 
     Murmur3's 32-bit variant takes an item in words. It scrambles each word, which can be undone, and then
     does state = rotate(state ^ scrambled, 13) * 5 + constant. Flip bit 18 of one scrambled word: the
@@ -208,8 +208,7 @@ def colliding_items() -> list[bytes]:
     def unscramble(word: int) -> int:
         return rotate(word * pow(c2, -1, 2**32) & mask, 32 - 15) * pow(c1, -1, 2**32) & mask
 
-    # About half of all x belong to a point of the curve; with this seed it is 38 of the 64.
-    base = b"\x02" + generate_items(1, seed=1)[0][1:]
+    # About half of all x belong to a point of the curve; of the default it is 38 of the 64.
     family = []
     for choice in range(2**6):
         item = bytearray(base)

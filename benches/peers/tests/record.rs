@@ -44,14 +44,3 @@ fn a_quick_run_writes_a_record_with_all_parts() {
     let structures = record.space.iter().map(|space| space.structure.as_str());
     assert_eq!(structures.collect::<BTreeSet<_>>().len(), 6);
 }
-
-#[test]
-fn only_measures_the_named_rows() {
-    let only = "hash/nut23/1k/portable";
-    let output = run(&["--sizes", "1k", "--seconds", "0", "--only", only]);
-    assert!(output.status.success());
-    let record: Record = serde_json::from_slice(&output.stdout).unwrap();
-    let names: Vec<&str> = record.rows.iter().map(|row| row.name.as_str()).collect();
-    assert_eq!(names, [only]);
-    assert!(record.space.is_empty());
-}

@@ -1,11 +1,9 @@
 """The pure-Python reference of the repository, and its vectors."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
-import pytest
 
 VECTORS = Path(__file__).resolve().parents[3] / "tests" / "vectors"
 
@@ -18,14 +16,6 @@ import make_vectors as reference  # noqa: E402
 
 def vectors(name):
     return json.loads((VECTORS / name).read_text())
-
-
-@pytest.fixture
-def published():
-    directory = os.environ.get("NUTFILTER_VECTORS")
-    if not directory:
-        pytest.skip("NUTFILTER_VECTORS is not set")
-    return lambda name: json.loads((Path(directory) / name).read_text())
 
 
 def points(count, seed=1):

@@ -125,6 +125,8 @@ def test_classes_can_be_pickled():
         again = pickle.loads(pickle.dumps(hashes))
         assert again.hashes() == hashes.hashes() and again.profile == hashes.profile
         made = again.encode()
+        copy = pickle.loads(pickle.dumps(made))
+        assert copy == made and hash(copy) == hash(made) and copy != Filter.build(ITEMS[1:], **options)
         index = pickle.loads(pickle.dumps(nutfilter.SeekIndex(made)))
         indexed = pickle.loads(pickle.dumps(made.with_index(index)))
         assert indexed.matches(ITEMS) == [True] * len(ITEMS)

@@ -30,12 +30,6 @@ def test_parameters_are_given_by_position_or_name():
     assert GCSFilter.create(ITEMS, 10, 1024).content == made.content
 
 
-def test_empty_filter_matches_nothing():
-    assert GCSFilter.create([]).content == b""
-    assert GCSFilter(b"", 0).match_many(ITEMS) == dict.fromkeys(ITEMS, False)
-    assert GCSFilter(b"", 0).match_many([]) == {}
-
-
 def test_malformed_content_is_rejected():
     with pytest.raises(nutfilter.DecodeError):
         GCSFilter(b"\xff" * 20, 10)

@@ -1,7 +1,6 @@
 """Every form of input gives the same filter, and bad input gives an error that says what is wrong."""
 
 import mmap
-import pickle
 import threading
 
 import nutfilter
@@ -265,15 +264,6 @@ def test_hashes_must_be_unsigned_words():
     for wrong in [np.zeros(3, np.int64), np.zeros(3, np.float64), np.zeros(3, ">u8"), bytes(8), [1, 2]]:
         with pytest.raises(TypeError, match="uint64"):
             SortedHashes.from_hashes(wrong)
-
-
-def test_filters_can_be_pickled_compared_and_hashed():
-    keyed = Filter.build(ITEMS, profile="siphash", key=bytes(range(16)))
-    for one in [EXPECTED, keyed]:
-        copy = pickle.loads(pickle.dumps(one))
-        assert copy == one and hash(copy) == hash(one)
-    assert keyed != EXPECTED
-    assert all(pickle.loads(pickle.dumps(keyed)).matches(ITEMS))
 
 
 def test_work_runs_without_the_gil():

@@ -13,15 +13,6 @@ KEY = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 PROFILES = st.sampled_from(["nut25", "nut23", "bip158"])
 
 
-def test_published_nut25_vector(published):
-    vector = published("nut25-ten-items.json")
-    items = [bytes.fromhex(item) for item in vector["items_hex"]]
-    made = nutfilter.Filter.build(items, p=vector["p"], m=vector["m"])
-    assert made.content.hex() == "eec75027b3b079aba32c2a92eca0c7ceeff7a72499ac3b1ab63400"
-    assert nutfilter.GCSFilter.create(items).content == made.content
-    assert made.matches(items) == [True] * 10
-
-
 def test_points_of_48_bytes_give_the_filter_of_the_service():
     """Keysets whose ID begins with 02 have points of BLS12-381."""
     points = [bytes.fromhex(note["Y"]) for note in vectors("points.json")["notes"]]
@@ -39,26 +30,6 @@ def test_hashes_equal_the_vectors():
         expected = [int(row[profile], 16) for row in given["hashes"]]
         assert [nutfilter.hash64(item, **arguments) for item in items] == expected
         assert nutfilter.hash64_many(items, **arguments).tolist() == expected
-
-
-def test_small_filters_equal_the_vectors():
-    given = vectors("filters-small.json")
-    for case in given["cases"]:
-        arguments = keyword(case["profile"], given["bip158_key_hex"])
-        items = [bytes.fromhex(item) for item in case["items_hex"]]
-        made = nutfilter.Filter.build(items, p=case["p"], m=case["m"], **arguments)
-        assert made.content.hex() == case["filter_hex"], case["name"]
-        assert made.values().tolist() == case["values"], case["name"]
-        parsed = nutfilter.Filter(made.content, case["n"], case["p"], case["m"], **arguments)
-        assert parsed == made
-        assert parsed.matches(items) == [True] * case["n"], case["name"]
-
-
-def test_colliding_items_all_match():
-    items = [bytes.fromhex(row["item_hex"]) for row in vectors("collisions.json")["items"]]
-    made = nutfilter.GCSFilter.create(items[:1])
-    assert made.match_many(items) == dict.fromkeys(items, True)
-    assert nutfilter.Filter.build(items).n == len(items)
 
 
 @given(ITEMS, ITEMS, PARAMETERS, PROFILES)

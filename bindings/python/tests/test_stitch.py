@@ -5,8 +5,6 @@ import io
 import nutfilter
 import pytest
 from conftest import points
-from hypothesis import given
-from hypothesis import strategies as st
 from nutfilter import BuildError, Filter, SortedHashes, hash64, stitch
 
 ITEMS = points(2000)
@@ -24,17 +22,6 @@ def stitched(pieces, n=len(ITEMS), **parameters):
     file = io.BytesIO()
     stitch(pieces, file, n, **parameters)
     return file.getvalue()
-
-
-@given(
-    st.lists(st.binary(max_size=40), max_size=100),
-    st.integers(0, 5),
-    st.sampled_from([(19, 784931), (0, 1), (0, 70), (10, 1024), (32, 2**32 - 1)]),
-)
-def test_stitched_pieces_equal_the_filter(items, bits, parameters):
-    p, m = parameters
-    whole = Filter.build(items, p=p, m=m)
-    assert stitched(pieces_of(items, bits, p=p, m=m), len(items), p=p, m=m) == whole.content
 
 
 def test_pieces_may_come_from_a_generator_and_go_to_a_file(tmp_path):

@@ -5,7 +5,6 @@
 //! bytes to change afterwards. A mutation of such an input changes one place, which may be in any lane.
 
 use nutfilter::Params;
-use nutfilter::internals::BitWriter;
 use nutfilter_reference::Noise;
 
 /// Inputs up to this size, in bytes, are used as they are. `-max_len=64` runs a campaign with only small inputs.
@@ -125,15 +124,15 @@ pub const EDIT: usize = 4;
 
 impl Made {
     fn new(differences: &[u64], p: u32, m: u64) -> Self {
-        let mut writer = BitWriter::new();
-        for difference in differences {
-            writer.write_unary(difference >> p);
-            writer.write_bits(difference & ((1 << p) - 1), p);
-        }
+        let sums = differences.iter().scan(0, |sum, difference| {
+            *sum += difference;
+            Some(*sum)
+        });
+        let values: Vec<u64> = sums.collect();
         Self {
             n: differences.len() as u64,
             params: Params::new(p, m).expect("the numbers were brought into range"),
-            bytes: writer.into_bytes(),
+            bytes: nutfilter_reference::encode_values(&values, p),
         }
     }
 

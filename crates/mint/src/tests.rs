@@ -30,8 +30,6 @@ struct State {
     listed: Vec<u8>,
     /// Keyset and item, by kind.
     rows: [Vec<(u8, Vec<u8>)>; 2],
-    /// Keysets with an unreadable row, by kind.
-    bad: [Vec<u8>; 2],
     hook: Option<Hook>,
     /// For each reading whether everything was asked for.
     asked: Vec<bool>,
@@ -104,9 +102,6 @@ impl MintSource for Fake {
             let mut batch = ItemBatch::new();
             batch.push(item);
             flow = sink.items(&keyset(*number), &batch);
-        }
-        for number in &state.bad[kind as usize] {
-            flow = sink.bad_row(&keyset(*number), SourceError::Other("bad".into()));
         }
         if flow.is_break() {
             return Err(SourceError::Stopped);
@@ -461,20 +456,6 @@ fn panic_of_a_source_is_told_and_everything_read_again() {
 }
 
 #[test]
-fn whole_reading_reports_what_was_lost() {
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    refresh(&mut refresher);
-    fake.state().rows[0].remove(1);
-    // Nothing that was read is forgotten before everything is read.
-    assert_eq!(refresh(&mut refresher).lost, 0);
-    assert_eq!(count(&refresher, Spent, 1), Some(3));
-    assert_eq!(refresher.refresh(true).unwrap().lost, 1);
-    assert_eq!(count(&refresher, Spent, 1), Some(2));
-    assert_eq!(refresher.monitor().status().items_lost, 1);
-}
-
-#[test]
 fn keysets_are_served_while_they_are_listed_or_have_notes() {
     let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
     let mut refresher = refresher(&fake, &clocks);
@@ -498,77 +479,6 @@ fn keysets_are_served_while_they_are_listed_or_have_notes() {
     assert_eq!(counts(&refresher), [Some(3), None, None]);
     assert_eq!(refresher.monitor().status().filters.len(), 2);
     assert_eq!(refresher.monitor().ready(1_000, Duration::ZERO), Ok(()));
-}
-
-#[test]
-fn unreadable_row_holds_its_filter_until_a_whole_reading() {
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    refresh(&mut refresher);
-    fake.state().bad[0] = vec![1, 3];
-    let held = |refresher: &mut Refresher, whole| {
-        for number in [1, 2] {
-            fake.add(Spent, number, 1);
-        }
-        clocks.pass(700);
-        let report = refresher.refresh(whole).unwrap();
-        let failed = report.failures.iter().map(|(what, error)| {
-            assert!(matches!(error, RefreshError::Held));
-            what.clone()
-        });
-        failed.collect::<Vec<_>>()
-    };
-    // Also after increments that do not see the row.
-    for round in 0..3 {
-        if round > 0 {
-            fake.state().bad[0].clear();
-        }
-        assert_eq!(
-            held(&mut refresher, false),
-            [path(Spent, 1), path(Spent, 3)]
-        );
-        assert_eq!(
-            (count(&refresher, Spent, 1), date(&refresher, Spent, 1)),
-            (Some(3), Some(1_000))
-        );
-        assert_eq!(count(&refresher, Spent, 2), Some(2 + round));
-        assert_eq!(count(&refresher, Issued, 1), Some(3));
-    }
-    assert_eq!(refresher.monitor().status().unreadable, [2, 0]);
-    // Keyset 3 never had a filter.
-    let ready = refresher.monitor().ready(3_100, Duration::MAX);
-    assert!(matches!(ready, Err(NotReady::Missing { .. })), "{ready:?}");
-    assert_eq!(held(&mut refresher, true), [""; 0]);
-    assert_eq!(
-        (count(&refresher, Spent, 1), date(&refresher, Spent, 1)),
-        (Some(7), Some(3_800))
-    );
-    assert_eq!(refresher.monitor().ready(3_800, Duration::MAX), Ok(()));
-}
-
-#[test]
-fn equal_hashes_are_one_item() {
-    let text = include_str!("../../../tests/vectors/collisions.json");
-    let file: serde_json::Value = serde_json::from_str(text).unwrap();
-    let items = file["items"].as_array().unwrap();
-    let items: Vec<(u8, Vec<u8>)> = items
-        .iter()
-        .map(|item| {
-            (
-                1,
-                const_hex::decode(item["item_hex"].as_str().unwrap()).unwrap(),
-            )
-        })
-        .collect();
-    assert!(items.len() > 20);
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    for upto in [1, 2, 2, items.len()] {
-        fake.state().rows[0] = items[..upto].to_vec();
-        refresh(&mut refresher);
-        assert_eq!(count(&refresher, Spent, 1), Some(1));
-    }
-    assert_eq!(refresher.refresh(true).unwrap().lost, 0);
 }
 
 fn in_directory(root: &std::path::Path) -> Table {

@@ -24,7 +24,6 @@ pub fn serialize_bip158(n: u64, bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, build};
 
     #[test]
     fn counts_have_the_shortest_form() {
@@ -40,28 +39,5 @@ mod tests {
         for (n, form) in forms {
             assert_eq!(serialize_bip158(n, b"filter"), [form, b"filter"].concat());
         }
-    }
-
-    /// The first block of testnet: one output script, a public key and OP_CHECKSIG.
-    #[test]
-    fn testnet_genesis_block_has_its_published_filter() {
-        let block_hash = hex("000000000933ea01ad0ee984209779baaec3ced90fa3f408719526f8d77f4943");
-        let script = hex(concat!(
-            "4104678afdb0fe5548271967f1a67130b7105cd6a828e03909a67962e0ea1f61deb6",
-            "49f6bc3f4cef38c4f35504e51ec112de5c384df7ba0b8d578a4c702b6bf11d5fac",
-        ));
-        let mut key: Vec<u8> = block_hash.into_iter().rev().collect(); // displayed order to internal
-        key.truncate(16);
-        let profile = Profile::bip158(key.try_into().unwrap());
-        let filter = build(profile, &[script], 19, 784_931);
-        assert_eq!(serialize_bip158(1, &filter), hex("019dfca8"));
-    }
-
-    fn hex(text: &str) -> Vec<u8> {
-        let digit = |byte: u8| (byte as char).to_digit(16).unwrap() as u8;
-        text.as_bytes()
-            .chunks(2)
-            .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
-            .collect()
     }
 }

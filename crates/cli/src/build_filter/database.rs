@@ -37,7 +37,7 @@ pub(super) fn read(
     globals: &Globals,
     sink: &mut dyn ItemSink,
 ) -> Result<(), CliError> {
-    let mut once = || {
+    source::retry_changed(|| {
         let progress = Progress::items(globals, format!("reading {}", source.mint()), None);
         sink.restart();
         let mut of_keyset = OfKeyset {
@@ -55,12 +55,7 @@ pub(super) fn read(
             (None, Err(error)) => Err(error),
             (None, Ok(_)) => Ok(check_known(&mut source, keyset, of_keyset.found)),
         }
-    };
-    match once() {
-        // Whatever changed the files has done so by now.
-        Err(SourceError::ChangedWhileRead(_)) => once()?,
-        read => read?,
-    }
+    })?
 }
 
 /// Filters the items of one keyset.

@@ -105,7 +105,11 @@ pub enum RowFault {
 const ATTEMPTS: usize = 3;
 
 /// Tries again if the files of a database changed meanwhile: a mint that started or stopped has done so by then.
-pub(crate) fn retry_changed<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+///
+/// # Errors
+///
+/// Those of the last attempt.
+pub fn retry_changed<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match attempt() {
             Err(SourceError::ChangedWhileRead(_)) => {}

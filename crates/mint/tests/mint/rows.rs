@@ -1,9 +1,10 @@
 //! Rows without a valid item: an error names the row, and no filter is built without it.
 
 use core::ops::ControlFlow;
+use core::time::Duration;
 
 use nutfilter_mint::source::{RowFault, SourceError};
-use nutfilter_mint::{MintType, NoteKind, RefreshError};
+use nutfilter_mint::{MintType, NotReady, NoteKind, RefreshError};
 
 use crate::sql::table;
 use crate::support::{MintDatabase, V1, V2, assert_served, filter, items, read_whole, refresh};
@@ -163,11 +164,16 @@ fn newest_row_with_invalid_text_holds_its_filter() {
         let database = with_third_row(MintType::Nutshell, NoteKind::Spent, "'02ab'");
         let invalid = format!("UPDATE proofs_used SET {column} = CAST(x'ff' AS TEXT)");
         database.execute(&format!("{invalid} WHERE rowid = 3"));
-        let report = database.refresher().refresh(false).unwrap();
+        let mut refresher = database.refresher();
+        let report = refresher.refresh(false).unwrap();
         assert_eq!(report.whole, [Some(true); 2]);
         let is_held = |(_, error): &_| matches!(error, RefreshError::Held);
         assert!(report.failures.iter().all(is_held), "{report:?}");
         assert_eq!(report.is_complete(), column == "id");
+        // A keyset that is held and never had a filter.
+        let ready = refresher.monitor().ready(0, Duration::MAX);
+        let is_missing = matches!(ready, Err(NotReady::Missing { .. }));
+        assert_eq!(is_missing, column == "y", "{ready:?}");
     }
 }
 

@@ -1,4 +1,0 @@
-//! Vectors that others published, and those of the Python implementation.
-
-mod published_vectors;
-mod python_vectors;
