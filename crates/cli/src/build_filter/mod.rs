@@ -30,7 +30,8 @@ use self::room::Expected;
 #[command(
     after_help = EXAMPLES,
     override_usage = "nutfilter build [OPTIONS] <ITEMS>\n       \
-                      nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>"
+                      nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID>\n             \
+                      --kind <KIND>"
 )]
 pub(crate) struct BuildArgs {
     /// File of items, or `-` for standard input. Empty items are ignored.

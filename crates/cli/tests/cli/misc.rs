@@ -112,7 +112,7 @@ fn help_and_version_succeed_and_unknown_options_fail() {
 #[test]
 fn help_has_80_columns() {
     let place = Place::new();
-    for command in ["check", "restore", "demo"] {
+    for command in COMMANDS.split(' ') {
         let help = place.run(format!("{command} --help")).text();
         let long = help.lines().find(|line| line.chars().count() > 80);
         assert_eq!(long, None, "{command}");
