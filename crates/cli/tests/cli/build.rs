@@ -467,7 +467,8 @@ fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
 fn usage_names_only_the_two_forms_of_build() {
     let place = Place::new();
     let both = "Usage: nutfilter build [OPTIONS] <ITEMS>\n       \
-                nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>\n";
+                nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID>\n             \
+                --kind <KIND>\n";
     let help = place.run("build --help").text();
     assert_contains(&help, both);
     for args in ["build", "build --kind spent", "build items --keyset 00"] {
