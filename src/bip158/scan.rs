@@ -1,5 +1,6 @@
 //! [`Watchlist::scan`]: the filters of many blocks, one after another or on all cores.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -247,18 +248,18 @@ impl Watchlist {
         scratch: &mut Scratch,
         batch: Vec<Given<'_, B>>,
     ) -> Vec<Scanned<'w, B>> {
-        let found = self.found_side_by_side(scratch, &batch);
-        let each = batch.into_iter().zip(found).filter_map(|(one, found)| {
+        let without = self.without_match(scratch, &batch);
+        let each = batch.into_iter().zip(without).filter_map(|(one, without)| {
             let Given {
                 block,
                 key,
                 filter,
                 fault,
             } = one;
-            let scripts = match (fault, found) {
-                (Some(fault), _) => Err(fault),
-                (None, Some(scripts)) => Ok(scripts),
-                (None, None) => self
+            let scripts = match fault {
+                Some(fault) => Err(fault),
+                None if without => return None,
+                None => self
                     .matches(scratch, key, filter)
                     .map_err(ScanFault::Invalid),
             };
@@ -271,15 +272,11 @@ impl Watchlist {
         each.collect()
     }
 
-    /// The scripts of each filter that lanes could decode side by side and found to be valid.
+    /// Whether each filter is known to be valid and to have none of the scripts, because it was decoded side by side with
+    /// others. The rest are decoded one by one: few are unusual or invalid, and of those that match the scripts are needed.
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-    fn found_side_by_side<'w, B>(
-        &'w self,
-        scratch: &mut Scratch,
-        batch: &[Given<'_, B>],
-    ) -> Vec<Option<Vec<&'w [u8]>>> {
-        let mut found = Vec::new();
-        found.resize_with(batch.len(), || None);
+    fn without_match<B>(&self, scratch: &mut Scratch, batch: &[Given<'_, B>]) -> Vec<bool> {
+        let mut without = vec![false; batch.len()];
         #[cfg(target_arch = "x86_64")]
         if let Kind::Avx512(avx512) = scratch.level.kind()
             && batch.len() >= FEW_FILTERS
@@ -298,13 +295,10 @@ impl Watchlist {
                 self.sorted_targets(&filters[at], key, few, targets);
             });
             for (place, answer) in places.into_iter().zip(answers) {
-                // Those that match are decoded once more, to list the scripts.
-                if answer == Some(false) {
-                    found[place] = Some(Vec::new());
-                }
+                without[place] = answer == Some(false);
             }
         }
-        found
+        without
     }
 }
 
@@ -375,8 +369,6 @@ fn on_all_threads<T: Send + Sync, R: Send>(
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
     use super::*;
     use crate::bip158::{PARAMS, build, serialize};
     use crate::hash::ItemHash as _;

@@ -8,8 +8,8 @@
 //! with the quotient at hand, is `(position << P) + sum`, where `sum` needs the remainders alone.
 //!
 //! Each group of [`CODES`] codes loads 64 bytes per lane, which are transposed to eight words of all lanes. Filters of uniform
-//! hashes advance at nearly the same speed, so each pair of codes begins in one of two known words. (Gathers, or loads of
-//! eight bytes for each pair, took up to three times as long on a Zen 4.) A lane that is elsewhere, or has a code that does
+//! hashes advance at nearly the same speed, so each pair of codes begins in one of two known words. (Gathers are
+//! slow on AMD: docs/decisions/0008-decoding.md.) A lane that is elsewhere, or has a code that does
 //! not fit, is *odd*: its filter is left to other code.
 
 use core::arch::x86_64::*;
