@@ -274,7 +274,7 @@ impl Watchlist {
 
     /// Whether each filter is known to be valid and to have none of the scripts, because it was decoded side by side with
     /// others. The rest are decoded one by one: few are unusual or invalid, and of those that match the scripts are needed.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, unused_mut))]
     fn without_match<B>(&self, scratch: &mut Scratch, batch: &[Given<'_, B>]) -> Vec<bool> {
         let mut without = vec![false; batch.len()];
         #[cfg(target_arch = "x86_64")]
