@@ -99,7 +99,7 @@ Exit code: 0 some item matched, 1 none did, 2 error.
 Examples:
   nutfilter check spent.json mine.hex
   nutfilter check --mint https://mint.example/Bitcoin \\
-      --keyset 009a1f293253e41e mine.hex --cache ~/.cache/nutfilter
+      --keyset 009a1f293253e41e mine.hex
   nutfilter check emails.gcs mine.txt --input text --json
   nutfilter check users.gcs users.txt --input text --key-file key
   nutfilter check spent.json mine.hex | grep ^maybe | cut -f2";
@@ -246,7 +246,7 @@ fn ask_mint<H: ItemHash + Default>(
     let client = fetch::client(url, &args.fetch, args.mint.timeout, globals)?;
     let keyset = fetch::keyset(&client, args.mint.keyset.as_deref().unwrap_or_default())?;
     let kind = args.mint.kind.unwrap_or(NoteKind::Spent);
-    let filter: MintFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
+    let filter: MintFilter<H> = fetch::filter(&client, &keyset, kind, globals)?;
     let matches = filter
         .matches(&items.items(), args.mint.expected)
         .map_err(|error| fetch::refused(client.base_url(), error))?;

@@ -1,13 +1,12 @@
 //! Shared code of `check --mint` and `restore`: reaching an untrusted mint, and fetching its filters.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use nutfilter::ItemHash;
 use nutfilter_wallet::{
-    CachedFetch, CheckError, Dialect, FetchError, FilterCache, KeysetId, MintClient, MintFilter,
-    NoteKind, Policy, Proxy, Warning,
+    CheckError, Dialect, FetchError, KeysetId, MintClient, MintFilter, NoteKind, Policy, Proxy,
+    Warning,
 };
 
 use crate::error::CliError;
@@ -18,11 +17,6 @@ use crate::progress::Progress;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Mint")]
 pub(crate) struct FetchArgs {
-    /// Cache filters in this directory: download one again only if it has
-    /// changed, and reject an older one. The mint can then link the visits.
-    #[arg(long, value_name = "DIR", requires = "mint")]
-    cache: Option<PathBuf>,
-
     /// Connect through this proxy: http://, socks5h:// (the proxy resolves the
     /// mint's name; for Tor) or socks5:// (this machine does). `none` connects
     /// directly. [default: ALL_PROXY, HTTPS_PROXY or HTTP_PROXY from the
@@ -77,41 +71,16 @@ pub(crate) fn keyset(client: &MintClient, text: &str) -> Result<KeysetId, CliErr
     })
 }
 
-/// Fetches the mint's filter, through the cache if there is one.
+/// Fetches the mint's filter.
 pub(crate) fn filter<H: ItemHash + Default>(
     client: &MintClient,
-    args: &FetchArgs,
     keyset: &KeysetId,
     kind: NoteKind,
     globals: &Globals,
 ) -> Result<MintFilter<H>, CliError> {
     let _progress = Progress::uncounted(globals, format!("fetching from {}", client.base_url()));
-    let at = |error| CliError::at(place(client), error);
-    let Some(directory) = &args.cache else {
-        return client.fetch_as(keyset, kind, None).map_err(at);
-    };
-    let cache = FilterCache::open(directory);
-    let cache = cache.map_err(|error| CliError::at(directory.display(), error))?;
-    let CachedFetch {
-        filter,
-        from_cache,
-        discarded,
-        not_kept,
-    } = client
-        .fetch_cached(&cache, keyset, kind, None)
-        .map_err(at)?;
-    if let Some(damage) = discarded {
-        globals.note(format_args!(
-            "warning: cached filter discarded ({damage}); the time of the newest filter seen is unknown"
-        ));
-    }
-    if let Some(error) = not_kept {
-        globals.note(format_args!("warning: filter not cached: {error}"));
-    }
-    if from_cache {
-        globals.note("the mint has no newer filter than the cached one");
-    }
-    Ok(filter)
+    let filter = client.fetch_as(keyset, kind, None);
+    filter.map_err(|error| CliError::at(place(client), error))
 }
 
 /// A rejected look-up, with advice on what to do.

@@ -109,7 +109,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     };
     let keyset = fetch::keyset(&client, &args.keyset)?;
     let fetch = |kind| -> Result<MintFilter, CliError> {
-        let filter = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
+        let filter = fetch::filter(&client, &keyset, kind, globals)?;
         say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
         Ok(filter)
     };

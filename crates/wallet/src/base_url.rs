@@ -37,31 +37,11 @@ impl BaseUrl {
         &self.text
     }
 
-    /// The same text for every spelling of scheme, host and port.
-    pub(crate) fn canonical(&self) -> Option<String> {
-        let uri: Uri = self.text.parse().ok()?;
-        let path = uri.path().trim_end_matches('/');
-        Some(format!(
-            "{}://{}:{}{path}",
-            uri.scheme_str()?,
-            uri.host()?.to_ascii_lowercase(),
-            port(&uri)?
-        ))
-    }
-
     pub(crate) fn join(&self, path: &str) -> Result<Uri, FetchError> {
         let url = format!("{}{path}", self.text);
         url.parse()
             .map_err(|_| FetchError::bad_url(&url, "not a URL"))
     }
-}
-
-fn port(uri: &Uri) -> Option<u16> {
-    uri.port_u16().or(match uri.scheme_str() {
-        Some("http") => Some(80),
-        Some("https") => Some(443),
-        _ => None,
-    })
 }
 
 #[cfg(test)]
@@ -82,30 +62,6 @@ mod tests {
         assert_eq!(
             bare.join("/v1").expect("a good URL"),
             "http://[::1]:3338/v1"
-        );
-    }
-
-    #[test]
-    fn canonical_is_equal_only_for_spellings_of_one_mint() {
-        let canonical = |base| BaseUrl::parse(base).expect(base).canonical();
-        for base in [
-            "https://mint.example",
-            "HTTPS://Mint.Example/",
-            "https://mint.example:443",
-        ] {
-            assert_eq!(
-                canonical(base),
-                Some("https://mint.example:443".to_owned()),
-                "{base}"
-            );
-        }
-        assert_eq!(
-            canonical("http://[::1]:3338/A/"),
-            Some("http://[::1]:3338/A".to_owned())
-        );
-        assert_ne!(
-            canonical("https://mint.example/a"),
-            canonical("https://mint.example/A")
         );
     }
 

@@ -7,7 +7,6 @@ use nutfilter::{ItemHash, Nut25};
 use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
-use crate::cache::{CachedFetch, Damage, FilterCache};
 use crate::error::{FetchError, MintError, MintKeyset, RejectReason, UNKNOWN_KEYSET};
 use crate::matches::FilterSource;
 use crate::mint_filter::MintFilter;
@@ -15,7 +14,7 @@ use crate::policy::{FetchContext, Policy, check_status};
 use crate::proxy::Proxy;
 use crate::query_error::{QueryError, RestoreError};
 use crate::restore::{Restore, RestoreOptions, Restored};
-use crate::transport::{NOT_MODIFIED, Reply, Transport};
+use crate::transport::{Reply, Transport};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
@@ -95,115 +94,21 @@ impl MintClient {
         last_seen: Option<u64>,
     ) -> Result<MintFilter<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
-        let answer = self.transport.get(&url, None, &self.policy)?;
-        self.accept(answer.status, answer.body, keyset, kind, last_seen)
-    }
-
-    /// As [`fetch_as`](Self::fetch_as), through a cache. A cached body is revalidated by the hash of its bytes,
-    /// and the newest timestamp seen is remembered. The later of that timestamp and `last_seen` counts.
-    ///
-    /// # Errors
-    ///
-    /// As [`fetch`](Self::fetch), and [`FetchError::Cache`] when the cached file cannot be read.
-    ///
-    /// A damaged file is not an error, see [`CachedFetch::discarded`]. A filter that cannot be stored is not an
-    /// error either, see [`CachedFetch::not_kept`].
-    pub fn fetch_cached<H: ItemHash + Default>(
-        &self,
-        cache: &FilterCache,
-        keyset: &KeysetId,
-        kind: NoteKind,
-        last_seen: Option<u64>,
-    ) -> Result<CachedFetch<H>, FetchError> {
-        let url = self.base.join(&endpoint_path(keyset, kind))?;
-        let entry = cache.entry::<H>(self.base.as_str(), keyset, kind);
-        let (mut kept, mut discarded) = (None, None);
-        match entry
-            .load(self.policy.max_bytes)
-            .map_err(FetchError::Cache)?
-        {
-            None => {}
-            Some(Err(damage)) => discarded = Some(damage),
-            // A cached body must pass the same policy as a fetched one. If it fails, do not revalidate it: a 304 would
-            // then refer to a body that cannot be used.
-            Some(Ok(body)) => {
-                let tag = entry.tag(&body);
-                let moment = FetchContext::now(last_seen);
-                match self.policy.accept(200, body, moment) {
-                    Ok(filter) => kept = Some((tag, self.named(filter, keyset, kind))),
-                    Err(reason) => discarded = Some(Damage::Rejected(reason)),
-                }
-            }
-        }
-        let newest = last_seen.max(kept.as_ref().map(|(_, filter)| filter.as_of()));
-        let tag = kept.as_ref().and_then(|(tag, _)| tag.as_deref());
-        let was_asked = tag.is_some();
-        let answer = self.transport.get(&url, tag, &self.policy)?;
-        let cached = |filter: MintFilter<H>| CachedFetch {
-            filter,
-            from_cache: true,
-            discarded: None,
-            not_kept: None,
-        };
-        if answer.status == NOT_MODIFIED {
-            let kept = kept.filter(|_| was_asked);
-            let (_, filter) = kept.ok_or(RejectReason::Status {
-                status: NOT_MODIFIED,
-            })?;
-            return Ok(cached(filter));
-        }
-        let status = answer.status;
-        let unfinished = (status == 200).then(|| entry.begin(&answer.body));
-        let filter = self.accept(status, answer.body, keyset, kind, newest)?;
-        if let (Some(last_seen), Some((_, newer))) = (filter.rolled_back_from(), kept)
-            && last_seen - filter.as_of() <= REPLICA_LAG
-            && newer.as_of() == last_seen
-        {
-            return Ok(cached(newer));
-        }
-        let not_kept = match (filter.rolled_back_from(), unfinished) {
-            (None, Some(file)) => file.and_then(|file| entry.store(file)).err(),
-            _ => None,
-        };
-        Ok(CachedFetch {
-            filter,
-            from_cache: false,
-            discarded,
-            not_kept,
-        })
-    }
-
-    fn accept<H: ItemHash + Default>(
-        &self,
-        status: u16,
-        body: Vec<u8>,
-        keyset: &KeysetId,
-        kind: NoteKind,
-        last_seen: Option<u64>,
-    ) -> Result<MintFilter<H>, FetchError> {
+        let answer = self.transport.get(&url, &self.policy)?;
         let moment = FetchContext::now(last_seen);
-        let filter = self.policy.accept(status, body, moment);
-        let filter = filter.map_err(|reason| self.explain(keyset, reason))?;
-        Ok(self.named(filter, keyset, kind))
-    }
-
-    fn named<H: ItemHash>(
-        &self,
-        filter: MintFilter<H>,
-        keyset: &KeysetId,
-        kind: NoteKind,
-    ) -> MintFilter<H> {
-        filter.fetched_from(FilterSource {
+        let filter = self.policy.accept(answer.status, answer.body, moment);
+        let filter: MintFilter<H> = filter.map_err(|reason| self.explain(keyset, reason))?;
+        Ok(filter.fetched_from(FilterSource {
             mint: self.base.as_str().to_owned(),
             keyset: keyset.clone(),
             kind,
-        })
+        }))
     }
 
     /// Restores a wallet: fetches both filters of the keyset, looks all candidates up, and asks the mint for its
     /// signatures on those that are issued and not spent (NUT-09), and about nothing else. A candidate is the pair of
-    /// `B_` and `Y`, in the order of the counters. See [`Restore`] for a wallet with filters from a cache, or with its
-    /// own HTTP client.
+    /// `B_` and `Y`, in the order of the counters. See [`Restore`] for a wallet that keeps filters, or has its own
+    /// HTTP client.
     ///
     /// After an answer of 429 it waits as the mint says, within [`RestoreOptions::time_limit`]. A request whose
     /// connection broke is sent once more.
@@ -228,7 +133,7 @@ impl MintClient {
         self.resume(restore)
     }
 
-    /// Continues a restore after an error, or begins one whose filters came from elsewhere, such as a [`FilterCache`].
+    /// Continues a restore after an error, or begins one whose filters the wallet had kept.
     ///
     /// # Errors
     ///
@@ -292,7 +197,7 @@ impl MintClient {
             max_bytes,
             ..self.policy.clone()
         };
-        self.transport.get(&self.base.join(path)?, None, &policy)
+        self.transport.get(&self.base.join(path)?, &policy)
     }
 
     /// The reason why the mint does not serve a filter, if it is not known from the answer itself.
@@ -322,7 +227,3 @@ const MAX_KEYSETS_BYTES: u64 = 1 << 20;
 
 /// Maximum number of keysets in an error.
 const MAX_KEYSETS_LISTED: usize = 20;
-
-/// How much older the filter of another replica of the mint may be, in seconds. The cached one is then used: what it
-/// says remains true.
-const REPLICA_LAG: u64 = 3_600;

@@ -22,7 +22,7 @@ use crate::match_limit::{FALSE_ALARM, ln_tail};
 const WARNING: f64 = 1e-4;
 
 /// An item that tells hashes apart: each dialect gives it another value.
-pub(crate) const PROBE: &[u8] = b"which hash is this?";
+const PROBE: &[u8] = b"which hash is this?";
 
 /// A hash that filters of Cashu mints have been made with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

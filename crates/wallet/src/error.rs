@@ -78,9 +78,6 @@ pub enum FetchError {
         /// The mint's keysets, at most 20.
         keysets: Vec<MintKeyset>,
     },
-    /// The filter cache cannot be read; nothing was sent.
-    #[error("filter cache: {0}")]
-    Cache(#[source] std::io::Error),
     /// The response was complete but was rejected.
     #[error(transparent)]
     Refused(#[from] RejectReason),

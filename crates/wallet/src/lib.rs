@@ -33,13 +33,12 @@
 //! - From fetching a filter: that a client at this address is interested in this keyset.
 //! - From a restore: which of the messages that it signed are live notes of one wallet. With
 //!   [`RestoreOptions::confirm`]: which spent notes were this wallet's, too.
-//! - From a [`FilterCache`]: which version this wallet fetched before.
 //!
 //! A wallet with its own HTTP client does not need [`MintClient`]. [`Policy::admit_head`], [`Policy::read_body`]
 //! and [`Policy::accept`] are the same checks on headers and bytes. [`endpoint_path`] is the path to request.
-//! [`Restore`] makes the requests about live notes and validates the answers. [`MintClient`] adds only waits, deadlines
-//! and the cache. Such a wallet takes this crate without its feature `client`, and so without HTTP, TLS and files. Its
-//! client must not follow redirects.
+//! [`Restore`] makes the requests about live notes and validates the answers. [`MintClient`] adds only waits and
+//! deadlines. Such a wallet takes this crate without its feature `client`, and so without HTTP and TLS. Its client must
+//! not follow redirects.
 //!
 //! # What is not included
 //!
@@ -59,8 +58,6 @@ struct DocsOfTheWallet;
 mod base_url;
 mod batches;
 #[cfg(feature = "client")]
-mod cache;
-#[cfg(feature = "client")]
 mod client;
 mod dialect;
 mod error;
@@ -77,8 +74,6 @@ mod state;
 #[cfg(feature = "client")]
 mod transport;
 
-#[cfg(feature = "client")]
-pub use cache::{CachedFetch, Damage, FilterCache};
 #[cfg(feature = "client")]
 pub use client::MintClient;
 pub use dialect::{Dialect, OtherDialect, other_dialect};

@@ -29,9 +29,6 @@ const JSON: &str = "application/json";
 
 const GZIP: &str = "gzip";
 
-/// The answer to a conditional request whose filter has not changed.
-pub(crate) const NOT_MODIFIED: u16 = 304;
-
 /// A complete response.
 #[derive(Default)]
 pub(crate) struct Reply {
@@ -68,18 +65,8 @@ impl Transport {
         Self { agent }
     }
 
-    /// `if_none_match` is the value of that header.
-    pub(crate) fn get(
-        &self,
-        url: &Uri,
-        if_none_match: Option<&str>,
-        policy: &Policy,
-    ) -> Result<Reply, FetchError> {
-        let mut request = self.agent.get(url);
-        if let Some(tag) = if_none_match {
-            request = request.header(header::IF_NONE_MATCH, tag);
-        }
-        read(limited(request, policy)?.call(), policy)
+    pub(crate) fn get(&self, url: &Uri, policy: &Policy) -> Result<Reply, FetchError> {
+        read(limited(self.agent.get(url), policy)?.call(), policy)
     }
 
     /// Sends a JSON body.
@@ -115,13 +102,6 @@ fn read(
     let failed = |error, received| FetchError::from_transport(error, policy.deadline, received);
     let response = response.map_err(|error| failed(error, 0))?;
     let status = response.status().as_u16();
-    if status == NOT_MODIFIED {
-        // A 304 has no body. Its headers may describe the length and encoding of the full response.
-        return Ok(Reply {
-            status,
-            ..Reply::default()
-        });
-    }
     if response.status().is_redirection()
         && let Some(to) = values(response.headers(), header::LOCATION).next()
     {

@@ -51,11 +51,10 @@ pub(crate) fn pairs(numbers: Range<usize>) -> String {
     numbers.map(pair).collect()
 }
 
-/// A request: its first line, its condition (`If-None-Match`), and its body.
+/// A request: its first line and its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) line: String,
-    pub(crate) if_none_match: Option<String>,
     pub(crate) body: Value,
 }
 
@@ -80,20 +79,15 @@ impl Mint {
                 let mut lines = (&mut reader).lines().map_while(Result::ok);
                 let line = lines.next().unwrap_or_default();
                 let headers: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
-                let value = |name: &str| {
-                    headers.iter().find_map(|header| {
-                        let (other, value) = header.split_once(':')?;
-                        let is_it = other.eq_ignore_ascii_case(name);
-                        is_it.then(|| value.trim().to_owned())
-                    })
-                };
-                let length =
-                    value("content-length").map_or(0, |length| length.parse().expect("a length"));
-                let mut body = vec![0; length];
+                let length = headers.iter().find_map(|header| {
+                    let (name, value) = header.split_once(':')?;
+                    let is_it = name.eq_ignore_ascii_case("content-length");
+                    is_it.then(|| value.trim().parse().expect("a length"))
+                });
+                let mut body = vec![0; length.unwrap_or(0)];
                 reader.read_exact(&mut body).expect("a body");
                 let request = Request {
                     line,
-                    if_none_match: value("if-none-match"),
                     body: serde_json::from_slice(&body).unwrap_or(Value::Null),
                 };
                 log.lock().expect("a log").push(request.clone());

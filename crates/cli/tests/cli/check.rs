@@ -117,7 +117,6 @@ fn errors_give_exit_code_2_and_their_place() {
         => <FILTER>
         spent.json mine.hex mine.hex => mine.hex
         spent.json mine.hex --expected 1 => --mint
-        spent.json mine.hex --cache c => --mint
         spent.json mine.hex --keyset 00 => --mint",
     );
 }

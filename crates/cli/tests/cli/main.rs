@@ -4,7 +4,6 @@ mod asking_mint;
 mod build;
 mod build_formats;
 mod check;
-mod check_cache;
 mod check_dialect;
 mod check_mint;
 mod configuration;

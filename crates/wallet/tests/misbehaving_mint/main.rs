@@ -27,8 +27,6 @@ macro_rules! policy {
 
 mod answers;
 mod bls;
-mod cache;
-mod cache_damage;
 mod cases;
 mod conversation;
 mod eavesdrop;
@@ -123,10 +121,6 @@ fn fetch_by(mint: &Loopback, policy: Policy) -> Fetched {
 
 fn fetch(mint: &Loopback) -> Fetched {
     fetch_by(mint, Policy::default())
-}
-
-fn look_up(filter: &MintFilter, items: &[[u8; 33]]) -> Result<Vec<Answer>, CheckError> {
-    filter.matches(items, None).map(|matches| matches.answers)
 }
 
 fn fetch_answer(answer: impl Into<Vec<u8>>) -> Fetched {
