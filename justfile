@@ -262,14 +262,14 @@ peers:
     python3 benches/compare.py target/release/nutfilter-peers target/consumer/nutfilter-peers \
         --only decode/plain decode/fold index/16 sort/uniform encode/ build/nut25 match/1k-absent
 
-# The Python wheel: built, tested, tried in a real nutshell, and built again from its source distribution
+# The Python wheel: built, tested, and built again from its source distribution
 [group('campaign')]
-python: binary e2e-venv
+python: binary
     #!/usr/bin/env bash
     set -euo pipefail
     cd bindings/python
     [ -x target/venv/bin/python ] || python3 -m venv target/venv
-    target/venv/bin/pip install -q 'maturin==1.16.0' ziglang uv -r tests/requirements.txt
+    target/venv/bin/pip install -q 'maturin==1.16.0' ziglang -r tests/requirements.txt
     rm -rf target/wheels
     PATH=$PWD/target/venv/bin:$PATH maturin build --release --quiet --zig --compatibility manylinux_2_17
     {{just_executable()}} without-hooks bindings/python/target/x86_64-unknown-linux-gnu/release/lib_native.so
@@ -277,16 +277,6 @@ python: binary e2e-venv
     target/venv/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
     export NUTFILTER_BINARY={{nutfilter}}
     target/venv/bin/python -m pytest -q -rs
-    # nutshell 0.21 pins a breez-sdk-spark that PyPI no longer has.
-    [ -x target/nutshell-0.21/bin/python ] || python3 -m venv target/nutshell-0.21
-    target/venv/bin/uv pip install -q --python target/nutshell-0.21/bin/python --override <(echo 'breez-sdk-spark>=0.18') \
-        'cashu==0.21.0' 'marshmallow<4' 'limits<5' pytest
-    # mypy and the engines are not needed in nutshell's environments.
-    for nutshell in {{justfile_directory()}}/target/e2e target/nutshell-0.21; do
-        "$nutshell/bin/pip" install -q -r {{justfile_directory()}}/tests/vectors/requirements.txt
-        "$nutshell/bin/pip" install -q --force-reinstall --no-deps target/wheels/*.whl
-        "$nutshell/bin/python" -m pytest -q -rs tests/test_nutshell.py
-    done
     CARGO_TARGET_DIR=$PWD/target target/venv/bin/pip wheel -q --no-deps -w {{work}} target/wheels/*.tar.gz
 
 # What a release would publish: every crate, the npm package, the wheels and the workflows are checked; nothing is sent

@@ -8,7 +8,6 @@ mod python {
     pyo3::import_exception!(nutfilter._errors, DecodeError);
     pyo3::import_exception!(nutfilter._errors, ParamsError);
     pyo3::import_exception!(nutfilter._errors, ResidentError);
-    pyo3::import_exception!(nutfilter._errors, SeekIndexError);
 }
 
 pub(crate) fn params(error: nutfilter::error::ParamsError) -> PyErr {
@@ -29,10 +28,6 @@ pub(crate) fn build(error: nutfilter::BuildError) -> PyErr {
 
 pub(crate) fn build_message(message: String) -> PyErr {
     python::BuildError::new_err(message)
-}
-
-pub(crate) fn index(error: nutfilter::error::SeekIndexError) -> PyErr {
-    python::SeekIndexError::new_err(error.to_string())
 }
 
 pub(crate) fn resident(error: nutfilter::error::ResidentError) -> PyErr {

@@ -9,7 +9,6 @@ mod arrow;
 mod buffer;
 mod errors;
 mod filter;
-mod index;
 mod items;
 mod number;
 mod profile;
@@ -25,8 +24,6 @@ mod _native {
 
     #[pymodule_export]
     use filter::Filter;
-    #[pymodule_export]
-    use index::{IndexedFilter, SeekIndex};
     #[pymodule_export]
     use resident::ResidentFilter;
     #[pymodule_export]

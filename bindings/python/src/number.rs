@@ -20,8 +20,6 @@ impl Number {
     /// The defaults of the arguments `p` and `m`.
     pub(crate) const P: Self = Self::Word(Params::CASHU.p() as u64);
     pub(crate) const M: Self = Self::Word(Params::CASHU.m());
-    /// The default of the argument `items` of an index.
-    pub(crate) const ITEMS: Self = Self::Word(64);
 
     pub(crate) fn get(&self) -> Option<u64> {
         match self {

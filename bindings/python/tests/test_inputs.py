@@ -6,7 +6,7 @@ import threading
 import nutfilter
 import pytest
 from conftest import points
-from nutfilter import DecodeError, Filter, ParamsError, SeekIndex, SortedHashes
+from nutfilter import DecodeError, Filter, ParamsError, SortedHashes
 
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
@@ -228,17 +228,7 @@ def test_numbers_outside_the_limits_are_value_errors(number):
     with pytest.raises(ValueError, match=f"record_bytes is .*{shown}"):
         Filter.build(PACKED, record_bytes=number)
     with pytest.raises(ParamsError, match=shown):
-        SeekIndex(EXPECTED, number)
-
-
-def test_index_belongs_to_one_filter():
-    index = SeekIndex(EXPECTED)
-    read = SeekIndex.from_bytes(index.to_bytes())
-    assert all(EXPECTED.with_index(read).matches(ITEMS))
-    with pytest.raises(nutfilter.SeekIndexError, match="another filter"):
-        Filter.build(ITEMS[1:]).with_index(index)
-    with pytest.raises(nutfilter.SeekIndexError, match="checksum"):
-        SeekIndex.from_bytes(index.to_bytes()[:-1] + b"x")
+        Filter.build(ITEMS, p=number)
 
 
 def test_resident_filters_are_stored_and_refused():

@@ -54,9 +54,6 @@ def test_any_set_equals_the_reference(items, others, parameters, profile):
     assert made.matches(asked) == expected
     assert list(made.mask(asked)) == expected
     assert [item in made for item in asked] == expected
-    indexed = made.with_index(nutfilter.SeekIndex(made, 4))
-    assert indexed.matches(asked) == expected
-    assert [item in indexed for item in asked] == expected
     if m <= 2**20:
         resident = made.to_resident()
         assert resident.matches(asked) == list(resident.mask(asked)) == expected

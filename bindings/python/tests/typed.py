@@ -8,7 +8,7 @@ import nutfilter
 ITEMS: List[bytes] = [b"a"]
 made: nutfilter.Filter = nutfilter.Filter.build(ITEMS, p=19, m=784931, profile="siphash", key=bytes(16))
 answers: List[bool] = made.matches(bytearray(66), record_bytes=33)
-answers = made.with_index(nutfilter.SeekIndex(made)).matches(memoryview(b""))
+answers = made.to_resident().matches(memoryview(b""))
 answers = made.matches(np.zeros((2, 33), np.uint8))
 hashes: nutfilter.SortedHashes = nutfilter.SortedHashes.from_hashes(np.zeros(3, np.uint64))
 version: str = nutfilter.__version__

@@ -12,13 +12,11 @@ present" has a false-positive rate of 1 in 784,931.
     [True, False]
 """
 
-from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, ResidentError, SeekIndexError
+from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, ResidentError
 from ._gcs import GCSFilter
 from ._native import (
     Filter,
-    IndexedFilter,
     ResidentFilter,
-    SeekIndex,
     SortedHashes,
     __version__,
     hash64,
@@ -31,13 +29,10 @@ __all__ = [
     "DecodeError",
     "Filter",
     "GCSFilter",
-    "IndexedFilter",
     "NutfilterError",
     "ParamsError",
     "ResidentError",
     "ResidentFilter",
-    "SeekIndex",
-    "SeekIndexError",
     "SortedHashes",
     "__version__",
     "hash64",

@@ -2,14 +2,14 @@
 
 
 class NutfilterError(ValueError):
-    """Base class of the exceptions about filters, sets, indexes and their numbers.
+    """Base class of the exceptions about filters, sets and their numbers.
 
     Items raise TypeError or ValueError instead, and missing memory raises MemoryError.
     """
 
 
 class ParamsError(NutfilterError):
-    """P, M, the profile, its key or the interval of an index are outside the limits."""
+    """P, M, the profile or its key are outside the limits."""
 
 
 class BuildError(NutfilterError):
@@ -29,10 +29,6 @@ class DecodeError(NutfilterError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-class SeekIndexError(NutfilterError):
-    """A seek index is damaged, of another version, or belongs to another filter."""
 
 
 class ResidentError(NutfilterError):
