@@ -17,7 +17,7 @@ import { WalletError } from './wallet-error.js';
 export interface RestoreAllOptions extends Pick<RestoreOptions, 'confirm' | 'signal' | 'timeLimit'> {
   /** How many counters in a row must be unused before the search ends. Default: 300. */
   gap?: number;
-  /** A client with a storage, a proxy or other limits. Default: one with the platform's `fetch`. */
+  /** A client with a proxy or other limits. Default: one with the platform's `fetch`. */
   client?: MintClient;
 }
 

@@ -1,32 +1,17 @@
-/** The client for one mint. The application gives `fetch` and a storage. */
+/** The client for one mint. The application gives `fetch`. */
 
-import { toHex } from './hex.js';
 import { checkNames, MintFilter, type MintProfile, type NoteKind } from './mint-filter.js';
 import { canonicalKeyset, type Curve, curveOf } from './points.js';
-import { accept, type Accepted, integer, justified, type Policy, policyOf } from './policy.js';
+import { accept, integer, justified, type Policy, policyOf } from './policy.js';
 import { BATCH, batchOf, keysetsOf, type Request } from './query.js';
 import { Candidates, type Candidate, Restore, type Restored, type RestoreRules } from './restore.js';
-import { sha256 } from './sha256.js';
 import { type Answer, type Fetch, pause, send, type Sending, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
-
-/** Where filters are kept. Each key belongs to a mint, keyset, kind and hash, which readers of the storage learn. */
-export interface FilterStorage {
-  get(key: string): Promise<Uint8Array | null | undefined> | Uint8Array | null | undefined;
-  set(key: string, value: Uint8Array): Promise<unknown> | unknown;
-}
 
 /** What a {@link MintClient} works with. */
 export interface ClientOptions {
   /** Usually `globalThis.fetch`, or one that goes through a proxy. */
   fetch: Fetch;
-  /** Without a storage, every filter is downloaded in full, and an older one is not noticed. */
-  storage?: FilterStorage;
-  /**
-   * Whether requests name the stored filter, so that the mint sends only a newer one. It can then link them to the earlier
-   * visit, as by a cookie. Default: true.
-   */
-  conditional?: boolean;
   /** Limits that differ from the default. */
   policy?: Partial<Policy>;
   /** The curve of keysets of version `02`: `bls` of `nutfilter/bls`. */
@@ -39,7 +24,7 @@ export interface ClientOptions {
 export interface FetchOptions {
   /** The hash of the mint's filters. Default: `nut25`. */
   profile?: MintProfile;
-  /** `asOf` of the newest filter seen before. That of the stored filter counts as well, if it is later. */
+  /** `asOf` of the newest filter seen before: look-ups in an older one fail. */
   lastSeen?: number;
   /** Aborts the request. */
   signal?: Signal | undefined;
@@ -68,9 +53,6 @@ export const MAX_KEYSETS_LISTED = 20;
 /** The mint's code for a keyset that it does not have. */
 const UNKNOWN_KEYSET = 12001;
 
-/** How much older the filter of another replica of the mint may be, in seconds. The stored one is then used. */
-const REPLICA_LAG = 3_600;
-
 /** Asks one mint, and does not trust it. */
 export class MintClient {
   /** The mint's URL, without a slash at the end. */
@@ -95,39 +77,14 @@ export class MintClient {
     const curve = curveOf(keyset, this.options.bls);
     checkNames(kind, profile);
     integer(lastSeen, 'lastSeen');
-    const { storage, conditional = true } = this.options;
     const path = `/v1/filter/${kind}/${encodeURIComponent(keyset)}`;
-    const key = `nutfilter ${profile} ${this.url}/v1/filter/${kind}/${canonicalKeyset(keyset)}`;
     const source = { mint: this.url, keyset, kind };
-    const made = (filter: Accepted, received: number, newest = 0, notStored?: unknown): MintFilter =>
-      new MintFilter({ filter, profile, source, policy: this.policy, curve, now: this.now(), received, newest, notStored });
-    const kept = await this.load(key);
-    const newest = Math.max(kept?.filter.asOf ?? 0, lastSeen);
-    const get = (headers: Record<string, string>): Promise<Answer> =>
-      this.request(path, { headers, maxBytes: this.policy.maxBytes, explain: justified, signal, onBytes: onProgress });
-    const answer =
-      kept !== undefined && conditional
-        ? // A browser asks first whether the header is allowed, and says of a refusal only that `fetch` failed.
-          await get({ 'If-None-Match': `"${toHex(sha256(kept.body))}"` }).catch((error) =>
-            error.code === 'Transport' ? get({}) : Promise.reject(error),
-          )
-        : await get({});
-    const { status, body } = answer;
-    if (status === 304 && kept !== undefined) {
-      return made(kept.filter, 0, newest);
-    }
-    const filter = accept(status, body, this.policy, this.now());
-    if (filter.asOf < newest) {
-      const isLag = kept?.filter.asOf === newest && newest - filter.asOf <= REPLICA_LAG;
-      return isLag ? made(kept.filter, 0) : made(filter, body.length, newest);
-    }
-    let notStored: unknown;
-    try {
-      await storage?.set(key, body);
-    } catch (error) {
-      notStored = error;
-    }
-    return made(filter, body.length, newest, notStored);
+    const { policy } = this;
+    const sending = { maxBytes: policy.maxBytes, explain: justified, signal, onBytes: onProgress };
+    const { status, body } = await this.request(path, sending);
+    const now = this.now();
+    const filter = accept(status, body, policy, now);
+    return new MintFilter({ filter, profile, source, policy, curve, now, newest: lastSeen });
   }
 
   /** Fetches both filters of a keyset. `NoFilters` means that the mint publishes none, and that no note was sent. */
@@ -214,24 +171,6 @@ export class MintClient {
     const list = known.slice(0, MAX_KEYSETS_LISTED).map(({ id, unit }) => `${id} (${unit})`);
     const text = list.length === 0 ? '' : `; it has ${list.join(', ')}${known.length > list.length ? ', and others' : ''}`;
     return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}${text}`, { cause: error });
-  }
-
-  /** The stored filter, if the policy accepts it as it would accept one from the mint. */
-  private async load(key: string): Promise<{ body: Uint8Array; filter: Accepted } | undefined> {
-    let body;
-    try {
-      body = await this.options.storage?.get(key);
-    } catch (error) {
-      throw WalletError.from(error, 'Storage', 'the storage failed');
-    }
-    try {
-      if (body) {
-        return { body, filter: accept(200, body, this.policy, this.now()) };
-      }
-    } catch {
-      // Damaged, or beyond a limit: it is downloaded again.
-    }
-    return undefined;
   }
 
   private request(path: string, sending: Sending): Promise<Answer> {

@@ -59,7 +59,7 @@ export function acceptFilter(status: number, body: Uint8Array, options: AcceptOp
   checkNames(source.kind ?? 'spent', profile);
   const filter = accept(status, body, policy, integer(now, 'the time'));
   const curve = source.keyset === undefined ? eitherForm : curveOf(source.keyset, bls);
-  return new MintFilter({ filter, profile, source, policy, curve, now, received: body.length, newest: lastSeen });
+  return new MintFilter({ filter, profile, source, policy, curve, now, newest: lastSeen });
 }
 
 interface Parts {
@@ -69,9 +69,7 @@ interface Parts {
   policy: Policy;
   curve: Curve;
   now: number;
-  received: number;
   newest: number;
-  notStored?: unknown;
 }
 
 /** A validated filter of a mint. */
@@ -104,16 +102,6 @@ export class MintFilter {
   /** One look-up in M matches by chance. */
   get m(): number {
     return this.parts.filter.m;
-  }
-
-  /** The size of the body, in bytes; 0 if it came from the storage. */
-  get bytesReceived(): number {
-    return this.parts.received;
-  }
-
-  /** Why the filter could not be stored. It will be downloaded again. */
-  get notStored(): unknown {
-    return this.parts.notStored;
   }
 
   /**

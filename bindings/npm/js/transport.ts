@@ -48,7 +48,7 @@ export async function send(fetch: Fetch, base: string, path: string, sending: Se
   const cancel = (): void => stop(aborted());
   const run = async (): Promise<Answer> => {
     const response = await fetch(base + path, {
-      // Nothing that identifies the wallet, and no cache but our own.
+      // Nothing that identifies the wallet, and no cache.
       credentials: 'omit',
       referrerPolicy: 'no-referrer',
       cache: 'no-store',

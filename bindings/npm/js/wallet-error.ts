@@ -10,8 +10,6 @@ export type WalletErrorCode =
   | 'Transport'
   /** The caller's signal. */
   | 'Aborted'
-  /** The storage failed to read a filter. */
-  | 'Storage'
   /** A redirect. None is followed. */
   | 'Redirect'
   /** The body is larger than accepted. */

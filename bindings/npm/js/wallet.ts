@@ -1,10 +1,10 @@
 /**
- * Checks a wallet's notes against a mint's filters without trusting the mint. The application gives `fetch` and a storage.
+ * Checks a wallet's notes against a mint's filters without trusting the mint. The application gives `fetch`.
  *
  * @packageDocumentation
  */
 
-export { type ClientOptions, type FetchOptions, type FilterStorage, MintClient, type RestoreOptions } from './client.js';
+export { type ClientOptions, type FetchOptions, MintClient, type RestoreOptions } from './client.js';
 export type { FilterSource, Matches, MintFilter, NoteKind, Warning } from './mint-filter.js';
 export { acceptFilter, type AcceptOptions, matchLimit } from './mint-filter.js';
 export type { Curve } from './points.js';

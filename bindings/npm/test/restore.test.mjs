@@ -121,7 +121,7 @@ test('only live notes are shown, shuffled, and every candidate has its outcome',
   for (const { body, init } of asked) {
     const { signal, body: _, ...rest } = init;
     const privacy = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'manual' };
-    const sent = body ? { method: 'POST', headers: { 'Content-Type': 'application/json' } } : rest.headers ? { headers: {} } : {};
+    const sent = body ? { method: 'POST', headers: { 'Content-Type': 'application/json' } } : {};
     assert.deepEqual([rest, signal.aborted], [{ ...privacy, ...sent }, true]);
   }
   assert.deepEqual(progress.filter(({ step }) => step === 'mint').map(({ done }) => done), [100, 200]);

@@ -63,7 +63,7 @@ test('browsers load the package without a bundler, in pages and in module worker
     });
   }
   page('native.html', '/native/main.mjs');
-  assert.deepEqual(await result('native.html'), [9, 9]);
+  assert.deepEqual(await result('native.html'), [7, 7]);
 });
 
 test('bundles by esbuild run', async () => {
@@ -71,13 +71,13 @@ test('bundles by esbuild run', async () => {
   const outExtension = { '.js': '.mjs' };
   await esbuild.build({ entryPoints, outdir: join(folder, 'esbuild'), outExtension, bundle: true, minify: true, format: 'esm' });
   page('esbuild.html', '/esbuild/main.mjs');
-  assert.deepEqual(await result('esbuild.html'), [9, 9]);
+  assert.deepEqual(await result('esbuild.html'), [7, 7]);
 });
 
 test('bundles by Vite run, without settings', async () => {
   page('index.html', './main.mjs');
   await vite.build({ root: folder, base: '/vite/', logLevel: 'warn', build: { outDir: 'vite' } });
-  assert.deepEqual(await result('vite/'), [9, 9]);
+  assert.deepEqual(await result('vite/'), [7, 7]);
 });
 
 test('bundles by webpack run, without settings', async () => {
@@ -87,5 +87,5 @@ test('bundles by webpack run, without settings', async () => {
   });
   assert.ok(!stats.hasErrors(), stats.toString());
   page('webpack.html', '/webpack/main.js');
-  assert.deepEqual(await result('webpack.html'), [9, 9]);
+  assert.deepEqual(await result('webpack.html'), [7, 7]);
 });
