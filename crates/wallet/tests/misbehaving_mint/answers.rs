@@ -31,6 +31,7 @@ fn garbage_and_hanging_up_are_transport_errors() {
         "",
         "SSH-2.0-OpenSSH_9.6\r\n",
         "HTTP/1.1 999999 What\r\n\r\n",
+        "HTTP/0.9 200 OK\r\n\r\n{}",
         "\0\0\0\0\r\n\r\n",
     ] {
         let fetched = fetch_answer(answer);

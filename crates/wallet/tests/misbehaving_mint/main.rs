@@ -30,7 +30,6 @@ mod bls;
 mod cases;
 mod conversation;
 mod eavesdrop;
-mod framing;
 mod honest;
 mod lies;
 mod limits;

@@ -40,28 +40,41 @@ fn body_shorter_than_declared_is_a_cut_body() {
 }
 
 #[test]
-fn body_longer_than_declared_is_not_a_filter_response() {
+fn chunked_body_is_read_to_its_last_chunk() {
     let body = honest(now()).to_json();
-    let length = (body.len() - 1).to_string();
-    let mut answer = head("200 OK", &[("Content-Length", &length)]);
-    answer.extend_from_slice(body.as_bytes());
-    assert_refused!(fetch_answer(answer), RejectReason::Response(_));
+    let mut answer = head("200 OK", &[("Transfer-Encoding", "chunked")]);
+    answer.extend(format!("{:x}\r\n{body}\r\n", body.len()).into_bytes());
+    let fetched = fetch_answer(answer.clone());
+    assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
+    answer.extend(b"0\r\n\r\n");
+    assert_eq!(fetch_answer(answer).expect("a filter").n(), ITEMS);
 }
 
 #[test]
-fn body_truncated_anywhere_is_never_a_filter() {
+fn largest_of_several_declared_lengths_counts() {
     let body = honest(now()).to_json();
-    for kept in [0, 1, body.len() / 2, body.len() - 1] {
-        let mut answer = head("200 OK", &[]);
-        answer.extend_from_slice(&body.as_bytes()[..kept]);
-        assert_refused!(fetch_answer(answer), RejectReason::Response(_));
-        // Chunked, without the last chunk.
-        let mut answer = head("200 OK", &[("Transfer-Encoding", "chunked")]);
-        answer.extend_from_slice(format!("{:x}\r\n", body.len()).as_bytes());
-        answer.extend_from_slice(&body.as_bytes()[..kept]);
-        let fetched = fetch_answer(answer);
-        assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
+    let len = body.len().to_string();
+    for lengths in [["1073741825", &len], [&len, "1073741825"]] {
+        let mut answer = head("200 OK", &lengths.map(|length| ("Content-Length", length)));
+        answer.extend_from_slice(body.as_bytes());
+        assert_failed!(
+            fetch_answer(answer),
+            FetchError::Transport(_) | FetchError::Refused(RejectReason::TooLarge { .. })
+        );
     }
+}
+
+#[test]
+fn answer_without_a_body_is_an_error() {
+    for (status, number) in [("204 None", 204), ("205 Reset", 205), ("304 Same", 304)] {
+        let fetched = fetch_answer(response(status, &[], ""));
+        assert_refused!(fetched, RejectReason::Status { status } if status == number);
+    }
+    let fetched = fetch_answer(response("200 OK", &[], ""));
+    assert_refused!(fetched, RejectReason::Response(_));
+    // An interim response, and then nothing.
+    let fetched = fetch_answer("HTTP/1.1 100 Continue\r\n\r\n");
+    assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {
