@@ -8,8 +8,6 @@ use crate::completions::CompletionsArgs;
 use crate::demo::DemoArgs;
 use crate::globals::{Globals, MAX_THREADS};
 use crate::inspect::InspectArgs;
-use crate::man::ManArgs;
-use crate::plan::PlanArgs;
 use crate::restore::RestoreArgs;
 use crate::serve::ServeArgs;
 
@@ -48,7 +46,6 @@ Examples:
   nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
   nutfilter check spent.json mine.hex     which of mine may be in it?
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e pairs
-  nutfilter plan --items 1M               how large would it be?
 
 Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did.
 `restore`: 0 some note is live, 1 none is.";
@@ -63,16 +60,12 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     /// Validate a filter and print its properties.
     Inspect(InspectArgs),
-    /// Estimate filter size and false-positive rate.
-    Plan(PlanArgs),
     /// Serve the filters of a mint's database, over HTTP or as files.
     Serve(ServeArgs),
     /// Run a demo on a sample mint: build, serve and restore.
     Demo(DemoArgs),
     /// Print a completion script for a shell.
     Completions(CompletionsArgs),
-    /// Print a manual page, or write all of them.
-    Man(ManArgs),
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::error::CliError;
 use crate::fetch::{self, FetchArgs};
-use crate::filter_file::{self, Key, RawArgs};
+use crate::filter_file;
 use crate::globals::Globals;
 use crate::items::{Input, InputArgs, ItemList, is_stdin};
 use crate::output::{self, utc};
@@ -163,13 +163,7 @@ fn check_file(
     items: &Path,
     globals: &Globals,
 ) -> Result<(Checked, ItemList), CliError> {
-    let file = filter_file::read(
-        path,
-        &RawArgs::default(),
-        &args.profile,
-        Key::Needed,
-        globals,
-    )?;
+    let file = filter_file::read(path, Some(&args.profile), globals)?;
     // A response object is about notes, and those are points; with a key it is somebody's own.
     let is_of_notes = !file.names_profile && !file.profile.is_keyed();
     let input = match is_of_notes {

@@ -15,10 +15,8 @@ mod hex;
 mod inspect;
 mod items;
 mod log;
-mod man;
 mod output;
 mod output_file;
-mod plan;
 mod profile;
 mod progress;
 mod restore;
@@ -82,11 +80,9 @@ fn run() -> Result<ExitCode, CliError> {
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
         Command::Inspect(args) => inspect::run(&args, &globals)?,
-        Command::Plan(args) => plan::run(&args)?,
         Command::Serve(args) => serve::run::run(&args, matches, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
         Command::Completions(args) => completions::run(&args, &mut command)?,
-        Command::Man(args) => man::run(&args, command)?,
     }
     Ok(ExitCode::SUCCESS)
 }

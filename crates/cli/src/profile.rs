@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use nutfilter::gcs::FilterHash;
 use nutfilter::{ItemHash, Nut23, Nut25, SipHash};
-use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::error::CliError;
 use crate::globals::Globals;
@@ -205,7 +204,6 @@ pub(crate) enum AnyHash {
     Nut25(Nut25),
     Nut23(Nut23),
     Sip(SipHash),
-    Nut25EmptyTail(Nut25EmptyTail),
 }
 
 macro_rules! each {
@@ -214,7 +212,6 @@ macro_rules! each {
             AnyHash::Nut25($hasher) => $result,
             AnyHash::Nut23($hasher) => $result,
             AnyHash::Sip($hasher) => $result,
-            AnyHash::Nut25EmptyTail($hasher) => $result,
         }
     };
 }

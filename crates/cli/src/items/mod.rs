@@ -14,7 +14,7 @@ use crate::progress::Progress;
 
 mod format;
 
-pub(crate) use format::{Encoding, InputArgs};
+pub(crate) use format::InputArgs;
 
 /// Bytes per read, and items per batch of hashes: large enough that the overhead does not matter.
 const CHUNK: usize = 256 << 10;

@@ -230,7 +230,7 @@ fn unknown_variable_is_an_error_of_the_service_only() {
             2,
         ),
         ("serve --output public --once --mint-database .", 2),
-        ("plan --items 1", 0),
+        ("completions bash", 0),
     ] {
         let mut command = place.command(command);
         let ran = run(command.env("NUTFILTER_LISTENS", "x"));

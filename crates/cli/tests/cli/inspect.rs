@@ -1,13 +1,10 @@
-use nutfilter::{ItemHash, Nut23, Nut25, Params, SortedHashes};
-use nutfilter_cashu::{FilterResponse, Nut25EmptyTail};
+use nutfilter::{Params, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 
 use crate::nutfilter::{Place, assert_contains, hex, item, lines};
 
-/// Above 5,472 items the two halves of the hash differ in effect.
-const ITEMS: u32 = 20_000;
-
-fn write_filter<H: ItemHash + Default>(place: &Place, name: &str, items: u32) {
-    let hashes = SortedHashes::builder(H::default()).hash_items((0..items).map(item));
+fn write_filter(place: &Place, name: &str, items: u32) {
+    let hashes = SortedHashes::from_items((0..items).map(item));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     place.write(name, FilterResponse::new(&filter, 1_767_225_600).to_json());
 }
@@ -15,7 +12,7 @@ fn write_filter<H: ItemHash + Default>(place: &Place, name: &str, items: u32) {
 #[test]
 fn figures_of_a_filter_are_correct() {
     let place = Place::new();
-    write_filter::<Nut25>(&place, "spent.json", 1000);
+    write_filter(&place, "spent.json", 1000);
     let raw = FilterResponse::from_json(place.read("spent.json"))
         .expect("a response")
         .content;
@@ -29,7 +26,6 @@ fn figures_of_a_filter_are_correct() {
     assert_eq!(json["bits_per_item"], raw.len() as f64 * 8.0 / 1000.0);
     assert_eq!(json["rate"], 1.0 / 784_931.0);
     assert_eq!(json["timestamp"], 1_767_225_600);
-    assert!(json.get("members").is_none());
 
     let text = place.run("inspect spent.json").text();
     for row in [
@@ -47,7 +43,7 @@ fn figures_of_a_filter_are_correct() {
 #[test]
 fn damaged_filter_is_exit_code_2_in_json_too() {
     let place = Place::new();
-    write_filter::<Nut25>(&place, "spent.json", 1000);
+    write_filter(&place, "spent.json", 1000);
     let good = String::from_utf8(place.read("spent.json")).expect("text");
     for (bad, wanted) in [
         (good.replace("\"n\":1000", "\"n\":999"), "999 items"),
@@ -79,7 +75,7 @@ fn damaged_filter_is_exit_code_2_in_json_too() {
 fn closed_stdout_does_not_hide_an_invalid_filter() {
     let place = Place::new();
     place.write("bad.json", "{}");
-    write_filter::<Nut25>(&place, "good.json", 10);
+    write_filter(&place, "good.json", 10);
     for (file, code) in [("bad.json", 2), ("good.json", 0)] {
         for args in [
             &format!("inspect {file} --json"),
@@ -95,53 +91,6 @@ fn closed_stdout_does_not_hide_an_invalid_filter() {
             );
         }
     }
-}
-
-#[test]
-fn members_tell_which_hash_made_a_filter() {
-    let place = Place::new();
-    write_filter::<Nut25>(&place, "nut25", ITEMS);
-    write_filter::<Nut23>(&place, "nut23", ITEMS);
-    write_filter::<Nut25EmptyTail>(&place, "nut25-empty-tail", ITEMS);
-    // So few items that the second half of the hash hardly ever matters.
-    write_filter::<Nut25EmptyTail>(&place, "small", 10);
-    for (name, members, speakers, said) in [
-        ("nut25", 0..20, &["nut25"][..], "verdict        nut25\n"),
-        ("nut23", 0..20, &["nut23"], "verdict        nut23\n"),
-        (
-            "nut25-empty-tail",
-            0..20,
-            &["nut25-empty-tail"],
-            "see spent notes as unspent",
-        ),
-        (
-            "small",
-            1..2,
-            &["nut25", "nut25-empty-tail"],
-            "ambiguous; give more members",
-        ),
-        ("nut25", ITEMS..ITEMS + 1, &[], "no known profile"),
-    ] {
-        let count = members.len();
-        let members = members.map(|i| format!(" --member {}", hex(&item(i))));
-        let inspect = format!("inspect {name}{}", members.collect::<String>());
-        let json = place.run(format!("{inspect} --json")).json();
-        let verdict = match speakers {
-            [] => "none",
-            [one] => one,
-            _ => "ambiguous",
-        };
-        assert_eq!(
-            (&json["verdict"], &json["members"]),
-            (&verdict.into(), &count.into())
-        );
-        assert_eq!(json["speakers"], serde_json::json!(speakers));
-        for one in speakers {
-            assert_eq!(json["matched"][one], count);
-        }
-        assert_contains(&place.run(inspect).text(), said);
-    }
-    place.fails("inspect nut25 --member 0g", "'g' in column 2");
 }
 
 #[test]
@@ -168,11 +117,8 @@ fn printed_block_filter_is_read_with_its_block_hash() {
                 "block hash read in internal order, because it ends with zeros",
             ),
         ] {
-            let asked = format!("inspect {name} --json --member {member} --block-hash {hash}");
-            let ran = place.run(asked);
-            assert_contains(&ran.stderr, order);
-            assert_eq!(ran.json()["verdict"], "bip158");
             let counts = place.run(format!("check {name} script --count --block-hash {hash}"));
+            assert_contains(&counts.stderr, order);
             assert_eq!(counts.text(), "maybe\t1\nabsent\t0\n");
         }
         place.fails(
@@ -189,21 +135,13 @@ fn printed_block_filter_is_read_with_its_block_hash() {
 }
 
 #[test]
-fn block_filter_is_read_with_its_leading_count() {
+fn built_block_filter_is_read_in_hex_with_its_leading_count() {
     let place = Place::new();
     place.write("items", lines(0..300));
-    let key = "00112233445566778899aabbccddeeff";
-    let block = format!("--profile bip158 --block-hash {key}");
-    place
-        .run(format!("build items --format raw -o block {block}"))
-        .ok();
-    let args = "inspect block --raw --profile bip158";
-    assert_eq!(place.run(format!("{args} --json")).json()["n"], 300);
-    let member = hex(&item(7));
-    let asked = format!("--member {member} --json");
-    let json = place
-        .run(format!("{args} --block-hash {key} {asked}"))
-        .json();
-    assert_eq!(json["verdict"], "bip158");
-    place.fails(format!("{args} {asked}"), "--key");
+    let key = "--block-hash 00112233445566778899aabbccddeeff";
+    let build = format!("build items --format raw --profile bip158 {key}");
+    place.write("block", hex(&place.run(build).ok()));
+    assert_eq!(place.run("inspect block --json").json()["n"], 300);
+    let counts = place.run(format!("check block items --count {key}"));
+    assert_eq!(counts.text(), "maybe\t300\nabsent\t0\n");
 }

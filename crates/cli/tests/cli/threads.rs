@@ -23,7 +23,7 @@ fn any_number_of_threads_builds_the_same_filter() {
 fn too_many_threads_are_rejected_with_the_range() {
     let place = Place::new();
     for threads in ["0", "1025", "65535", "65536"] {
-        place.fails(format!("plan --items 1 --threads {threads}"), "1..=1024");
+        place.fails(format!("completions bash --threads {threads}"), "1..=1024");
     }
 }
 
