@@ -1,10 +1,9 @@
-"""Opens the page in headless Chromium: python benches/dashboard/browser_test.py [PAGE] [--screenshots FOLDER]
+"""Opens the page in headless Chromium: python benches/dashboard/browser_test.py [PAGE]
 
 Needs benches/dashboard/requirements-test.txt and Debian's chromium and chromium-driver.
 """
 
 import argparse
-import base64
 import shutil
 import subprocess
 import sys
@@ -88,7 +87,7 @@ def check_any_page(browser: webdriver.Chrome, name: str, width: int) -> list[str
     return [f"{name}: {fault}" for fault, holds in faults.items() if holds]
 
 
-def run(page: Path, check, phone: tuple[int, int], screenshots: Path | None) -> int:
+def run(page: Path, check, phone: tuple[int, int]) -> int:
     """Opens the page in each kind of browser, and prints what is wrong with it there."""
     faults = []
     for name, dark, width, height in (
@@ -100,15 +99,6 @@ def run(page: Path, check, phone: tuple[int, int], screenshots: Path | None) -> 
         browser = driver(dark, width, height)
         try:
             faults += check(browser, page, name) + check_any_page(browser, name, width)
-            if screenshots:
-                screenshots.mkdir(parents=True, exist_ok=True)
-                load(browser, page)
-                browser.save_screenshot(str(screenshots / f"{name}.png"))
-                picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
-                (screenshots / f"{name}-whole.png").write_bytes(base64.b64decode(picture["data"]))
-                if name == "desktop-dark":
-                    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})
-                    (screenshots / "print.pdf").write_bytes(base64.b64decode(printed["data"]))
         finally:
             browser.quit()
     print("\n".join(faults) or "the page works: light and dark, desktop and phone")
@@ -130,12 +120,8 @@ def check(browser: webdriver.Chrome, page: Path, name: str) -> list[str]:
         expect(widths == sorted(widths), f"{chart}: bars are not sorted: {widths}")
     browser.find_element(By.CSS_SELECTOR, "#rates summary").send_keys(Keys.ENTER)
     WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-rates svg"))
-    browser.find_element(By.CSS_SELECTOR, "#history summary").click()
-    WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-leads svg"))
-    WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-leads .mark-symbol path"))
-    for part in ("#history table", "#own table"):
-        lines = [line.text for line in browser.find_elements(By.CSS_SELECTOR, f"{part} tbody tr")]
-        expect(lines and any(character.isdigit() for character in lines[0]), f"{part} is empty")
+    lines = [line.text for line in browser.find_elements(By.CSS_SELECTOR, "#own table tbody tr")]
+    expect(lines and any(character.isdigit() for character in lines[0]), "the own run is empty")
     faults += [f"{name}: {fault}" for fault in browser.execute_script(COLLISIONS)]
     if "desktop" in name:
         bottom = browser.execute_script(
@@ -183,11 +169,10 @@ def two_records_of_a_cpu() -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("page", nargs="?", type=Path, default=PAGE)
-    parser.add_argument("--screenshots", type=Path)
     arguments = parser.parse_args()
     if faults := two_records_of_a_cpu():
         sys.exit("\n".join(faults))
-    return run(arguments.page.resolve(), check, (360, 780), arguments.screenshots)
+    return run(arguments.page.resolve(), check, (360, 780))
 
 
 if __name__ == "__main__":

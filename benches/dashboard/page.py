@@ -8,7 +8,6 @@ import altair as alt
 import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from . import history
 from .records import LEVELS, SIZES, TASKS, Cpu, digits, duration, machine_facts, one_in, unit_for
 
 RATE = 784_931
@@ -146,21 +145,17 @@ def rates(cpu: Cpu) -> alt.Chart:
     )
 
 
-def leads(cpus: list[Cpu]) -> alt.LayerChart:
-    """How many times as fast as the fastest other we were, over the records of the chosen CPU."""
-    machine = alt.param(name="machine", value=cpus[0].key)
-    base = alt.Chart(alt.Data(values=history.leads(cpus))).transform_filter("datum.machine === machine").encode(
-        x=alt.X("date:O", title="record", axis=alt.Axis(labelExpr="slice(datum.value, 0, 10)", labelAngle=0, labelOverlap="greedy")),
-        y=alt.Y("ratio:Q", title="times as fast as the fastest other", scale=alt.Scale(zero=True)),
-        color=alt.Color("task:N", title=None, legend=alt.Legend(columns=2)),
-        tooltip=["task:N", alt.Tooltip("ratio:Q", format=".2f"), "other:N", "commit:N", "note:N"],
-    )
-    # A ring marks a row that was redefined.
-    points = base.mark_point(size=60).encode(
-        fillOpacity=alt.condition("datum.note === ''", alt.value(1), alt.value(0)), fill=alt.Fill("task:N", legend=None)
-    )
-    unused = [alt.param(name=name, value="") for name in ("cpu", "size")]
-    return (base.mark_line() + points).add_params(machine, *unused).properties(width="container", height=300, autosize=FIT)
+def beside(own: Cpu, cpus: list[Cpu]) -> list[list[str]]:
+    """For each group of a reader's own run: nanoseconds per item and the lead, next to those of the records."""
+
+    def cell(cpu: Cpu, group: str) -> str:
+        if not (ours := cpu.best_own(group)):
+            return ""
+        lead = cpu.lead(group)
+        return f"{digits(ours.median)} ns" + (f", {lead:.2f}×" if lead else "")
+
+    groups = [group for group in own.groups if own.best_own(group)]
+    return [[group, *(cell(cpu, group) for cpu in (own, *cpus))] for group in groups]
 
 
 def sentences(cpu: Cpu) -> dict:
@@ -261,7 +256,7 @@ def measurements(cpu: Cpu) -> list[dict]:
 
 
 def html(cpus: list[Cpu], own: Cpu | None) -> str:
-    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(cpus[0]), "leads": leads(cpus)}
+    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(cpus[0])}
     specs = {key: chart.to_dict() for key, chart in charts.items()}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True
@@ -287,9 +282,7 @@ def html(cpus: list[Cpu], own: Cpu | None) -> str:
         sizes=SIZES,
         charts=[*((key, title) for key, title, _ in CHARTS), ("size", "Size")],
         first=for_choice(cpus[0], cpus[0].levels[0], "1m"),
-        own=own and {"name": own.name, "record": own.records[0], "rows": history.beside(own, cpus)},
-        counts=history.COUNTS,
-        instructions=history.instructions(),
+        own=own and {"name": own.name, "record": own.records[0], "rows": beside(own, cpus)},
         specs=script_json(specs),
         texts=script_json({cpu.key: sentences(cpu) for cpu in cpus}),
         library=vl_convert.javascript_bundle().replace("</script", "<\\/script"),
