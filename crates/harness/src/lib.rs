@@ -12,7 +12,6 @@ pub mod decode;
 pub mod encode;
 pub mod gcs_file;
 pub mod hashing;
-pub mod keyset_path;
 pub mod matching;
 pub mod pieces;
 pub mod recipe;
@@ -52,7 +51,6 @@ pub const TARGETS: &[Target] = &[
     target!(sort_merge),
     target!(response),
     target!(bip158),
-    target!(keyset_path),
     target!(pieces),
     target!(gcs_file),
 ];
