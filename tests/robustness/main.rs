@@ -13,7 +13,6 @@ mod memory;
 mod readers;
 mod responses;
 mod rows;
-mod targets;
 
 use allocations::peak_of;
 use nutfilter::internals::SimdLevel;

@@ -4,7 +4,7 @@ import vm from 'node:vm';
 import { Filter, GCSFilter, parseResponse } from 'nutfilter';
 import { decodeBase64 } from '../dist/base64.js';
 import { decodeText } from '../dist/text.js';
-import { outcome, points } from './helpers.mjs';
+import { outcome, points, vectors } from './helpers.mjs';
 
 const items = points(3000);
 const members = items.slice(0, 2000);
@@ -177,25 +177,27 @@ test('parseResponse reads text, bytes and objects', () => {
   assert.equal(parseResponse({ n: 0, content: '', timestamp: 0 }).filter.contains(members[0]), false);
 });
 
+const CODES = { Json: 'BadResponse', Base64: 'BadResponse', BadParameter: 'BadParameter' };
+
+test('parseResponse accepts and rejects the rows of the file', () => {
+  for (const { text, error, js = error && CODES[error] } of vectors('responses').rows) {
+    const found = outcome(() => parseResponse(text, { minM: 1 }));
+    assert.equal(typeof found === 'string' ? found : undefined, js ?? undefined, text);
+  }
+});
+
 test('parseResponse rejects everything else', () => {
   const good = { n: 1, content: 'lNqo', timestamp: 5 };
   const rejected = (change, code = 'BadResponse') =>
     assert.equal(outcome(() => parseResponse({ ...good, ...change })), code, JSON.stringify(change));
-  for (const text of ['', '{', 'null', '[]', '7', '"text"', '[' .repeat(100_000), Uint8Array.of(0xff), null, 5, [good]]) {
+  for (const text of ['[' .repeat(100_000), Uint8Array.of(0xff), null, 5, [good]]) {
     assert.equal(outcome(() => parseResponse(text)), 'BadResponse');
   }
-  for (const n of [undefined, null, -1, 0.5, '1', 2 ** 60]) {
+  for (const n of [undefined, 0.5, 2 ** 60]) {
     rejected({ n });
     rejected({ timestamp: n });
   }
   rejected({ n: 2 ** 32 }, 'BadParameter');
-  rejected({ p: 33 }, 'BadParameter');
-  rejected({ p: 256 });
-  rejected({ p: '19' });
-  rejected({ m: 0 }, 'BadParameter');
-  for (const content of [undefined, null, 5, [], ['94da', '94da'], '94d', '94d=', '94da\n', '94-_', '9=da', '====', 'é4da', ' 94da', '94daA===']) {
-    rejected({ content });
-  }
   rejected({ content: '94daAAAA' }, 'TooLong');
   rejected({ content: '////' }, 'OutOfRange');
   // Matches everything.
