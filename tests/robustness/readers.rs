@@ -235,7 +235,7 @@ impl Reader {
     }
 }
 
-/// All of them. The command's and the wallet's are in the tests of their crates.
+/// All of them.
 pub(crate) const READERS: &[Reader] = &[
     reader("parse, nut25", false, parse::<Nut25>).within(nothing),
     reader("parse, nut23", false, parse::<Nut23>).within(nothing),

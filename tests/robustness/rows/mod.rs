@@ -1,7 +1,6 @@
 //! The rows of the table in `docs/format.md` that are bytes with numbers: what comes in, and its class.
 //!
-//! Held against every way to read a filter: those of the library (`readers.rs`) and the wallet's, whose tests include this
-//! file.
+//! Held against every way to read a filter (`readers.rs`).
 
 mod count_prefix;
 mod numbers;
