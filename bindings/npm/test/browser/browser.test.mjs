@@ -1,4 +1,4 @@
-// The package in Chromium: without a bundler, in three bundles, and under a strict policy.
+// The package in Chromium: without a bundler, in a bundle, and under a strict policy.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,8 +6,6 @@ import { join } from 'node:path';
 import test, { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import * as esbuild from 'esbuild';
-import * as vite from 'vite';
-import webpack from 'webpack';
 import { Filter } from 'nutfilter';
 import { open } from './driver.mjs';
 import { serve } from './serve.mjs';
@@ -72,20 +70,4 @@ test('bundles by esbuild run', async () => {
   await esbuild.build({ entryPoints, outdir: join(folder, 'esbuild'), outExtension, bundle: true, minify: true, format: 'esm' });
   page('esbuild.html', '/esbuild/main.mjs');
   assert.deepEqual(await result('esbuild.html'), [7, 7]);
-});
-
-test('bundles by Vite run, without settings', async () => {
-  page('index.html', './main.mjs');
-  await vite.build({ root: folder, base: '/vite/', logLevel: 'warn', build: { outDir: 'vite' } });
-  assert.deepEqual(await result('vite/'), [7, 7]);
-});
-
-test('bundles by webpack run, without settings', async () => {
-  const compiler = webpack({ mode: 'production', context: folder, entry: './main.mjs', output: { path: join(folder, 'webpack') } });
-  const stats = await new Promise((resolve, reject) => {
-    compiler.run((error, stats) => (error ? reject(error) : resolve(stats)));
-  });
-  assert.ok(!stats.hasErrors(), stats.toString());
-  page('webpack.html', '/webpack/main.js');
-  assert.deepEqual(await result('webpack.html'), [7, 7]);
 });
