@@ -77,39 +77,6 @@ pub(crate) fn ln_tail(mean: f64, at_least: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// `P[Binomial(n, p) > k]`, summed term by term, independently of Chernoff's bound.
-    fn binomial_tail(n: u64, p: f64, k: u64) -> f64 {
-        let mut ln_term = n as f64 * (-p).ln_1p();
-        for i in 1..=k {
-            ln_term += ((n - i + 1) as f64 / i as f64).ln() + p.ln() - (-p).ln_1p();
-        }
-        // Sum the tail above the mean directly; one minus the rest would be only rounding error.
-        let mut tail = 0.0;
-        for i in k + 1..=n.min(k + 2_000) {
-            ln_term += ((n - i + 1) as f64 / i as f64).ln() + p.ln() - (-p).ln_1p();
-            tail += ln_term.exp();
-        }
-        tail
-    }
-
-    #[test]
-    fn chance_matches_exceed_the_limit_less_often_than_1e_9() {
-        for lookups in [1, 10, 1_000, 100_000, 10_000_000] {
-            for m in [2, 64, 1_000, 784_931] {
-                let chance = lookups as f64 / m as f64;
-                let k = most_by_chance(chance);
-                if k >= lookups {
-                    continue;
-                }
-                let tail = binomial_tail(lookups, 1.0 / m as f64, k);
-                assert!(
-                    tail <= FALSE_ALARM,
-                    "{lookups} look-ups at {m}: {tail:e} above {k}"
-                );
-            }
-        }
-    }
-
     #[test]
     fn expected_matches_are_never_rejected() {
         for (lookups, expected) in [(0, 0), (10, 10), (10, 50), (u64::MAX, u64::MAX)] {
