@@ -1,15 +1,15 @@
 //! Sends one request, and enforces a deadline for its head and a rate for its body.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
 use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{
     self, Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout,
 };
 use ureq::{Agent, Body, RequestBuilder};
-use zlib_rs::{Inflate, InflateFlush, Status};
 
 use crate::error::{FetchError, printable};
 use crate::policy::Policy;
@@ -120,7 +120,7 @@ fn read(
         received: 0,
     };
     let body = match is_gzip {
-        true => policy.read_body(status, None, Gunzip::new(&mut counted)),
+        true => policy.read_body(status, None, GzDecoder::new(&mut counted)),
         false => policy.read_body(status, declared, &mut counted),
     };
     match body {
@@ -145,48 +145,6 @@ impl<R: Read> Read for Counted<R> {
         let read = self.inner.read(buffer)?;
         self.received += read as u64;
         Ok(read)
-    }
-}
-
-/// Decompresses gzip. What follows its end is not read.
-struct Gunzip<R> {
-    inner: BufReader<R>,
-    inflate: Inflate,
-    is_over: bool,
-}
-
-impl<R: Read> Gunzip<R> {
-    fn new(inner: R) -> Self {
-        Self {
-            inner: BufReader::new(inner),
-            // The window of 2^15 bytes, and 16 for the gzip format.
-            inflate: Inflate::new(true, 15 + 16),
-            is_over: false,
-        }
-    }
-}
-
-impl<R: Read> Read for Gunzip<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while !self.is_over && !buffer.is_empty() {
-            let input = self.inner.fill_buf()?;
-            let is_end = input.is_empty();
-            let before = [self.inflate.total_in(), self.inflate.total_out()];
-            let status = self
-                .inflate
-                .decompress(input, buffer, InflateFlush::NoFlush);
-            let status = status.map_err(|error| io::Error::other(error.as_str()))?;
-            self.inner
-                .consume((self.inflate.total_in() - before[0]) as usize);
-            self.is_over = matches!(status, Status::StreamEnd);
-            match (self.inflate.total_out() - before[1]) as usize {
-                0 if self.is_over => {}
-                0 if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
-                0 => continue,
-                written => return Ok(written),
-            }
-        }
-        Ok(0)
     }
 }
 
