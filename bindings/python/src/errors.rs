@@ -50,7 +50,7 @@ pub(crate) fn decode(error: nutfilter::DecodeError) -> PyErr {
 }
 
 /// The number of items is outside the limits of the format.
-pub(crate) fn item_count(n: &impl std::fmt::Display) -> PyErr {
+pub(crate) fn item_count(n: i128) -> PyErr {
     let message = format!(
         "filter declares {n} items; the format allows 0 to {}",
         u32::MAX

@@ -35,8 +35,7 @@ pub(crate) struct Filter {
 #[pymethods]
 impl Filter {
     #[new]
-    #[pyo3(signature = (content, n, p=Number::P, m=Number::M, profile="nut25", key=None))]
-    #[pyo3(text_signature = "(content, n, p=19, m=784931, profile='nut25', key=None)")]
+    #[pyo3(signature = (content, n, p=19, m=784931, profile="nut25", key=None))]
     fn new(
         content: &Bound<'_, PyAny>,
         n: Number,
@@ -47,7 +46,7 @@ impl Filter {
     ) -> PyResult<Self> {
         let params = params(p, m)?;
         let profile = Profile::parse(profile, key)?;
-        let n = n.get().ok_or_else(|| errors::item_count(&n))?;
+        let n = u64::try_from(n).map_err(|_| errors::item_count(n))?;
         let bytes = items::with_item(content, <[u8]>::to_vec)?;
         let parsed = content.py().detach(|| CoreFilter::parse(bytes, n, params));
         let core = parsed.map_err(errors::decode)?;
@@ -56,10 +55,7 @@ impl Filter {
 
     /// Builds the filter of `items`. Same as SortedHashes(items).encode(p, m).
     #[staticmethod]
-    #[pyo3(signature = (items, p=Number::P, m=Number::M, record_bytes=None, profile="nut25", key=None))]
-    #[pyo3(
-        text_signature = "(items, p=19, m=784931, record_bytes=None, profile='nut25', key=None)"
-    )]
+    #[pyo3(signature = (items, p=19, m=784931, record_bytes=None, profile="nut25", key=None))]
     fn build(
         items: &Bound<'_, PyAny>,
         p: Number,

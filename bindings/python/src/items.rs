@@ -33,12 +33,10 @@ pub(crate) fn hash_all(
 ) -> PyResult<Vec<u64>> {
     let py = items.py();
     let record_bytes = record_bytes.map(|number| {
-        let width = number.get().and_then(|width| usize::try_from(width).ok());
-        width.ok_or_else(|| {
-            PyValueError::new_err(format!("record_bytes is {number}; use 1 or more"))
-        })
+        let out_of_range = |_| format!("record_bytes is {number}; use 1 or more");
+        usize::try_from(number).map_err(out_of_range)
     });
-    let record_bytes = record_bytes.transpose()?;
+    let record_bytes = record_bytes.transpose().map_err(PyValueError::new_err)?;
     let mut hashes = Vec::new();
     if record_bytes.is_none() && arrow::hash_all(items, profile, &mut hashes)? {
         return Ok(hashes);

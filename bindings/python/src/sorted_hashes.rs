@@ -135,8 +135,7 @@ impl SortedHashes {
     /// items or if memory runs out; the set is then unchanged.
     ///
     /// Cost: sorts what was added (about 10 ns per item), then one linear pass of about 2 ns per item.
-    #[pyo3(signature = (p=Number::P, m=Number::M))]
-    #[pyo3(text_signature = "($self, p=19, m=784931)")]
+    #[pyo3(signature = (p=19, m=784931))]
     fn encode(&self, py: Python<'_>, p: Number, m: Number) -> PyResult<Filter> {
         let params = params(p, m)?;
         let encoded = py.detach(|| self.lock().encode(params));
@@ -153,8 +152,7 @@ impl SortedHashes {
     ///
     /// Raises ParamsError for p or m outside the limits of the format, and BuildError if the set has more than n
     /// items. Cost: as `encode`.
-    #[pyo3(signature = (n, p=Number::P, m=Number::M))]
-    #[pyo3(text_signature = "($self, n, p=19, m=784931)")]
+    #[pyo3(signature = (n, p=19, m=784931))]
     fn encode_piece<'py>(
         &self,
         py: Python<'py>,
@@ -163,7 +161,7 @@ impl SortedHashes {
         m: Number,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let params = params(p, m)?;
-        let n = set_size(&n)?;
+        let n = set_size(n)?;
         let piece = py.detach(|| {
             let mut state = self.lock();
             state.settle()?;

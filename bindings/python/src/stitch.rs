@@ -34,8 +34,7 @@ impl From<BuildError> for Fault {
 ///
 /// Cost: one pass. Memory: one piece.
 #[pyfunction]
-#[pyo3(signature = (pieces, file, n, p=Number::P, m=Number::M))]
-#[pyo3(text_signature = "(pieces, file, n, p=19, m=784931)")]
+#[pyo3(signature = (pieces, file, n, p=19, m=784931))]
 pub(crate) fn stitch(
     pieces: &Bound<'_, PyAny>,
     file: &Bound<'_, PyAny>,
@@ -43,7 +42,7 @@ pub(crate) fn stitch(
     p: Number,
     m: Number,
 ) -> PyResult<()> {
-    let (n, params) = (set_size(&n)?, params(p, m)?);
+    let (n, params) = (set_size(n)?, params(p, m)?);
     let write = file.getattr("write")?;
     // The library takes pieces, not results: the first error ends the iteration and is kept.
     let mut broken = None;

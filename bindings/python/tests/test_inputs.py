@@ -191,7 +191,6 @@ def test_wrong_capsules_are_rejected():
     ((bytes([255] * 4), 1), "too-long"),
     ((b"", -1), "bad-parameter"),
     ((b"", 2**32), "bad-parameter"),
-    ((b"", 10**400), "bad-parameter"),
     ((EXPECTED.content[:-1] + bytes([EXPECTED.content[-1] | 1]), 1000), "padding"),
     ((EXPECTED.content + b"\0", 1000), "trailing-data"),
 ])
@@ -222,13 +221,15 @@ def test_single_items_are_bytes():
         assert EXPECTED.contains(row)
 
 
-@pytest.mark.parametrize("number", [-1, 2**64, 10**400])
+@pytest.mark.parametrize("number", [-1, 2**64, -(2**70)])
 def test_numbers_outside_the_limits_are_value_errors(number):
-    shown = "bits" if number == 10**400 else str(number)
-    with pytest.raises(ValueError, match=f"record_bytes is .*{shown}"):
+    with pytest.raises(ValueError, match=f"record_bytes is {number}"):
         Filter.build(PACKED, record_bytes=number)
-    with pytest.raises(ParamsError, match=shown):
-        Filter.build(ITEMS, p=number)
+    for name, arguments in [("P", {"p": number}), ("M", {"m": number})]:
+        with pytest.raises(ParamsError, match=f"{name} is {number}"):
+            Filter.build(ITEMS, **arguments)
+    with pytest.raises(OverflowError):
+        Filter.build(ITEMS, p=10**400)
 
 
 def test_resident_filters_are_stored_and_refused():
