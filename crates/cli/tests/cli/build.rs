@@ -147,23 +147,17 @@ fn output_file_is_complete_and_replaces_the_old_one() {
 
 #[cfg(unix)]
 #[test]
-fn output_through_a_link_replaces_or_creates_its_target() {
+fn output_through_a_link_replaces_its_target() {
     let place = Place::new();
     place.write("items", lines(0..100));
     place.write("target", "old");
-    std::fs::create_dir(place.path("there")).expect("a directory");
     let link = |to: &str, name: &str| {
         std::os::unix::fs::symlink(to, place.path(name)).expect("a link");
     };
     link("target", "link");
-    link("there/hop", "dangling");
-    link("target", "there/hop");
-    for (output, target) in [("link", "target"), ("dangling", "there/target")] {
-        place.run(format!("build items -o {output}")).ok();
-        assert!(place.path(output).is_symlink());
-        assert!(place.read(target).starts_with(b"{\"n\":100,"));
-    }
-    assert!(place.path("there/hop").is_symlink());
+    place.run("build items -o link").ok();
+    assert!(place.path("link").is_symlink());
+    assert!(place.read("target").starts_with(b"{\"n\":100,"));
 
     link("round", "about");
     link("about", "round");
@@ -256,15 +250,15 @@ fn output_to_names_of_standard_output_goes_there() {
 /// A limit on the size of files kills the process anywhere in the middle of its output.
 #[cfg(target_os = "linux")]
 #[test]
-fn killed_build_leaves_no_file() {
+fn killed_build_leaves_the_old_file() {
     use std::os::unix::process::ExitStatusExt;
     const SIGXFSZ: i32 = 25;
 
     let place = Place::new();
     // A filter of 526 KB.
     place.write("items", lines(0..200_000));
-    std::fs::create_dir(place.path("out")).expect("a directory");
-    let command = place.command("build items --format raw -o out/filter");
+    place.write("filter", "old");
+    let command = place.command("build items --format raw -o filter");
     // In blocks of 512 bytes.
     let script = "ulimit -c 0; ulimit -f 200; exec \"$0\" \"$@\"";
     let status = std::process::Command::new("/bin/sh")
@@ -275,7 +269,7 @@ fn killed_build_leaves_no_file() {
         .status()
         .expect("a shell");
     assert_eq!(status.signal(), Some(SIGXFSZ), "{status}");
-    assert_eq!(place.names_in("out"), Vec::<String>::new());
+    assert_eq!(place.read("filter"), b"old");
 }
 
 /// A sparse file is larger than what is in it.
