@@ -1,4 +1,4 @@
-//! Finds notes in the bytes that a wallet sent, raw or in hex.
+//! Finds notes in what a wallet sent.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -6,19 +6,11 @@ use std::sync::OnceLock;
 use crate::conversation::{ALL, LIVE, SPENT, hex, point};
 use crate::{ITEMS, item};
 
-/// This many bytes at the end of a note identify it.
-const TELLING: usize = 12;
+/// This many characters at the end of a note in hex identify it.
+const TELLING: usize = 24;
 
-/// A note that was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Told {
-    /// Whether [`conversation::mint`](crate::conversation::mint) may be shown it: a live message, or a spent note.
-    pub(crate) is_match: bool,
-    /// Whether it is in hex, as in the requests about matches.
-    pub(crate) is_hex: bool,
-}
-
-/// All points of these tests, with whether they may be shown.
+/// All points of these tests, with whether [`conversation::mint`](crate::conversation::mint) may be shown them: a live
+/// message, or a spent note.
 fn notes() -> impl Iterator<Item = ([u8; 33], bool)> {
     let items = (0..2 * ITEMS).map(|number| (item(number), false));
     let may_tell = |number: usize| match number.checked_sub(ALL.end) {
@@ -29,22 +21,21 @@ fn notes() -> impl Iterator<Item = ([u8; 33], bool)> {
     items.chain((0..2 * ALL.end).map(move |number| (point(number), may_tell(number))))
 }
 
-/// The first note in these bytes.
-pub(crate) fn find(bytes: &[u8], is_told: impl Fn(Told) -> bool) -> Option<(usize, Told)> {
-    static ENDS: OnceLock<HashMap<[u8; TELLING], Told>> = OnceLock::new();
+/// Where the first note of these ends, whose argument is whether it may be shown.
+pub(crate) fn find(text: &str, is_told: impl Fn(bool) -> bool) -> Option<usize> {
+    static ENDS: OnceLock<HashMap<String, bool>> = OnceLock::new();
     let ends = ENDS.get_or_init(|| {
-        let spellings = notes().flat_map(|(note, is_match)| {
-            [(note.to_vec(), false), (hex(&note).into_bytes(), true)].map(|(text, is_hex)| {
-                let end = *text.last_chunk().expect("longer than that");
-                (end, Told { is_match, is_hex })
-            })
-        });
-        spellings.collect()
+        let end = |note: [u8; 33]| hex(&note).split_off(66 - TELLING);
+        notes()
+            .map(|(note, is_match)| (end(note), is_match))
+            .collect()
     });
-    let windows = bytes.windows(TELLING).enumerate();
-    windows
-        .filter_map(|(at, window)| Some((at, *ends.get(window)?)))
-        .find(|&(_, told)| is_told(told))
+    let text = text.to_ascii_lowercase();
+    let found = |at: &usize| {
+        let note = text.get(at - TELLING..*at).and_then(|end| ends.get(end));
+        note.is_some_and(|&is_match| is_told(is_match))
+    };
+    (TELLING..=text.len()).find(found)
 }
 
 #[test]
@@ -54,12 +45,12 @@ fn find_detects_a_note_wherever_it_is() {
         (point(7), false),
         (item(ITEMS), false),
     ] {
-        for (text, is_hex) in [(note.to_vec(), false), (hex(&note).into_bytes(), true)] {
-            let sent = [b"GET /x?y=", &text[..], b" HTTP/1.1"].concat();
-            let (_, told) = find(&sent, |_| true).expect("a note");
-            assert_eq!(told, Told { is_match, is_hex });
+        for text in [hex(&note), hex(&note).to_uppercase()] {
+            let sent = format!("GET /x?y={text} HTTP/1.1");
+            assert_eq!(find(&sent, |told| told == is_match), Some(75));
+            assert_eq!(find(&sent, |told| told != is_match), None);
         }
     }
-    let path = b"GET /v1/filter/spent/009a1f293253e41e HTTP/1.1";
+    let path = "GET /v1/filter/spent/009a1f293253e41e HTTP/1.1";
     assert_eq!(find(path, |_| true), None);
 }

@@ -1,5 +1,5 @@
-//! A server on the loopback interface that sends exactly what a test specifies, and records every byte it
-//! receives. When it is dropped, it checks that the wallet sent no note without a reason.
+//! A server on the loopback interface that sends exactly what a test specifies, and records all requests. When it is
+//! dropped, it checks that the wallet sent no note without a reason.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -23,55 +23,15 @@ pub(crate) struct Loopback {
 #[derive(Default)]
 struct Shared {
     requests: Mutex<Vec<String>>,
-    /// All received bytes, by connection.
-    heard: Mutex<Vec<Arc<Mutex<Vec<u8>>>>>,
     connections: AtomicUsize,
     stopped: AtomicBool,
-}
-
-/// A client's connection, whose input is recorded.
-pub(crate) struct Connection {
-    stream: TcpStream,
-    heard: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Read for Connection {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.stream.read(buffer)?;
-        lock(&self.heard).extend_from_slice(&buffer[..read]);
-        Ok(read)
-    }
-}
-
-impl Write for Connection {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
-    }
-}
-
-impl Connection {
-    /// Sends each write immediately.
-    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
-        self.stream.set_nodelay(true)
-    }
-
-    /// Shuts down writing, and reads until the client closes too.
-    fn hear_the_rest(&mut self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
-        let _ = self.stream.set_read_timeout(Some(PATIENCE));
-        let _ = io::copy(self, &mut io::sink());
-    }
 }
 
 impl Loopback {
     /// `reply` receives the request (head and body) and the connection. Its errors are ignored: they mean that the
     /// client has gone.
     pub(crate) fn start(
-        reply: impl Fn(&str, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
+        reply: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the address of a listener");
@@ -123,19 +83,16 @@ impl Loopback {
         lock(&self.shared.requests).clone()
     }
 
-    /// Checks that the received bytes contain no note, except matches in the bodies of requests about them.
+    /// Checks that the requests contain no note, except matches in the bodies of requests about them.
     fn has_heard_no_note(&self) {
-        for heard in lock(&self.shared.heard).iter() {
-            let heard = lock(heard);
-            let may_tell = self.may_be_asked && heard.starts_with(b"POST ");
-            let head = heard.windows(4).position(|four| four == b"\r\n\r\n");
-            let (head, body) = heard.split_at(head.unwrap_or(heard.len()));
+        for request in self.requests() {
+            let asks = request.starts_with("POST ");
+            assert!(self.may_be_asked || !asks, "{request}");
+            let (head, body) = request.split_once("\r\n\r\n").unwrap_or((&request, ""));
             let in_head = eavesdrop::find(head, |_| true);
-            let in_body = eavesdrop::find(body, |told| !(may_tell && told.is_match && told.is_hex));
+            let in_body = eavesdrop::find(body, |is_match| !(asks && is_match));
             let found = in_head.or(in_body);
-            assert!(found.is_none(), "{found:?} in {:?}", heard.escape_ascii());
-            let asks = heard.starts_with(b"POST ");
-            assert!(self.may_be_asked || !asks, "{:?}", heard.escape_ascii());
+            assert!(found.is_none(), "{found:?} in {request}");
         }
     }
 }
@@ -162,13 +119,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn answer(
-    stream: TcpStream,
+    mut stream: TcpStream,
     shared: &Shared,
-    reply: &dyn Fn(&str, &mut Connection) -> io::Result<()>,
+    reply: &dyn Fn(&str, &mut TcpStream) -> io::Result<()>,
 ) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    lock(&shared.heard).push(heard.clone());
-    let mut stream = Connection { stream, heard };
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
@@ -187,7 +141,10 @@ fn answer(
     lock(&shared.requests).push(request.clone());
     // A client that rejects the answer hangs up. That is an error here and nowhere else.
     let _ = reply(&request, &mut stream);
-    stream.hear_the_rest();
+    // The client closes too.
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(PATIENCE));
+    let _ = io::copy(&mut stream, &mut io::sink());
 }
 
 /// A complete response: status line, the given headers, `Content-Length`, body.

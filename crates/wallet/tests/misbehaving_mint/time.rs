@@ -17,7 +17,7 @@ fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
     for at_once in [0, body_starts, body_starts + 1_000] {
         let whole = whole.clone();
         let mint = Loopback::start(move |_, stream| {
-            stream.set_nodelay()?;
+            stream.set_nodelay(true)?;
             stream.write_all(&whole[..at_once])?;
             // Bytes arrive much more often than the deadline, without end.
             for &byte in whole[at_once..].iter().chain(iter::repeat(&b' ')) {
@@ -34,7 +34,7 @@ fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
 fn slow_body_that_keeps_its_rate_is_not_cut() {
     let whole = json(honest(now()).to_json());
     let mint = Loopback::start(move |_, stream| {
-        stream.set_nodelay()?;
+        stream.set_nodelay(true)?;
         // 24 KiB/s, for about twice the deadline.
         for part in whole.chunks(2_458) {
             stream.write_all(part)?;
