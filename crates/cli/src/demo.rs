@@ -14,7 +14,7 @@ use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{MintType, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
-use nutfilter_sample::{Sample, SampleError};
+use nutfilter_sample::Sample;
 use nutfilter_serve::{Limits, Listener};
 use nutfilter_wallet::{MintClient, Outcome, Policy, Restore, RestoreOptions, Restored};
 use serde_json::{Value, json};
@@ -42,7 +42,6 @@ const UNUSED: usize = 2_500;
 const FILTER_FILE: &str = "spent.json";
 const WALLET_FILE: &str = "wallet.hex";
 const PAIRS_FILE: &str = "pairs";
-const FILES: [&str; 3] = [FILTER_FILE, WALLET_FILE, PAIRS_FILE];
 
 const NOTES: &str = "\
 The sample database takes about 55 MB per 100,000 items, in the temporary
@@ -67,7 +66,8 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     once: bool,
 
-    /// Write the sample database and the files to this directory and keep them.
+    /// Write the sample database and the files to this new directory and keep
+    /// them.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
@@ -115,20 +115,17 @@ pub(crate) fn run(args: DemoArgs, globals: &Globals) -> Result<(), CliError> {
 }
 
 async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> {
-    // From here on this command handles ctrl-c, and removes everything that it creates.
+    // From here on this command handles ctrl-c, and removes its temporary directory.
     let interrupted = serve::stop_signal(1)?;
     let end = serve::stop_signal(1)?;
     let at_once = serve::stop_signal(2)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("nutfilter-demo-");
-    let work = match &args.keep {
-        None => builder.tempdir()?,
-        Some(keep) => {
-            let at_keep = |error| CliError::at(keep.display(), error);
-            std::fs::create_dir_all(keep).map_err(at_keep)?;
-            builder.tempdir_in(keep).map_err(at_keep)?
-        }
-    };
+    if let Some(keep) = &args.keep {
+        std::fs::create_dir(keep).map_err(|error| CliError::at(keep.display(), error))?;
+    }
+    let temporary = tempfile::Builder::new()
+        .prefix("nutfilter-demo-")
+        .tempdir()?;
+    let work = args.keep.as_deref().unwrap_or(temporary.path()).to_owned();
     let listener = Listener::tcp("127.0.0.1:0").await?;
     let base = listener.to_string();
     let monitor = Monitor::new(Arc::new(Table::in_memory()));
@@ -148,13 +145,12 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     let run = DemoRun {
         sample,
         wallet,
-        work: work.path().to_owned(),
-        keep: args.keep.clone(),
+        work: work.clone(),
         monitor,
         base: base.clone(),
         stays: match (&args.keep, args.once) {
             (None, true) => {
-                let path = work.path().display();
+                let path = work.display();
                 format!("A filter and a wallet stay in {path}; remove it when you are done.\n")
             }
             _ => String::new(),
@@ -170,8 +166,8 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     }
     if args.once {
         if args.keep.is_none() {
-            std::fs::remove_file(work.path().join(database_of(args.mint)))?;
-            let _ = work.keep();
+            std::fs::remove_file(work.join(database_of(args.mint)))?;
+            let _ = temporary.keep();
         }
         return Ok(());
     }
@@ -188,10 +184,8 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
 struct DemoRun {
     sample: Sample,
     wallet: Arc<Wallet>,
-    /// A temporary directory for all files, removed if the run is interrupted.
+    /// The directory for all files.
     work: PathBuf,
-    /// Where the files go in the end, on the same disk, unless they stay there.
-    keep: Option<PathBuf>,
     monitor: Arc<Monitor>,
     base: String,
     /// Says where files stay after the end, if any do.
@@ -295,20 +289,12 @@ impl DemoRun {
         self.verify(&found.restored)
     }
 
-    /// The path of a file in the end.
     fn path(&self, name: &str) -> PathBuf {
-        self.keep.as_ref().unwrap_or(&self.work).join(name)
+        self.work.join(name)
     }
 
     fn write_sample(&self) -> Result<(), CliError> {
-        // Check this before writing the database, which takes time.
-        for name in [database_of(self.sample.mint)].iter().chain(&FILES) {
-            let path = self.path(name);
-            if path.try_exists().unwrap_or(true) {
-                return Err(CliError::failed(SampleError::Exists { path }));
-            }
-        }
-        let database = self.work.join(database_of(self.sample.mint));
+        let database = self.path(database_of(self.sample.mint));
         let total = self.sample.spent + self.sample.issued;
         let step = Step::start(
             &self.globals,
@@ -329,8 +315,7 @@ impl DemoRun {
     }
 
     fn refresh(&self) -> Result<(), CliError> {
-        let location =
-            DatabaseLocation::from(self.work.join(database_of(self.sample.mint)).as_path());
+        let location = DatabaseLocation::from(self.path(database_of(self.sample.mint)).as_path());
         let source = SqliteSource::open(&location, None)?;
         let monitor = Arc::clone(&self.monitor);
         let mut refresher = Refresher::new(source, monitor, RefreshOptions::default());
@@ -406,7 +391,7 @@ impl DemoRun {
         })
     }
 
-    /// Writes the response as served, and the wallet. The files go where they are kept.
+    /// Writes the response as served, and the wallet.
     fn write_files(&self) -> Result<(), CliError> {
         let (mut ys, mut pairs) = (String::new(), String::new());
         for (message, y) in &self.wallet.pairs {
@@ -414,16 +399,9 @@ impl DemoRun {
             ys += &format!("{y}\n");
             pairs += &format!("{message}\t{y}\n");
         }
-        std::fs::write(self.work.join(FILTER_FILE), self.body(NoteKind::Spent)?)?;
-        std::fs::write(self.work.join(WALLET_FILE), ys)?;
-        std::fs::write(self.work.join(PAIRS_FILE), pairs)?;
-        if self.keep.is_some() {
-            for name in [database_of(self.sample.mint)].iter().chain(&FILES) {
-                let path = self.path(name);
-                std::fs::rename(self.work.join(name), &path)
-                    .map_err(|error| CliError::at(path.display(), error))?;
-            }
-        }
+        std::fs::write(self.path(FILTER_FILE), self.body(NoteKind::Spent)?)?;
+        std::fs::write(self.path(WALLET_FILE), ys)?;
+        std::fs::write(self.path(PAIRS_FILE), pairs)?;
         Ok(())
     }
 
