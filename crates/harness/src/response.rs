@@ -218,7 +218,8 @@ fn base64_len(text: &str) -> Option<u64> {
 }
 
 /// Simple base64, six bits at a time. Decoded data has only one encoding, so encoding it also checks the decoder.
-fn base64(bytes: &[u8]) -> String {
+#[must_use]
+pub fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let bits = (0..3).fold(0, |bits, at| {

@@ -8,6 +8,7 @@ mod values;
 
 use nutfilter::error::DecodeErrorKind;
 use nutfilter::{Params, SortedHashes};
+use nutfilter_harness::response::base64;
 
 pub(crate) use count_prefix::count_prefix_rows;
 
@@ -33,20 +34,6 @@ impl Row {
             format!(r#"{{"n":{n},"p":{p},"m":{m},"content":"{content}","timestamp":1767225600}}"#);
         json.into_bytes()
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let at = |i: usize| u32::from(three.get(i).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let letter = char::from(ALPHABET[(bits >> shift) as usize % 64]);
-            text.push(if place > three.len() { '=' } else { letter });
-        }
-    }
-    text
 }
 
 const P: u32 = 19;
