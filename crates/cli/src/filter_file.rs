@@ -41,9 +41,6 @@ pub(crate) fn read(
     globals: &Globals,
 ) -> Result<FilterFile, CliError> {
     let input = Input::open(path)?;
-    if let Some(args) = args {
-        args.note_order(globals);
-    }
     let name = &input.name.clone();
     let bytes = input.read_all(globals)?;
     if is_gcs(&bytes) {

@@ -10,7 +10,6 @@ use nutfilter::gcs::FilterHash;
 use nutfilter::{ItemHash, Nut23, Nut25, SipHash};
 
 use crate::error::CliError;
-use crate::globals::Globals;
 use crate::hex;
 
 /// A profile of the format.
@@ -77,10 +76,10 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_enum)]
     profile: Option<Profile>,
 
-    /// Block hash, whose first 16 bytes are the key of the bip158 profile: 64 hex digits as they are printed or in internal
-    /// order, or the key alone.
+    /// Block hash, whose last 16 bytes are the key of the bip158 profile: 64 hex digits as they are printed, or the key
+    /// alone, 32 digits.
     #[arg(long, value_name = "HASH", value_parser = block_key)]
-    block_hash: Option<BlockKey>,
+    block_hash: Option<[u8; 16]>,
 
     /// File with the key of the siphash or bip158 profile: 16 bytes, or 32 hex digits. With the key anyone can
     /// check any item against the filter; without it the filter looks like random bits.
@@ -98,17 +97,7 @@ impl ProfileArgs {
     pub(crate) fn key(&self) -> Result<Option<[u8; 16]>, CliError> {
         match &self.key_file {
             Some(path) => read_key(path).map(Some),
-            None => Ok(self.block_hash.map(|block| block.key)),
-        }
-    }
-
-    /// Says in which order the block hash was understood.
-    pub(crate) fn note_order(&self, globals: &Globals) {
-        if let Some(BlockKey {
-            order: Some(order), ..
-        }) = self.block_hash
-        {
-            globals.note(format_args!("block hash read {order}"));
+            None => Ok(self.block_hash),
         }
     }
 
@@ -149,33 +138,20 @@ impl ProfileArgs {
     }
 }
 
-/// The key of a block's filter.
-#[derive(Clone, Copy, Debug)]
-struct BlockKey {
-    key: [u8; 16],
-    /// How the block hash was read, if it was one.
-    order: Option<&'static str>,
-}
-
 /// Reads a block hash, or the key itself (32 digits).
-fn block_key(text: &str) -> Result<BlockKey, String> {
+fn block_key(text: &str) -> Result<[u8; 16], String> {
     if let Ok(key) = hex::decode_array(text) {
-        return Ok(BlockKey { key, order: None });
+        return Ok(key);
     }
     let mut hash = hex::decode_array::<32>(text)?;
-    // Proof of work: a hash ends with zeros, and is printed in reverse.
-    let is_internal = hash.ends_with(&[0; 4]) && !hash.starts_with(&[0; 4]);
-    if !is_internal {
-        hash.reverse();
+    // Proof of work: a hash ends with zeros, and is printed in reverse. With another key nothing would match.
+    if hash.ends_with(&[0; 4]) && !hash.starts_with(&[0; 4]) {
+        return Err("is in internal order; give it as it is printed, the zeros first".to_owned());
     }
+    hash.reverse();
     let mut key = [0; 16];
     key.copy_from_slice(&hash[..16]);
-    let order = match is_internal {
-        true => "in internal order, because it ends with zeros",
-        false => "as it is printed, the last byte first",
-    };
-    let order = Some(order);
-    Ok(BlockKey { key, order })
+    Ok(key)
 }
 
 /// Reads 16 bytes, or 32 hex digits with an optional line end.

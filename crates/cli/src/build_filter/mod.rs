@@ -320,7 +320,6 @@ fn build_nut(
 }
 
 fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Built, CliError> {
-    args.profile.note_order(globals);
     let key = match args.profile.hasher()? {
         AnyHash::Sip(key) => key,
         other => unreachable!("the bip158 profile is hashed with SipHash, not {other:?}"),

@@ -17,7 +17,6 @@ mod operating;
 mod permissions;
 mod publishing;
 mod restore;
-mod robustness;
 mod running;
 mod support;
 mod threads;

@@ -1,23 +1,6 @@
-//! `--threads`: the number of threads, and that the output does not depend on it.
+//! `--threads`: the number of threads. The library tests that its results do not depend on it.
 
-use crate::nutfilter::{Place, item};
-
-#[test]
-fn any_number_of_threads_builds_the_same_filter() {
-    let place = Place::new();
-    // Enough for threads to share the sort and, with four or more, the encoding.
-    let records: Vec<u8> = (0..150_000).flat_map(item).collect();
-    place.write("records", records);
-    let build = |threads: &str| {
-        let args = "build records --record-bytes 33 --format raw";
-        place.run(format!("{args} {threads}")).ok()
-    };
-    let expected = build("--threads 1");
-    assert!(expected.len() > 390_000, "{} bytes", expected.len());
-    for threads in ["--threads 2", "--threads 5", ""] {
-        assert!(build(threads) == expected, "{threads:?}: other bytes");
-    }
-}
+use crate::nutfilter::Place;
 
 #[test]
 fn too_many_threads_are_rejected_with_the_range() {
