@@ -7,8 +7,6 @@ Python's, which do not overflow. Import it for `hash_nut25`, `hash_nut23`, `hash
 
     make_vectors.py write     write the JSON files beside this script, the same bytes on every run
     make_vectors.py check     compare the files with what `write` would write; exit 1 if they differ
-    make_vectors.py items     print hex items from the generator described below, one a line
-    make_vectors.py build     the bytes of a filter over such items, to hold `nutfilter build` against
 
 `pip install -r requirements.txt` first.
 """
@@ -496,46 +494,15 @@ def check_files() -> int:
     return 1 if different else 0
 
 
-def print_items(count: int, seed: int) -> int:
-    for item in generate_items(count, seed):
-        print(item.hex())
-    return 0
-
-
-def build_file(arguments: argparse.Namespace) -> int:
-    items = [bytes.fromhex(line) for line in arguments.items.read_text(encoding="ascii").split()]
-    arguments.output.write_bytes(build(items, arguments.profile, arguments.p, arguments.m))
-    return 0
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Golomb-coded sets in Python, and test vectors.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("write", help="write the vector files beside this script")
     commands.add_parser("check", help="exit 1 if they differ from what write would write")
 
-    items = commands.add_parser("items", help="print generated items in hex, one a line")
-    items.add_argument("--count", type=int, required=True)
-    items.add_argument("--seed", type=int, required=True)
-
-    builder = commands.add_parser("build", help="write the bytes of a filter, every item counted")
-    builder.add_argument("items", metavar="ITEMS", type=Path, help="hex items, one a line")
-    builder.add_argument("--profile", choices=["nut25", "nut23"], default="nut25")
-    builder.add_argument("--p", type=int, default=DEFAULT_P)
-    builder.add_argument("--m", type=int, default=DEFAULT_M)
-    builder.add_argument("--output", type=Path, required=True)
-
     arguments = parser.parse_args()
     self_test()
-    match arguments.command:
-        case "write":
-            return write_files()
-        case "check":
-            return check_files()
-        case "items":
-            return print_items(arguments.count, arguments.seed)
-        case "build":
-            return build_file(arguments)
+    return write_files() if arguments.command == "write" else check_files()
 
 
 if __name__ == "__main__":

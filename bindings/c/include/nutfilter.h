@@ -69,13 +69,6 @@ struct nutfilter_watchlist *nutfilter_watchlist_new(void);
 // `list` is from `nutfilter_watchlist_new` and not used any more.
 void nutfilter_watchlist_free(struct nutfilter_watchlist *list);
 
-// The number of scripts; 0 for NULL.
-//
-// # Safety
-//
-// `list` is NULL or from `nutfilter_watchlist_new`.
-size_t nutfilter_watchlist_len(const struct nutfilter_watchlist *list);
-
 // Adds a script. Returns `NUTFILTER_NO` if it was there already.
 //
 // # Safety

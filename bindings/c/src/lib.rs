@@ -77,17 +77,6 @@ pub unsafe extern "C" fn nutfilter_watchlist_free(list: *mut Watchlist) {
     }
 }
 
-/// The number of scripts; 0 for NULL.
-///
-/// # Safety
-///
-/// `list` is NULL or from `nutfilter_watchlist_new`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nutfilter_watchlist_len(list: *const Watchlist) -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { list.as_ref() }.map_or(0, |list| list.list.len())
-}
-
 /// Adds a script. Returns `NUTFILTER_NO` if it was there already.
 ///
 /// # Safety

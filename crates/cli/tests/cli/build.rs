@@ -469,12 +469,3 @@ fn usage_names_only_the_two_forms_of_build() {
         place.fails(args, both);
     }
 }
-
-#[test]
-fn help_explains_the_timestamp_of_a_dump() {
-    let help = Place::new().run("build --help").text();
-    let words: Vec<&str> = help.split_whitespace().collect();
-    let help = words.join(" ");
-    assert_contains(&help, "not later than the moment at which the dump began");
-    assert_contains(&help, "began=$(date +%s)");
-}
