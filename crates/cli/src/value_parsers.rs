@@ -47,53 +47,25 @@ pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
 
 /// Parses a count, such as 1000000, 1e6, 2.5M or 10k.
 pub(crate) fn count<T: TryFrom<u128>>(text: &str) -> Result<T, &'static str> {
-    const UNITS: [(&str, u128); 4] = [
-        ("k", 1_000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
-    ];
-    let not_a_number = "is not a whole number";
-    let ends_with = |unit: &str| {
-        let at = text.len().checked_sub(unit.len())?;
-        let end = text.get(at..)?;
-        end.eq_ignore_ascii_case(unit).then(|| &text[..at])
-    };
+    const UNITS: [(char, f64); 4] = [('k', 1e3), ('m', 1e6), ('g', 1e9), ('t', 1e12)];
+    /// Above it, not every number is a double.
+    const MOST: f64 = (1_u64 << 53) as f64;
+    let exact = || T::try_from(text.parse().ok()?).ok();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return exact().ok_or("is too large");
+    }
+    let lower = text.to_ascii_lowercase();
     let unit = UNITS
         .iter()
-        .find_map(|&(unit, factor)| Some((ends_with(unit)?.trim_end(), factor)));
-    let (number, factor) = unit.unwrap_or((text, 1));
-    if let Some(positive) = number.strip_prefix('-') {
-        return match positive.bytes().any(|byte| byte.is_ascii_digit()) {
-            true => Err("is below zero"),
-            false => Err(not_a_number),
-        };
+        .find_map(|&(unit, factor)| Some((lower.strip_suffix(unit)?.trim_end(), factor)));
+    let (number, factor) = unit.unwrap_or((&lower, 1.0));
+    let value = number.parse::<f64>().map(|number| number * factor);
+    match value.map_err(|_| "is not a whole number")? {
+        value if value < 0.0 => Err("is below zero"),
+        value if value > MOST => Err("is too large"),
+        value if value.fract() == 0.0 => T::try_from(value as u128).map_err(|_| "is too large"),
+        _ => Err("is not a whole number"),
     }
-    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, exponent.parse().map_err(|_| not_a_number)?),
-        None => (number, 0_u32),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) {
-        return Err(not_a_number);
-    }
-    let fraction = fraction.trim_end_matches('0');
-    let too_large = "is too large";
-    let power = |exponent| 10_u128.checked_pow(exponent).ok_or(too_large);
-    let value = format!("{whole}{fraction}")
-        .parse::<u128>()
-        .ok()
-        .and_then(|value| value.checked_mul(factor))
-        .ok_or(too_large)?
-        .checked_mul(power(exponent)?)
-        .ok_or(too_large)?;
-    let divisor = power(fraction.len() as u32)?;
-    if value % divisor != 0 {
-        return Err(not_a_number);
-    }
-    let value = value / divisor;
-    T::try_from(value).map_err(|_| too_large)
 }
 
 /// Parses a false-positive rate: a number, a fraction or a percentage.
@@ -162,7 +134,7 @@ mod tests {
         assert_eq!(count::<u64>("1e99999"), Err("is too large"));
         assert_eq!(count::<u64>("-5"), Err("is below zero"));
         for text in [
-            "", "M", "1.5", "1e", "1e-3", "0x10", "1M2", "1,000", "many", "-",
+            "", "M", "1.5", "1e", "1e-3", "0x10", "1M2", "1kk", "1,000", "many", "-", "nan",
         ] {
             assert_eq!(count::<u64>(text), Err("is not a whole number"), "{text:?}");
         }
