@@ -18,7 +18,7 @@ M = 784931
 NOW = 1767225600  # Thu, 01 Jan 2026 00:00:00 GMT
 
 DEFAULTS = {
-    "max_bytes": 2**30, "deadline_seconds": 30, "min_m": M, "min_p": 16, "max_p": 32, "max_future_seconds": 300,
+    "max_bytes": 2**30, "deadline_seconds": 30, "min_m": M, "min_p": 16, "max_future_seconds": 300,
     "max_match_factor": 10, "max_answer_bytes": 4 * 2**20, "batch": 100, "max_batch": 1000, "time_limit_seconds": 600,
     "first_wait_seconds": 1, "longest_wait_seconds": 60, "max_refused": 10, "old_filter_seconds": 86400,
     "stale_spent_seconds": 3600, "max_info_bytes": 2**16, "max_keysets_bytes": 2**20, "max_keysets_listed": 20,

@@ -16,8 +16,6 @@ export interface Policy {
   minM: number;
   /** The least P: the best one for the default M is 19, and each step below about doubles the size. Default: 16. */
   minP: number;
-  /** The largest P. Default: 32. */
-  maxP: number;
   /** How many seconds a timestamp may be ahead of the wallet's clock. Default: 300. */
   maxFuture: number;
   /** Accepted matches, as a multiple of what chance and `expected` explain. Default: 10. */
@@ -31,7 +29,6 @@ export const DEFAULT_POLICY: Policy = {
   deadline: 30_000,
   minM: 784_931,
   minP: 16,
-  maxP: 32,
   maxFuture: 300,
   maxMatchFactor: 10,
   maxAnswerBytes: 4 << 20,
@@ -99,8 +96,8 @@ export function accept(status: number, body: Uint8Array, policy: Policy, now: nu
   if (m < policy.minM) {
     throw new WalletError('LowM', `the filter has a false-positive rate of 1 in ${m}; at most 1 in ${policy.minM} is accepted`);
   }
-  if (p < policy.minP || p > policy.maxP) {
-    throw new WalletError('PRange', `the filter has P = ${p}, accepted are ${policy.minP} to ${policy.maxP}`);
+  if (p < policy.minP) {
+    throw new WalletError('LowP', `the filter has P = ${p}; at least ${policy.minP} is accepted`);
   }
   if (timestamp > now + policy.maxFuture) {
     throw new WalletError('Future', `the mint's time is ${timestamp}, ${timestamp - now} s in the future`);

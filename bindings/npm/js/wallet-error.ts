@@ -24,8 +24,8 @@ export type WalletErrorCode =
   | 'Filter'
   /** The filter's M is below the minimum: too many items would match. */
   | 'LowM'
-  /** The filter's P is outside the accepted range. */
-  | 'PRange'
+  /** The filter's P is below the minimum: it would be far larger than it has to be. */
+  | 'LowP'
   /** A timestamp is too far in the future. */
   | 'Future'
   /** The filter is older than one seen before. */

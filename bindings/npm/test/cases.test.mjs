@@ -12,7 +12,7 @@ const said = (status, body) => new Response(status === 304 ? null : body, { stat
 for (const one of responses) {
   test(`response: ${one.name}`, async () => {
     const { status, body = JSON.stringify({ ...honest, ...one.set }), look_up: [start, end] = [0, 1000] } = one;
-    const policy = { minM: one.policy?.min_m, maxP: one.policy?.max_p };
+    const policy = { minM: one.policy?.min_m };
     const { mint, requests } = clientOf(() => said(status, body), { policy, now: () => now });
     const items = Array.from({ length: end - start }, (_, i) => item(start + i));
     const run = async () => {

@@ -65,7 +65,6 @@ test('defaults and limits are those of the vectors', () => {
     deadline_seconds: policy.deadline / 1000,
     min_m: policy.minM,
     min_p: policy.minP,
-    max_p: policy.maxP,
     max_future_seconds: policy.maxFuture,
     max_match_factor: policy.maxMatchFactor,
     max_answer_bytes: policy.maxAnswerBytes,

@@ -49,7 +49,7 @@ def test_made_from_a_row_and_from_a_response():
 @pytest.mark.parametrize(("p", "m", "ahead", "words"), [
     (0, 1, 0, "rate of 1 in 1; at most 1 in 784931"),
     (19, 784930, 0, "1 in 784930"),
-    (15, 784931, 0, "P = 15; 16 to 32"),
+    (15, 784931, 0, "P = 15; at least 16"),
     (19, 784931, 86_400, "in the future"),
 ])
 def test_response_outside_the_limits_is_refused(p, m, ahead, words):

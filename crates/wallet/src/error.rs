@@ -165,15 +165,13 @@ pub enum RejectReason {
         /// The minimum accepted.
         min: u64,
     },
-    /// The filter's `P` is outside the policy's range.
-    #[error("filter has P = {p}, accepted are {min} to {max}")]
-    PRange {
+    /// The filter's `P` is lower than the policy allows.
+    #[error("filter has P = {p}; at least {min} is accepted")]
+    LowP {
         /// The filter's `P`.
         p: u32,
-        /// The minimum accepted.
+        /// The policy's minimum.
         min: u32,
-        /// The maximum accepted.
-        max: u32,
     },
     /// The filter's timestamp is too far in the future.
     #[error("filter is dated {timestamp}, {} s in the future", .timestamp.saturating_sub(*.now))]

@@ -43,8 +43,6 @@ pub struct Policy {
     /// Minimum `P`. Default: 16; lower it together with `min_m`. The best `P` for the default `min_m` is 19. Each
     /// step below that about doubles the unary part of the code: at `P` = 0 an item takes 98 KB.
     pub min_p: u32,
-    /// Maximum `P`. Default: 32, the maximum of the format.
-    pub max_p: u32,
     /// How far a filter's timestamp may be ahead of the wallet's clock. Default: 5 minutes.
     pub max_future: Duration,
     /// The factor of [`match_limit`](crate::match_limit). Default: 10.
@@ -63,7 +61,6 @@ impl Default for Policy {
             min_m: Params::CASHU.m(),
             // Three below the best `P` for the minimum `M`. Such a filter is 1.4 times the optimal size.
             min_p: 16,
-            max_p: 32,
             // The clocks of phones and servers differ by seconds, rarely by minutes.
             max_future: Duration::from_secs(5 * 60),
             max_match_factor: 10,
@@ -204,12 +201,8 @@ impl Policy {
             return Err(RejectReason::LowM { m, min: self.min_m });
         }
         let p = response.params.p();
-        if !(self.min_p..=self.max_p).contains(&p) {
-            return Err(RejectReason::PRange {
-                p,
-                min: self.min_p,
-                max: self.max_p,
-            });
+        if p < self.min_p {
+            return Err(RejectReason::LowP { p, min: self.min_p });
         }
         let timestamp = response.timestamp;
         if timestamp > moment.now.saturating_add(self.max_future.as_secs()) {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_M = 784931
 DEFAULT_P = 19
 # Limits on the responses of mints, those of the wallets in Rust and TypeScript.
-MIN_P, MAX_P, MAX_FUTURE = 16, 32, 300
+MIN_P, MAX_FUTURE = 16, 300
 
 
 class GCSFilter:
@@ -72,14 +72,14 @@ class GCSFilter:
         """The filter in a mint's response with n, p, m, timestamp and content in base64.
 
         A mint is not trusted. NutfilterError: m is below 784931, so that the mint would learn more items from the
-        confirmation of matches; p is not 16 to 32; or the timestamp is more than 300 s ahead of this clock.
+        confirmation of matches; p is below 16; or the timestamp is more than 300 s ahead of this clock.
         """
         p = DEFAULT_P if resp.p is None else resp.p
         m = DEFAULT_M if resp.m is None else resp.m
         if m < DEFAULT_M:
             raise ParamsError(f"the filter has a false-positive rate of 1 in {m}; at most 1 in {DEFAULT_M} is accepted")
-        if not MIN_P <= p <= MAX_P:
-            raise ParamsError(f"the filter has P = {p}; {MIN_P} to {MAX_P} are accepted")
+        if p < MIN_P:
+            raise ParamsError(f"the filter has P = {p}; at least {MIN_P} is accepted")
         ahead = resp.timestamp - time.time()
         if ahead > MAX_FUTURE:
             raise NutfilterError(f"the mint's time is {resp.timestamp}, {ahead:.0f} s in the future")

@@ -39,9 +39,6 @@ fn look_up(file: &Value, case: &Value) -> Result<(usize, Vec<String>), String> {
         .map_or(body.to_string(), str::to_owned);
     let mut policy = Policy::default();
     policy.min_m = case["policy"]["min_m"].as_u64().unwrap_or(policy.min_m);
-    policy.max_p = case["policy"]["max_p"]
-        .as_u64()
-        .map_or(policy.max_p, |p| p as u32);
     let context = FetchContext {
         now: file["now"].as_u64().expect("a time"),
         last_seen: case["last_seen"].as_u64(),

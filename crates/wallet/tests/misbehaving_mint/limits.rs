@@ -33,7 +33,6 @@ fn defaults_are_those_of_the_file() {
         ("deadline_seconds", policy.deadline.as_secs()),
         ("min_m", policy.min_m),
         ("min_p", policy.min_p.into()),
-        ("max_p", policy.max_p.into()),
         ("max_future_seconds", policy.max_future.as_secs()),
         ("max_match_factor", policy.max_match_factor.into()),
         ("max_answer_bytes", policy.max_answer_bytes),
