@@ -450,17 +450,18 @@ fuzz-all seconds='600' inputs='seeds corpora' jobs='1':
 fuzz-tool what target='' file='':
     #!/usr/bin/env bash
     set -euo pipefail
-    pack="cargo run --locked --quiet -p nutfilter-harness --example pack --"
+    # Equal files give equal bytes.
+    pack() { touch -d 1980-01-01 "$1"/* && (cd "$1" && python3 -m zipfile -c "{{justfile_directory()}}/$2" *); }
     case {{what}} in
     input) {{fuzz}} run --no-trace-compares {{target}} {{file}};;
     seed)
         {{just_executable()}} fuzz-inputs {{target}} seeds
         cp {{file}} {{work}}/corpus/{{target}}/
-        $pack {{work}}/corpus/{{target}} fuzz/seeds/{{target}}.zip;;
+        pack {{work}}/corpus/{{target}} fuzz/seeds/{{target}}.zip;;
     minimise)
         {{just_executable()}} fuzz-inputs {{target}}
         {{fuzz}} cmin --no-trace-compares {{target}} fuzz/corpus/{{target}}
-        $pack fuzz/corpus/{{target}} fuzz/corpora/{{target}}.zip;;
+        pack fuzz/corpus/{{target}} fuzz/corpora/{{target}}.zip;;
     coverage)
         {{just_executable()}} fuzz-inputs {{target}}
         {{fuzz}} coverage --llvm-path "$(llvm-config-22 --bindir)" {{target}}

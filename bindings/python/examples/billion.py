@@ -81,13 +81,6 @@ def kill_one_executor(spark, pieces, killed, ended):
                 return
 
 
-def watch(directory, most, ended):
-    """Keeps the most bytes that lay in Spark's directories: the shuffle, and what was spilled."""
-    while not ended.wait(2):
-        sizes = subprocess.run(["du", "-sb", directory], capture_output=True, text=True).stdout
-        most[0] = max(most[0], int(sizes.split()[0]) if sizes else 0)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=lambda text: int(float(text)), default=10**9)
@@ -126,8 +119,7 @@ def run(options, work):
     blocks = -(-options.items // BLOCK)
     numbers = spark.range(0, blocks, 1, min(blocks, 2**options.bits * options.workers + 1))
     items = numbers.mapInArrow(make_items(options.items), "y binary")
-    killed, ended, most = threading.Event(), threading.Event(), [0]
-    threads = [threading.Thread(target=watch, args=(work / "spark", most, ended))]
+    killed, ended, threads = threading.Event(), threading.Event(), []
     if options.kill:
         threads.append(threading.Thread(target=kill_one_executor, args=(spark, 2**options.bits, killed, ended)))
     for thread in threads:
@@ -142,8 +134,8 @@ def run(options, work):
             thread.join()
         spark.stop()
     rate = n / seconds / options.workers
-    print(f"spark: {n} items, {seconds:.1f} s with {options.workers} workers, {rate:,.0f} items/s per core, "
-          f"at most {most[0] / 1e6:,.0f} MB shuffled and spilled", flush=True)
+    print(f"spark: {n} items, {seconds:.1f} s with {options.workers} workers, {rate:,.0f} items/s per core",
+          flush=True)
     if options.kill and not killed.is_set():
         sys.exit("the work ended before an executor was killed: use more items")
 
