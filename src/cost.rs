@@ -21,7 +21,7 @@ mod counted {
 }
 
 /// The number of bits that this thread has decoded, if they are counted. For tests.
-#[cfg(any(feature = "__internals", feature = "parallel"))]
+#[cfg(feature = "__internals")]
 #[must_use]
 pub fn decoded_bits() -> Option<u64> {
     #[cfg(all(debug_assertions, feature = "__internals"))]
@@ -37,13 +37,4 @@ pub(crate) fn count(bits: impl FnOnce() -> u64) {
     counted::add(bits());
     #[cfg(not(all(debug_assertions, feature = "__internals")))]
     let _ = bits;
-}
-
-/// Returns the result of `f` and the number of bits that it decoded, for work on another thread.
-#[cfg(feature = "parallel")]
-pub(crate) fn counted<R>(f: impl FnOnce() -> R) -> (R, u64) {
-    let before = decoded_bits().unwrap_or_default();
-    let result = f();
-    let after = decoded_bits().unwrap_or_default();
-    (result, after.wrapping_sub(before))
 }

@@ -189,46 +189,6 @@ pub enum BuildErrorKind {
 
 impl Error for BuildError {}
 
-/// A seek index that is damaged or belongs to another filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeekIndexError(pub(crate) SeekIndexFault);
-
-faults! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum SeekIndexFault of SeekIndexError: SeekIndexErrorKind {
-        TooShort { len: u64, needed: u64 } => Damaged,
-            "a seek index takes at least {needed} bytes, and this one has {len}";
-        Magic => NotAnIndex, "these bytes are not a seek index";
-        Version { version: u32 } => Version,
-            "seek index of version {version}, which this build does not know";
-        Length { len: u64, lines: u64 } => Damaged,
-            "a seek index of {lines} lines does not take {len} bytes";
-        Checksum { stored: u64, computed: u64 } => Damaged,
-            "seek index is damaged: checksum {stored:016x} is stored, {computed:016x} computed";
-        Line { line: u64 } => Damaged,
-            "seek index line {line} points outside the filter or backwards, or is not full";
-        Gap { gap: u64 } => Damaged,
-            "seek index gap {gap} is outside the filter, out of order or too short";
-        OtherFilter => OtherFilter, "seek index was made for another filter";
-    }
-}
-
-/// The class of a [`SeekIndexError`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SeekIndexErrorKind {
-    /// The bytes are not an index.
-    NotAnIndex,
-    /// The index has another version. Build it again from the filter.
-    Version,
-    /// The index is truncated or damaged.
-    Damaged,
-    /// The index belongs to another filter.
-    OtherFilter,
-}
-
-impl Error for SeekIndexError {}
-
 /// A filter has no resident form, or the bytes of one are damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidentError(pub(crate) ResidentFault);
@@ -311,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_building_and_of_indexes_carry_their_numbers() {
+    fn errors_of_building_and_of_resident_filters_carry_their_numbers() {
         let build = |fault, words| says(BuildError(fault), words);
         build(BuildFault::TooManyItems { n: 1 << 32 }, &["4294967296"]);
         let bits = BuildFault::TooManyBits {
@@ -335,21 +295,10 @@ mod tests {
         let beyond = BuildFault::ValueOutOfRange { item, value, range };
         build(beyond, &["7009", "7010", "7011"]);
 
-        let index = |fault, words| says(SeekIndexError(fault), words);
-        let (len, needed, lines) = (7001, 7002, 7003);
-        index(SeekIndexFault::TooShort { len, needed }, &["7001", "7002"]);
-        index(SeekIndexFault::Magic, &["not a seek index"]);
-        index(SeekIndexFault::Version { version: 7 }, &["version 7"]);
-        index(SeekIndexFault::Length { len, lines }, &["7001", "7003"]);
-        let (stored, computed) = (0xabc, 0xdef);
-        let checksum = SeekIndexFault::Checksum { stored, computed };
-        index(checksum, &["0000000000000abc", "0000000000000def"]);
-        index(SeekIndexFault::Line { line: 7004 }, &["7004"]);
-        index(SeekIndexFault::Gap { gap: 7003 }, &["gap 7003"]);
-        index(SeekIndexFault::OtherFilter, &["another filter"]);
-
         let resident = |fault, words| says(ResidentError(fault), words);
         let (m, most, n, exceptions, count) = (7001, 7002, 7003, 7004, 7005);
+        let (len, lines) = (7001, 7003);
+        let (stored, computed) = (0xabc, 0xdef);
         resident(ResidentFault::InverseRate { m, most }, &["7001", "7002"]);
         let crowded = ResidentFault::Crowded { n, exceptions };
         resident(crowded, &["7003", "7004"]);

@@ -308,7 +308,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// # Cost
     ///
     /// Each call decodes the filter up to the value. Query many values at once with [`Filter::matches_values`].
-    /// An index ([`Filter::with_index`]) reduces the time to a fraction of a microsecond.
+    /// An index ([`Filter::into_indexed`]) reduces the time to a fraction of a microsecond.
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
         self.any_of(Strategy::Merge, &[value])
@@ -505,21 +505,6 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     /// One decoding pass, at several places at once, without an allocation.
     pub fn validate(self) -> Result<Filter<D, H>, DecodeError> {
         let end = decode::validate(self.coded())?;
-        Ok(Filter {
-            unvalidated: self,
-            end,
-        })
-    }
-
-    /// [`validate`](Self::validate) on the threads of the current rayon pool, if there are at least 1,048,576
-    /// items.
-    ///
-    /// # Errors
-    ///
-    /// As [`validate`](Self::validate).
-    #[cfg(feature = "parallel")]
-    pub fn validate_parallel(self) -> Result<Filter<D, H>, DecodeError> {
-        let end = decode::validate_parallel(self.coded())?;
         Ok(Filter {
             unvalidated: self,
             end,

@@ -75,7 +75,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
-//! | `parallel` | | [`SortedHashesBuilder::parallel`], [`UnvalidatedFilter::validate_parallel`] and [`bip158::Watchlist::par_scan`], with rayon |
+//! | `parallel` | | [`SortedHashesBuilder::parallel`] and [`bip158::Watchlist::par_scan`], with rayon |
 //! | `verify` | | [`bip158::HeaderChain`], which verifies block filters, and filter hashes |
 //! | `bitcoin` | | `verify`, filters of blocks, and conversions of hashes and headers |
 //!
@@ -122,7 +122,7 @@ pub use filter::{Filter, UnvalidatedFilter};
 pub use hash::{ItemHash, Nut23, Nut25, RawValues, SipHash, map_to_range};
 pub use params::Params;
 pub use resident::{CacheLines, ResidentFilter};
-pub use seek_index::{IndexInterval, IndexMismatch, IndexedFilter, SeekIndex};
+pub use seek_index::{IndexInterval, IndexedFilter};
 pub use sorted_hashes::{HashCollector, SortedHashes, SortedHashesBuilder};
 
 /// A filter that several machines encode.

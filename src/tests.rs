@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::arch::SimdLevel;
 use crate::matching::Strategy;
 use crate::splitmix::spread;
-use crate::{Filter, IndexInterval, Params, RawValues, SeekIndex};
+use crate::{Filter, IndexInterval, Params, RawValues};
 
 #[cfg(all(
     feature = "std",
@@ -44,8 +44,7 @@ mod guarded {
                         Filter::check_length_with(RawValues, &*bytes, n, params).unwrap();
                     let filter = admitted.with_level(level).validate().unwrap();
                     assert!(filter.values().eq(values.iter().copied()));
-                    let index = SeekIndex::build(&filter, IndexInterval::Items(16));
-                    let indexed = filter.with_index(&index).unwrap();
+                    let indexed = filter.clone().into_indexed(IndexInterval::Items(16));
                     let expected: Vec<bool> = targets
                         .iter()
                         .map(|target| values.binary_search(target).is_ok())
@@ -95,8 +94,7 @@ mod environments {
                     let admitted =
                         Filter::check_length_with(RawValues, &*bytes, n, params).unwrap();
                     let filter = admitted.with_level(level).validate().unwrap();
-                    let index = SeekIndex::build(&filter, IndexInterval::Items(16));
-                    let indexed = filter.with_index(&index).unwrap();
+                    let indexed = filter.clone().into_indexed(IndexInterval::Items(16));
                     let answers = [Strategy::Lookup, Strategy::Merge].map(|strategy| {
                         [
                             filter.matches_values_by(strategy, &targets),

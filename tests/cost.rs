@@ -3,9 +3,7 @@
 
 use nutfilter::bip158::{self, Scratch, Watchlist};
 use nutfilter::internals::{SimdLevel, Strategy, decoded_bits};
-use nutfilter::{
-    Filter, IndexInterval, ItemHash, Params, RawValues, SeekIndex, SipHash, map_to_range,
-};
+use nutfilter::{Filter, IndexInterval, ItemHash, Params, RawValues, SipHash, map_to_range};
 use nutfilter_harness::STRATEGIES;
 use nutfilter_harness::cost::{Budget, within};
 use nutfilter_reference::Noise;
@@ -173,7 +171,7 @@ fn lookups_decode_a_bounded_number_of_bits() {
                     let indexed = within(budget.allowed(0), &context, || {
                         filter.clone().into_indexed(step)
                     });
-                    let budget = Budget::of_indexed(&indexed, &SeekIndex::build(&filter, step));
+                    let budget = Budget::of_indexed(&indexed);
                     for strategy in [Strategy::Cheapest, Strategy::Lookup] {
                         let allowed = budget.allowed(targets.len());
                         let found = within(allowed, &(context, strategy), || {

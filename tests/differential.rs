@@ -5,7 +5,7 @@ use std::io::Cursor;
 use nutfilter::internals::SimdLevel;
 use nutfilter::{Filter, ItemHash as _, Nut23, Nut25, Params, SortedHashes};
 use nutfilter_harness::{
-    bip158, decode, encode, hashing, matching, params_from, recipe, resident, response, seek_index,
+    bip158, decode, encode, hashing, matching, params_from, recipe, resident, response,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -191,28 +191,6 @@ fn every_query_agrees_with_the_reference() {
             width: [0, 1, 2, 8, 32, 33, 34, 48][rng.random_range(0..8)],
             members: rng.random(),
             ask: rng.random(),
-            bytes: &random_bytes(rng.next_u64(), len),
-        };
-        case.check();
-    }
-}
-
-#[test]
-fn damaged_index_agrees_with_scan() {
-    let mut rng = SmallRng::seed_from_u64(8);
-    for round in 0..6_000 {
-        let len = rng.random_range(0..400);
-        let case = seek_index::Case {
-            how: how(&mut rng, round),
-            p: rng.random(),
-            m: rng.random(),
-            step: rng.random::<u8>() >> rng.random_range(0..8),
-            cut: if rng.random() {
-                0
-            } else {
-                rng.random_range(0..30)
-            },
-            changes: rng.random_range(0..3),
             bytes: &random_bytes(rng.next_u64(), len),
         };
         case.check();

@@ -3,8 +3,8 @@
 
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
-    Filter, IndexInterval, ItemHash, Params, RawValues, ResidentFilter, SeekIndex, SipHash,
-    SortedHashes, bip158,
+    Filter, IndexInterval, ItemHash, Params, RawValues, ResidentFilter, SipHash, SortedHashes,
+    bip158,
 };
 
 /// FNV-1a: a hash that knows no kernels.
@@ -40,43 +40,25 @@ fn own_hasher_needs_one_function() {
 }
 
 #[test]
-fn stored_index_and_filter_fit_in_one_owned_value() {
+fn index_and_filter_fit_in_one_owned_value() {
     use std::sync::Arc;
     let items: Vec<[u8; 4]> = (0..1000_u32).map(u32::to_le_bytes).collect();
     let made = SortedHashes::from_items(&items)
         .encode(Params::default())
         .unwrap();
-    let stored = SeekIndex::build(&made, IndexInterval::Items(64)).to_bytes();
-
     let shared: Arc<[u8]> = made.bytes().into();
     let filter = Filter::parse(Arc::clone(&shared), 1000, Params::default()).unwrap();
     assert_eq!(filter, made);
-    let index = SeekIndex::from_bytes(&stored).unwrap();
-    let indexed = filter.into_indexed_with(index).unwrap();
+    let indexed = filter.into_indexed(IndexInterval::Items(64));
     let found = std::thread::spawn(move || (indexed.matches(&items), indexed));
     let (found, indexed) = found.join().unwrap();
     assert_eq!(found, [true; 1000]);
-    let (filter, index) = indexed.into_parts();
-    assert_eq!(index.to_bytes(), stored);
-    assert!(Arc::ptr_eq(&filter.clone().into_bytes(), &shared));
-
-    // The wrong index gives the filter back.
-    let other = SortedHashes::from_items(["other"])
-        .encode(Params::default())
-        .unwrap();
-    let mismatch = other.clone().into_indexed_with(index).unwrap_err();
-    assert_eq!(mismatch.filter, other);
-    assert!(
-        mismatch.to_string().contains("another filter"),
-        "{mismatch}"
-    );
+    assert!(Arc::ptr_eq(&indexed.into_filter().into_bytes(), &shared));
 }
 
 #[test]
 fn errors_have_a_class() {
-    use nutfilter::error::{
-        BuildErrorKind, ParamsErrorKind, ResidentErrorKind, SeekIndexErrorKind,
-    };
+    use nutfilter::error::{BuildErrorKind, ParamsErrorKind, ResidentErrorKind};
     assert_eq!(
         Params::new(33, 1).unwrap_err().kind(),
         ParamsErrorKind::RemainderBits
@@ -95,10 +77,6 @@ fn errors_have_a_class() {
     assert_eq!(error.kind(), BuildErrorKind::OutOfRange);
     let error = SortedHashes::from_records(&[1; 34], 33).unwrap_err();
     assert_eq!(error.kind(), BuildErrorKind::IncompleteInput);
-    let error = SeekIndex::from_bytes(&[0; 100]).unwrap_err();
-    assert_eq!(error.kind(), SeekIndexErrorKind::NotAnIndex);
-    let error = SeekIndex::from_bytes(&[0; 10]).unwrap_err();
-    assert_eq!(error.kind(), SeekIndexErrorKind::Damaged);
     let error = ResidentFilter::from_bytes([0; 100]).unwrap_err();
     assert_eq!(error.kind(), ResidentErrorKind::NotResident);
 }
@@ -108,19 +86,17 @@ fn debug_output_of_large_values_is_short() {
     let items: Vec<[u8; 4]> = (0..1000_u32).map(u32::to_le_bytes).collect();
     let set = SortedHashes::from_items(&items);
     let filter = set.encode(Params::default()).unwrap();
-    let index = SeekIndex::build(&filter, IndexInterval::default());
-    let other = SortedHashes::new().encode(Params::default()).unwrap();
     let response = nutfilter_cashu::FilterResponse::new(&filter, 1);
     let list = bip158::Watchlist::from_iter(&items);
-    let values: [(&str, &dyn std::fmt::Debug); 7] = [
+    let values: [(&str, &dyn std::fmt::Debug); 5] = [
         ("len: 1000", &set),
         ("n: 1000", &filter),
-        ("n: 1000", &filter.with_index(&index).unwrap()),
+        (
+            "n: 1000",
+            &filter.clone().into_indexed(IndexInterval::default()),
+        ),
         ("n: 1000", &response),
         ("len: 1000", &list),
-        ("points: ", &index),
-        // What `unwrap` prints.
-        ("n: 0", &other.into_indexed_with(index.clone()).unwrap_err()),
     ];
     for (part, value) in values {
         let text = format!("{value:?}");

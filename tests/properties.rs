@@ -1,8 +1,6 @@
 //! What holds for every set, by random example.
 
-use nutfilter::{
-    Filter, IndexInterval, ItemHash, Nut25, Params, SeekIndex, SortedHashes, map_to_range,
-};
+use nutfilter::{Filter, IndexInterval, ItemHash, Nut25, Params, SortedHashes, map_to_range};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -46,8 +44,7 @@ proptest! {
     fn members_always_match(items in items(), params in params(), step in 0..400_u32) {
         let filter = SortedHashes::from_items(&items).encode(params).unwrap();
         prop_assert!(filter.matches(&items).into_iter().all(|found| found));
-        let index = SeekIndex::build(&filter, IndexInterval::Items(step));
-        let indexed = filter.with_index(&index).unwrap();
+        let indexed = filter.clone().into_indexed(IndexInterval::Items(step));
         prop_assert!(items.iter().all(|item| indexed.contains(item) && filter.contains(item)));
         prop_assert_eq!(filter.match_any(&items), !items.is_empty());
         let resident = filter.to_resident();

@@ -19,8 +19,6 @@ mod scan;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod side_by_side;
 mod sync;
-#[cfg(feature = "parallel")]
-mod threads;
 mod values;
 mod visitors;
 
@@ -123,19 +121,6 @@ pub(crate) fn validate(coded: Coded<'_>) -> Result<u64, DecodeError> {
         ControlFlow::Continue(end) => Ok(end),
         ControlFlow::Break(()) => coded.scanner(Place::START).finish(),
     }
-}
-
-/// [`validate`] on the threads of the current pool, if the filter is large.
-///
-/// # Errors
-///
-/// As [`validate`].
-#[cfg(feature = "parallel")]
-pub(crate) fn validate_parallel(coded: Coded<'_>) -> Result<u64, DecodeError> {
-    if coded.n < threads::MIN_ITEMS {
-        return validate(coded);
-    }
-    with_kernel!(coded, simd => threads::validate(coded, simd, LONG_LANE))
 }
 
 /// Calls `each` with slices of the values, in order and without omissions. No slice is empty, and all fit in

@@ -294,21 +294,6 @@ impl<'a> Driver<'a> {
             .map(ControlFlow::Continue)
     }
 
-    /// Decodes to the first item at or after bit `stop`, in lanes if possible.
-    #[cfg(feature = "parallel")]
-    pub(super) fn to<const N: usize, S: Simd<N>>(
-        &mut self,
-        decoder: &Decoder<'_, S>,
-        stop: u64,
-        lane_items: u64,
-        sink: &mut impl Sink<N>,
-    ) -> Result<ControlFlow<()>, DecodeError> {
-        if self.lanes(decoder, stop, lane_items, sink)?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        self.serial(stop, sink)
-    }
-
     /// Decodes chunk after chunk up to about bit `end`, or until lanes are no longer worth it.
     fn lanes<const N: usize, S: Simd<N>>(
         &mut self,

@@ -463,58 +463,6 @@ fn codes_of_one_bit_more_than_a_window_are_decoded_at_every_bit() {
     }
 }
 
-/// Validation on three threads equals the serial scan.
-#[cfg(feature = "parallel")]
-fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
-    let (_, expected) = serial(bytes, n, params);
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(3)
-        .build()
-        .unwrap();
-    for level in SimdLevel::available() {
-        let coded = of(level, bytes, n, params);
-        let validated = pool.install(|| match level.kind() {
-            Kind::Baseline(Baseline::Scalar) => threads::validate(coded, Scalar, 500),
-            #[cfg(target_arch = "aarch64")]
-            Kind::Baseline(Baseline::Neon(neon)) => threads::validate(coded, neon, 500),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => threads::validate(coded, avx2, 500),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => threads::validate(coded, avx512, 500),
-        });
-        assert_eq!(
-            validated, expected,
-            "{what}: {n} items, {params:?}, {level}"
-        );
-    }
-    expected
-}
-
-#[cfg(feature = "parallel")]
-#[test]
-fn threads_equal_the_serial_scan() {
-    let mut random = Random::new(9);
-    let mut wrong = 0;
-    for p in [0, 2, 10, 19, 30] {
-        let n = 60_000;
-        let params = Params::new(p, fitting(p)).unwrap();
-        let values = random.sorted(n, params.range(n));
-        let mut steps: Vec<u64> = differences(&values).collect();
-        let bytes = coded(steps.iter().copied(), p);
-        assert!(check_threads("uniform", &bytes, n, params).is_ok());
-        for (what, bytes, n, params) in damaged(&mut random, &bytes, n, params) {
-            wrong += u32::from(check_threads(&what, &bytes, n, params).is_err());
-        }
-        // No thread but the first finds its start.
-        steps.fill(fitting(p));
-        let params = params_for(p, &steps);
-        assert!(check_threads("equal", &coded(steps, p), n, params).is_ok());
-        assert!(check_threads("few", &[0; 40], 5, params).is_err());
-        assert_eq!(check_threads("none", &[], 0, params), Ok(0));
-    }
-    assert!(wrong > 100, "{wrong} wrong");
-}
-
 /// Counts who decoded which items. Abandoned lanes give the same values and errors, only later, so only these
 /// counts show that lanes work.
 struct Counting<S> {

@@ -23,7 +23,9 @@ use bitmap::Bitmap;
 pub(crate) use lookup::{Astray, Stream};
 pub use plan::Strategy;
 pub(crate) use prepared::Prepared;
-pub(crate) use table::{LINE, Line, Table, step};
+#[cfg(test)]
+pub(crate) use table::{LINE, Line};
+pub(crate) use table::{Table, step};
 
 /// The number of items that are hashed before they are mapped.
 pub(crate) const HASHED: usize = 512;

@@ -198,22 +198,6 @@ impl Line {
         self.0[low..low + LOW].copy_from_slice(&entry.to_le_bytes()[..LOW]);
     }
 
-    /// All points, in order.
-    pub(crate) fn points(&self, layout: Layout) -> impl Iterator<Item = Point> {
-        let low_bytes = layout.low_bytes();
-        let entry = move |number| match layout.is_wide {
-            false => self.entry::<NARROW>(number),
-            true => self.entry::<WIDE>(number),
-        };
-        let first = self.first();
-        let unused = (1 << bits(low_bytes)) - 1;
-        let entries = (1..=entries(low_bytes))
-            .map(move |number| (number, entry(number)))
-            .take_while(move |&(_, entry)| entry != unused);
-        let others = entries.map(move |(number, entry)| layout.decode(number, first, entry));
-        [first].into_iter().chain(others)
-    }
-
     /// The last point with a base below `value`, or the first point. `LOW` is [`Layout::low_bytes`].
     #[inline(always)]
     fn locate<const LOW: usize>(&self, layout: Layout, value: u64) -> Point {
@@ -305,9 +289,6 @@ pub(crate) fn step(n: u32, len: u64, wanted: u32) -> u32 {
 }
 
 impl Table {
-    /// The directory has room for so many.
-    pub(crate) const MOST_LINES: u64 = 1 << (u32::BITS - CUT_BITS);
-
     /// Builds the table of a validated filter.
     pub(crate) fn build(coded: &Coded<'_>, wanted: u32) -> Self {
         let (n, params, len) = (coded.n, coded.params, coded.bytes.len() as u64);

@@ -1,47 +1,44 @@
 //! [`IndexedFilter`]: a filter with its index.
 
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Identity, SeekIndex};
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, map_to_range};
 use crate::matching::{Astray, Strategy, Stream, Table};
 
-/// A filter with its index, made by [`Filter::into_indexed`], [`Filter::into_indexed_with`] or
-/// [`Filter::with_index`].
+/// A filter with a seek index, made by [`Filter::into_indexed`].
 ///
 /// It gives the same answers as the filter alone, but faster.
 #[derive(Clone, Debug)]
 pub struct IndexedFilter<D = Vec<u8>, H = Nut25> {
-    filter: Filter<D, H>,
-    table: Arc<Table>,
+    pub(super) filter: Filter<D, H>,
+    pub(super) table: Table,
 }
 
 impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
-    pub(super) fn new(filter: Filter<D, H>, table: Arc<Table>) -> Self {
-        Self { filter, table }
-    }
-
     /// The filter without its index.
     #[must_use]
     pub fn filter(&self) -> &Filter<D, H> {
         &self.filter
     }
 
-    /// The filter and its index, for example to store the index.
-    ///
-    /// # Cost
-    ///
-    /// One pass over the bytes for a fingerprint of the filter.
+    /// Drops the index.
     #[must_use]
-    pub fn into_parts(self) -> (Filter<D, H>, SeekIndex) {
-        let index = SeekIndex {
-            filter: Identity::of(&self.filter),
-            table: self.table,
-        };
-        (self.filter, index)
+    pub fn into_filter(self) -> Filter<D, H> {
+        self.filter
+    }
+
+    /// The number of entries of the index. Only an empty filter has none.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.table.points
+    }
+
+    /// The size of the index in memory in bits per item of the filter.
+    #[must_use]
+    pub fn index_bits_per_item(&self) -> f64 {
+        self.table.size() as f64 * 8.0 / f64::from(self.filter.n().max(1))
     }
 
     /// Whether a mapped value is in the set.
@@ -56,8 +53,8 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
         if value >= self.filter.range() {
             return false;
         }
-        // Only a forged index leads to a place that cannot be decoded. In that case the filter answers without
-        // the index.
+        // Only storage that changed leads to a place that cannot be decoded. In that case the filter answers
+        // without the index.
         let found = self.stream().find_by(&self.table, value);
         found.unwrap_or_else(|_| self.contains_without_index(value))
     }

@@ -1,4 +1,4 @@
-//! Tests of the index: its cost on any set, the bytes that it accepts, and that forged indexes are harmless.
+//! Tests of the index: its cost on any set, and that one that is wrong (the filter's storage changed) is harmless.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,11 +7,14 @@ use super::*;
 use crate::arch::SimdLevel;
 use crate::hash::RawValues;
 use crate::matching::{LINE, Line, Point, Strategy};
+use crate::params::Params;
 use crate::sorted_hashes::SortedHashes;
 use crate::splitmix::spread;
 
-fn table_mut(index: &mut SeekIndex) -> &mut Table {
-    Arc::make_mut(&mut index.table)
+type Indexed = IndexedFilter<Vec<u8>, RawValues>;
+
+fn table_of(filter: &Filter<Vec<u8>, RawValues>, interval: IndexInterval) -> Table {
+    filter.clone().into_indexed(interval).table
 }
 
 fn filter(n: u64) -> Filter<Vec<u8>, RawValues> {
@@ -75,7 +78,7 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<Vec<u8>, Ra
 }
 
 /// The number of items decoded from the index's point until `value` is found or passed.
-fn items_to(filter: &Filter<impl AsRef<[u8]>, RawValues>, table: &Table, value: u64) -> u64 {
+fn items_to(filter: &Filter<Vec<u8>, RawValues>, table: &Table, value: u64) -> u64 {
     let point = table.locate(value);
     if point.answer().is_some() {
         return 0;
@@ -192,15 +195,13 @@ fn number_of_entries_is_as_requested() {
         (filter(1000), IndexInterval::Entries(u32::MAX), 125),
         (filter(0), IndexInterval::Items(8), 0),
     ] {
-        assert_eq!(SeekIndex::build(&filter, step).len(), entries, "{step:?}");
+        assert_eq!(filter.into_indexed(step).entries(), entries, "{step:?}");
     }
     // Eight items per byte.
     let tiny = Filter::from_values(&vec![0; long], Params::new(0, 1).unwrap()).unwrap();
     assert_eq!(tiny.bytes().len(), long / 8);
-    assert_eq!(
-        SeekIndex::build(&tiny, IndexInterval::Items(1)).len(),
-        long / 16
-    );
+    let indexed = tiny.into_indexed(IndexInterval::Items(1));
+    assert_eq!(indexed.entries(), long / 16);
 }
 
 #[test]
@@ -210,15 +211,12 @@ fn index_takes_the_documented_bits_per_item() {
         .collect();
     let filter = Filter::from_values(&values, Params::default()).unwrap();
     for (step, bits) in [(8, 6.3), (16, 3.2), (64, 0.8)] {
-        let index = SeekIndex::build(&filter, IndexInterval::Items(step));
-        let taken = index.bits_per_item();
+        let indexed = filter.clone().into_indexed(IndexInterval::Items(step));
+        let taken = indexed.index_bits_per_item();
         assert!((taken - bits).abs() < 0.06, "{step}: {taken} bits an item");
-        // The directory is not stored.
-        let stored = index.to_bytes().len() as f64 * 8.0 / 100_000.0;
-        assert!(stored < taken && stored > taken * 0.9, "{step}: {stored}");
     }
-    let default = SeekIndex::build(&filter, IndexInterval::default());
-    assert_eq!(default, SeekIndex::build(&filter, IndexInterval::Items(16)));
+    let default = table_of(&filter, IndexInterval::default());
+    assert!(default == table_of(&filter, IndexInterval::Items(16)));
 }
 
 #[test]
@@ -269,78 +267,70 @@ fn pairs_one_bit_longer_than_a_window_are_found() {
 }
 
 #[test]
-fn forged_lines_never_read_outside_the_filter() {
+fn wrong_lines_never_read_outside_the_filter() {
     let filter = filter(200);
     let bits = filter.bytes().len() as u64 * 8;
-    let made = SeekIndex::build(&filter, IndexInterval::Entries(4));
     let values: Vec<u64> = (0..filter.range()).step_by(37).collect();
     for level in SimdLevel::available() {
         let filter = filter.clone().with_level(level);
-        let ask = |forged: &SeekIndex| {
-            // In memory, only the look-up protects against it; any answer is accepted.
-            let indexed = filter.with_index(forged).unwrap();
-            assert_eq!(indexed.matches_values(&values).len(), values.len());
+        let made = filter.into_indexed(IndexInterval::Entries(4));
+        // Only the look-up protects against it; any answer is accepted.
+        let ask = |wrong: &Indexed| {
+            assert_eq!(wrong.matches_values(&values).len(), values.len());
             for &value in &values {
-                let _ = indexed.contains_value(value);
+                let _ = wrong.contains_value(value);
             }
         };
         for position in (0..=bits).chain([(1 << 48) - 1]) {
-            for base in [0, 1, filter.range() - 1, u64::MAX] {
-                let mut forged = made.clone();
-                table_mut(&mut forged).lines[0] = Line::new(Point { position, base });
-                ask(&forged);
-                let read = SeekIndex::from_bytes(&forged.to_bytes());
-                assert_eq!(read.is_err(), (position, base) != (0, 0));
+            for base in [0, 1, made.filter.range() - 1, u64::MAX] {
+                let mut wrong = made.clone();
+                wrong.table.lines[0] = Line::new(Point { position, base });
+                ask(&wrong);
             }
         }
         for i in 0..1_000 {
-            let mut forged = made.clone();
-            let line = &mut table_mut(&mut forged).lines[0].0;
+            let mut wrong = made.clone();
+            let line = &mut wrong.table.lines[0].0;
             // Some of the bytes of the first point, or of the entries.
             let from = [0, 14][i as usize % 2];
             for at in (from..LINE).step_by(1 + i as usize % 7) {
                 line[at] ^= (spread(i * 64 + at as u64) >> (i % 50)) as u8;
             }
-            ask(&forged);
-            if let Ok(read) = SeekIndex::from_bytes(&forged.to_bytes()) {
-                // Points between their neighbours cannot be told from true ones.
-                ask(&read);
-            }
+            ask(&wrong);
         }
     }
 }
 
 #[test]
-fn undecodable_forged_point_falls_back_to_the_filter() {
+fn undecodable_point_falls_back_to_the_filter() {
     let mut astray = 0;
     // With any number of bits in the last byte.
     for n in 2_000..2_016 {
         let filter = filter(n);
         let bits = filter.bytes().len() as u64 * 8;
-        let made = SeekIndex::build(&filter, IndexInterval::Entries(64));
         let last = filter.values().last().unwrap();
         for (level, target) in
             SimdLevel::available().flat_map(|level| [(level, last), (level, last - 1)])
         {
             let filter = filter.clone().with_level(level);
+            let made = filter.clone().into_indexed(IndexInterval::Entries(64));
             for position in bits - 14..bits {
-                let mut forged = made.clone();
+                let mut wrong = made.clone();
                 let Point { base, .. } = made.table.locate(target);
-                let last = table_mut(&mut forged).lines.last_mut().unwrap();
+                let last = wrong.table.lines.last_mut().unwrap();
                 *last = Line::new(Point { position, base });
-                let point = forged.table.locate(target);
+                let point = wrong.table.locate(target);
                 if filter.stream().find(point, target).is_ok() {
                     continue;
                 }
                 astray += 1;
-                let indexed = filter.with_index(&forged).unwrap();
                 let expected = filter.contains_value(target);
-                assert_eq!(indexed.contains_value(target), expected);
-                assert_eq!(indexed.planned(1), Strategy::Lookup);
-                assert_eq!(indexed.match_any_values(&[target]), expected);
+                assert_eq!(wrong.contains_value(target), expected);
+                assert_eq!(wrong.planned(1), Strategy::Lookup);
+                assert_eq!(wrong.match_any_values(&[target]), expected);
                 for count in [1, 5, 300] {
                     let targets = vec![target; count];
-                    let found = indexed.matches_values_by(Strategy::Lookup, &targets);
+                    let found = wrong.matches_values_by(Strategy::Lookup, &targets);
                     assert_eq!(
                         found,
                         vec![expected; count],
@@ -358,157 +348,16 @@ fn undecodable_forged_point_falls_back_to_the_filter() {
 }
 
 #[test]
-fn lines_outside_backwards_or_in_another_form_are_rejected() {
-    let values = [vec![40_000; 900], (0..900).map(|i| i * 40).collect()].concat();
-    let mut values: Vec<u64> = values;
-    values.sort_unstable();
-    let filter = Filter::from_values(&values, Params::new(4, 40).unwrap()).unwrap();
-    let made = SeekIndex::build(&filter, IndexInterval::Items(32));
-    let lines = made.table.lines.len();
-    assert!(lines > 3);
-    assert_eq!(SeekIndex::from_bytes(&made.to_bytes()).as_ref(), Ok(&made));
-    let refused = |what: &str, line: usize, change: &dyn Fn(&mut Vec<Line>)| {
-        let mut forged = made.clone();
-        change(&mut table_mut(&mut forged).lines);
-        assert_ne!(forged, made, "{what}");
-        let fault = SeekIndexFault::Line { line: line as u64 };
-        let read = SeekIndex::from_bytes(&forged.to_bytes());
-        assert_eq!(read, Err(SeekIndexError(fault)), "{what}");
-    };
-    let layout = made.table.layout;
-    let points: Vec<Vec<Point>> = made
-        .table
-        .lines
-        .iter()
-        .map(|l| l.points(layout).collect())
-        .collect();
-    let bits = filter.bytes().len() as u64 * 8;
-    let range = filter.range();
-    let last = lines - 1;
-    let Point { position, base } = points[last][0];
-    refused("a position outside", last, &|l| {
-        l[last] = Line::new(Point {
-            position: bits + 1,
-            base,
-        })
-    });
-    refused("a base outside", last, &|l| {
-        l[last] = Line::new(Point {
-            position,
-            base: range,
-        })
-    });
-    refused("lines in another order", 2, &|l| l.swap(1, 2));
-    refused("a line twice", 2, &|l| l[2] = l[1]);
-    refused("another first line", 0, &|l| l[0] = l[1]);
-    refused("a line that is not full", 2, &|l| {
-        l[1] = Line::new(points[1][0]);
-        l[2] = Line::new(points[1][1]);
-    });
-    refused("an entry that goes back", 1, &|l| {
-        // The top words of the last two entries.
-        let (a, b) = l[1].0.split_at_mut(LINE - 4);
-        a[LINE - 8..].swap_with_slice(b);
-    });
-    refused("an unused entry that is not all ones", last, &|l| {
-        let full = points[0].len();
-        assert!(points[last].len() < full - 1);
-        l[last].0[LINE - 1] = 0x7f;
-    });
-}
-
-#[test]
-fn lines_without_items_and_items_without_lines_are_rejected() {
-    let (none, some) = (filter(0), filter(20));
-    let build = |filter| SeekIndex::build(filter, IndexInterval::Items(8));
-    let (none, some) = (build(&none), build(&some));
-    for (filter, table) in [(&none, &some), (&some, &none)] {
-        let forged = SeekIndex {
-            filter: filter.filter,
-            table: table.table.clone(),
-        };
-        let read = SeekIndex::from_bytes(&forged.to_bytes());
-        assert_eq!(read, Err(SeekIndexError(SeekIndexFault::OtherFilter)));
-    }
-}
-
-#[test]
-fn intervals_that_no_build_makes_are_rejected() {
-    let made = SeekIndex::build(&filter(1000), IndexInterval::Items(16));
-    assert!(SeekIndex::from_bytes(&made.to_bytes()).is_ok());
-    for step in [0, 1, 7, 15, 17, 1008, u32::MAX] {
-        let mut forged = made.clone();
-        let lines = made.table.lines.clone();
-        *table_mut(&mut forged) = Table::empty(made.filter.params, step);
-        table_mut(&mut forged).lines = lines;
-        let read = SeekIndex::from_bytes(&forged.to_bytes());
-        assert_eq!(
-            read,
-            Err(SeekIndexError(SeekIndexFault::OtherFilter)),
-            "{step}"
-        );
-    }
-}
-
-#[test]
-fn too_short_bytes_report_the_minimum_length() {
-    let bytes = SeekIndex::build(&filter(0), IndexInterval::Entries(1)).to_bytes();
-    for len in [0, 8, bytes.len() - 1] {
-        let (len, needed) = (len as u64, bytes.len() as u64);
-        let fault = SeekIndexFault::TooShort { len, needed };
-        let found = SeekIndex::from_bytes(&bytes[..len as usize]);
-        assert_eq!(found, Err(SeekIndexError(fault)));
-    }
-}
-
-#[test]
-fn older_versions_are_rejected_with_their_number() {
-    // The shortest version-1 index: a header of 48 bytes, no entry, a checksum.
-    for (len, version) in [(56, 1), (64, 1), (1000, 3)] {
-        let mut bytes = vec![0; len];
-        bytes[..8].copy_from_slice(b"nutfseek");
-        bytes[8] = version;
-        let fault = SeekIndexFault::Version {
-            version: u32::from(version),
-        };
-        let read = SeekIndex::from_bytes(&bytes);
-        assert_eq!(read, Err(SeekIndexError(fault)), "{len} bytes");
-    }
-}
-
-#[test]
-fn gaps_read_back_equal_and_damaged_ones_are_rejected() {
+fn codes_longer_than_a_span_are_kept_with_their_values() {
     // Two gaps among short codes, so that each is longer than 192 average items.
     let params = Params::new(4, 40).unwrap();
     let n = 20_000_u64;
     let values: Vec<u64> = (0..n).map(|i| i * 8 + i / 7_000 * 300_000).collect();
     let filter = Filter::from_values(&values, params).unwrap();
-    let made = SeekIndex::build(&filter, IndexInterval::Items(64));
-    let gaps = made.table.gaps.clone();
+    let gaps = table_of(&filter, IndexInterval::Items(64)).gaps;
     assert_eq!(gaps.len(), 2, "{gaps:?}");
     for (gap, last) in gaps.iter().zip([6_999, 13_999]) {
         assert_eq!(gap.from, values[last]);
         assert_eq!(gap.value, values[last + 1]);
     }
-    assert_eq!(SeekIndex::from_bytes(&made.to_bytes()).as_ref(), Ok(&made));
-    let refused = |what: &str, gap: u64, change: &dyn Fn(&mut Table)| {
-        let mut forged = made.clone();
-        change(table_mut(&mut forged));
-        let fault = SeekIndexFault::Gap { gap };
-        assert_eq!(
-            SeekIndex::from_bytes(&forged.to_bytes()),
-            Err(SeekIndexError(fault)),
-            "{what}"
-        );
-    };
-    let len = filter.bytes().len() as u64;
-    let range = filter.range();
-    refused("out of order", 1, &|t| t.gaps.swap(0, 1));
-    refused("short", 0, &|t| t.gaps[0].from = t.gaps[0].value - 100);
-    refused("backwards", 0, &|t| t.gaps[0].from = t.gaps[0].value + 1);
-    refused("a value outside", 1, &|t| t.gaps[1].value = range);
-    refused("a position outside", 1, &|t| {
-        t.gaps[1].position = len * 8 + 1
-    });
-    refused("a position too early", 0, &|t| t.gaps[0].position = 1_000);
 }

@@ -1,20 +1,17 @@
-//! Rows so large that threads share them, and that 64 KiB hide nothing.
+//! Rows so large that 64 KiB hide nothing.
 
 use nutfilter::error::DecodeErrorKind::{
     self, OutOfRange, Padding, TooLong, TooShort, TrailingData,
 };
 use nutfilter::internals::SimdLevel;
 use nutfilter::{Params, SortedHashes};
-use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::allocations::{Threads, peak_of};
-use crate::readers::{Case, READERS, Reader};
+use crate::readers::{Case, READERS};
 use crate::rows::Row;
 
-/// Above 2^20, where threads begin to share a filter.
 const ITEMS: u32 = 1_100_000;
 
-/// Of each of these with and without threads, at each level: what differs between profiles, `rows` has told.
+/// At each level. What differs between profiles, `rows` has told.
 const WAYS_TRIED: [&str; 6] = [
     "check length and validate",
     "check length and match, nut25",
@@ -23,9 +20,6 @@ const WAYS_TRIED: [&str; 6] = [
     "JSON",
     "with an index",
 ];
-
-/// What threads take beside the filter, for each of them: their queues.
-const FOR_A_THREAD: usize = 16 << 10;
 
 fn honest() -> Vec<u8> {
     let set = SortedHashes::from_items((0..ITEMS).map(u32::to_le_bytes));
@@ -101,51 +95,15 @@ fn zeros() -> Vec<Row> {
     ]
 }
 
-/// One thread and several, or none where the library makes no use of them.
-fn pools() -> Vec<Option<ThreadPool>> {
-    if !cfg!(feature = "parallel") {
-        return vec![None];
-    }
-    let own = Threads::of_this_test();
-    let pool = |threads| {
-        let builder = ThreadPoolBuilder::new().num_threads(threads);
-        let pool = builder.start_handler(move |_| own.count_this_one()).build();
-        let pool = pool.expect("threads");
-        // All of them have begun when this returns.
-        pool.broadcast(|_| ());
-        Some(pool)
-    };
-    [1, 4].map(pool).into()
-}
-
-fn check(case: &Case, reader: &Reader, level: SimdLevel, pool: Option<&ThreadPool>) {
-    let row = &case.row;
-    let read = || (reader.read)(case, level);
-    let (class, peak) = peak_of(|| match pool {
-        Some(pool) => pool.install(read),
-        None => read(),
-    });
-    let threads = pool.map_or(0, ThreadPool::current_num_threads);
-    let what = format!(
-        "{}, {} at {level} on {threads} threads",
-        row.name, reader.name
-    );
-    assert_eq!(class, row.class, "{what}");
-    let most = (reader.most)(case) + threads * FOR_A_THREAD;
-    assert!(peak <= most, "{what}: {peak} bytes, at most {most}");
-}
-
 fn check_all(cases: &[Case], readers: &[&str]) {
-    for pool in pools() {
-        for case in cases {
-            for reader in READERS
-                .iter()
-                .filter(|reader| readers.contains(&reader.name))
-            {
-                for level in SimdLevel::available() {
-                    if reader.leveled || level == SimdLevel::detect() {
-                        check(case, reader, level, pool.as_ref());
-                    }
+    for case in cases {
+        for reader in READERS
+            .iter()
+            .filter(|reader| readers.contains(&reader.name))
+        {
+            for level in SimdLevel::available() {
+                if reader.leveled || level == SimdLevel::detect() {
+                    crate::check(case, reader, level);
                 }
             }
         }
@@ -153,7 +111,7 @@ fn check_all(cases: &[Case], readers: &[&str]) {
 }
 
 #[test]
-fn damaged_large_filter_has_its_class_on_any_threads() {
+fn damaged_large_filter_has_its_class() {
     let cases: Vec<Case> = damaged().into_iter().map(crate::case).collect();
     check_all(&cases, &WAYS_TRIED);
 }

@@ -7,7 +7,6 @@
 
 mod allocations;
 mod count_prefix;
-mod index;
 mod large;
 mod memory;
 mod readers;

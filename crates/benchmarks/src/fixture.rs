@@ -6,7 +6,7 @@
 use std::num::ParseIntError;
 
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, IndexInterval, Nut25, Params, SeekIndex};
+use nutfilter::{Filter, Nut25, Params};
 use nutfilter_reference::{self as reference, generate_items};
 
 /// The seed of the set's items.
@@ -61,8 +61,6 @@ pub struct Fixture {
     pub bytes: Vec<u8>,
     /// The same filter for each level of this CPU.
     pub filters: Vec<(SimdLevel, Filter<Vec<u8>, Nut25>)>,
-    /// An index of the filter with the default interval.
-    pub index: SeekIndex,
 }
 
 impl Fixture {
@@ -86,7 +84,6 @@ impl Fixture {
             .collect();
         let bytes = reference::encode_values(&values, params.p());
         let filter = Filter::parse(bytes.clone(), size.n, params).expect("a valid filter");
-        let index = SeekIndex::build(&filter, IndexInterval::default());
         let at = |level| (level, filter.clone().with_level(level));
         let filters = SimdLevel::available().map(at).collect();
         Self {
@@ -97,7 +94,6 @@ impl Fixture {
             values,
             bytes,
             filters,
-            index,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use nutfilter::internals::decoded_bits;
-use nutfilter::{Filter, IndexedFilter, SeekIndex};
+use nutfilter::{Filter, IndexedFilter};
 
 /// How often the filter's bits, and the bits of each look-up, may be decoded: see [`Budget::allowed`].
 pub const FACTOR: u64 = 5;
@@ -39,11 +39,11 @@ impl Budget {
         Self::new(filter.n(), filter.bytes().len(), 0)
     }
 
-    /// For a filter with this index.
+    /// For a filter with its index.
     #[must_use]
-    pub fn of_indexed<H>(indexed: &IndexedFilter<impl AsRef<[u8]>, H>, index: &SeekIndex) -> Self {
+    pub fn of_indexed<H>(indexed: &IndexedFilter<impl AsRef<[u8]>, H>) -> Self {
         let filter = indexed.filter();
-        Self::new(filter.n(), filter.bytes().len(), index.len())
+        Self::new(filter.n(), filter.bytes().len(), indexed.entries())
     }
 
     /// The limit for `lookups` look-ups: `FACTOR * (B + lookups * x)`. `B` is the number of bits of the filter.

@@ -18,7 +18,6 @@ pub mod recipe;
 pub mod resident;
 pub mod response;
 pub mod seeded;
-pub mod seek_index;
 pub mod sort_merge;
 pub mod vectors;
 
@@ -45,7 +44,6 @@ pub const TARGETS: &[Target] = &[
     target!(decode),
     target!(encode),
     target!(matching),
-    target!(seek_index),
     target!(resident),
     target!(hashing),
     target!(sort_merge),

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use arbitrary::Arbitrary;
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
-    Filter, IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, RawValues, SeekIndex, SipHash,
-    SortedHashes, UnvalidatedFilter,
+    Filter, IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, RawValues, SipHash, SortedHashes,
+    UnvalidatedFilter,
 };
 use nutfilter_reference::{Noise, Profile};
 
@@ -265,17 +265,14 @@ impl Case<'_> {
                 }
             }
             2 => {
-                let index = SeekIndex::build(&filter, step);
-                let indexed = filter.with_index(&index).expect("built for this filter");
-                let budget = Budget::of_indexed(&indexed, &index);
-                questions.ask(context, ways, &indexed, budget);
+                let borrowed = filter.with_hasher(filter.hasher().clone());
+                let indexed = borrowed.into_indexed(step);
+                questions.ask(context, ways, &indexed, Budget::of_indexed(&indexed));
             }
             _ => {
                 let budget = Budget::of(&filter);
                 let indexed = within(budget.allowed(0), context, || filter.into_indexed(step));
-                let entries = SeekIndex::build(indexed.filter(), step);
-                let budget = Budget::of_indexed(&indexed, &entries);
-                questions.ask(context, ways, &indexed, budget);
+                questions.ask(context, ways, &indexed, Budget::of_indexed(&indexed));
             }
         }
     }

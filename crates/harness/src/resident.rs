@@ -5,8 +5,8 @@ use nutfilter::error::ResidentErrorKind;
 use nutfilter::internals::SimdLevel;
 use nutfilter::{ItemHash, Nut23, Params, RawValues, ResidentFilter, SortedHashes};
 
+use crate::levels;
 use crate::recipe::{self, SMALL};
-use crate::{levels, seek_index};
 
 /// A set, and changes to the bytes of its resident filter.
 ///
@@ -19,7 +19,8 @@ pub struct Case<'a> {
     pub m: u16,
     /// How many bytes are cut off.
     pub cut: u8,
-    /// The number of changes (modulo 8), of three bytes each, as in [`seek_index::Case`].
+    /// The number of changes (modulo 8), of three bytes each: a place (16 bits: a fraction of
+    /// the length), and the value to exclusive-or.
     pub changes: u8,
     /// The changes and the set.
     pub bytes: &'a [u8],
@@ -27,6 +28,9 @@ pub struct Case<'a> {
 
 /// Bytes before the changes in an input.
 const HEADER: usize = 5;
+
+/// The length of a change.
+const CHANGE: usize = 3;
 
 /// The largest set: some hundred lines.
 const MOST_ITEMS: usize = 6_000;
@@ -45,7 +49,7 @@ impl Case<'_> {
     ///
     /// If an answer is wrong, or a level makes other bytes.
     pub fn check(&self) {
-        let changes = usize::from(self.changes % 8) * seek_index::CHANGE;
+        let changes = usize::from(self.changes % 8) * CHANGE;
         let (changes, set) = self.bytes.split_at(changes.min(self.bytes.len()));
         let large = self.bytes.len() + HEADER > SMALL;
         let hashes = recipe::hashes(self.how, set, self.how & 8 != 0 && large, MOST_ITEMS);
@@ -55,7 +59,7 @@ impl Case<'_> {
         let made = filter.expect("a small set");
         let filter = made.with_hasher(RawValues);
         let values: Vec<u64> = filter.values().collect();
-        let targets = seek_index::targets(&values, filter.range());
+        let targets = targets(&values, filter.range());
         let is_member = |target: &u64| values.binary_search(target).is_ok();
         let expected: Vec<bool> = targets.iter().map(is_member).collect();
         let portable = filter.clone().with_level(SimdLevel::SCALAR).to_resident();
@@ -82,7 +86,7 @@ impl Case<'_> {
             assert!(read.is_ok(), "{level}: {self:?}");
 
             let mut damaged = resident.bytes().to_vec();
-            seek_index::damage(changes, 0, self.cut, &mut damaged);
+            damage(changes, self.cut, &mut damaged);
             let body = damaged.len().saturating_sub(8);
             if self.how & 0x40 != 0 && body > 0 {
                 let checksum = Nut23.hash(&damaged[..body]).to_le_bytes();
@@ -98,4 +102,22 @@ impl Case<'_> {
             }
         }
     }
+}
+
+/// Changes bytes, and cuts some off the end.
+fn damage(changes: &[u8], cut: u8, bytes: &mut Vec<u8>) {
+    for change in changes.chunks_exact(CHANGE) {
+        let place = usize::from(u16::from_be_bytes([change[0], change[1]]));
+        let at = place * bytes.len() / (1 << 16);
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte ^= change[2];
+        }
+    }
+    bytes.truncate(bytes.len().saturating_sub(usize::from(cut)));
+}
+
+/// All values and their successors, and the ends of the range.
+fn targets(values: &[u64], range: u64) -> Vec<u64> {
+    let around = values.iter().flat_map(|value| [*value, value + 1]);
+    around.chain([0, range, u64::MAX]).collect()
 }

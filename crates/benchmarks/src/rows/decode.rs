@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, IndexInterval, Params, ResidentFilter, SeekIndex};
+use nutfilter::{Filter, IndexInterval, Nut25, Params, ResidentFilter};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -63,11 +63,7 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
     let parse = move |bytes: &[u8], n, level| {
         let admitted = Filter::check_length(bytes, n, params)?;
-        let unvalidated = admitted.with_level(level);
-        #[cfg(feature = "parallel")]
-        let filter = unvalidated.validate_parallel();
-        #[cfg(not(feature = "parallel"))]
-        let filter = unvalidated.validate();
+        let filter = admitted.with_level(level).validate();
         filter.map(|filter| filter.n())
     };
     for level in SimdLevel::available() {
@@ -137,15 +133,16 @@ pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 /// Builds an index with the default interval of 16 items in one pass.
 pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for (level, filter) in &fixture.filters {
-        let build = || SeekIndex::build(filter, IndexInterval::default());
+        let build = || {
+            filter
+                .with_hasher(Nut25)
+                .into_indexed(IndexInterval::default())
+        };
         // Every member must be found; `lookup` checks non-members. Levels may choose different entries, so the
         // indexes themselves are not compared.
-        group.add(Who::Ours(*level), build, |index| {
-            let indexed = filter.with_index(index);
-            indexed.is_ok_and(|indexed| {
-                let mut members = fixture.values.iter();
-                members.all(|&value| indexed.contains_value(value))
-            })
+        group.add(Who::Ours(*level), build, |indexed| {
+            let mut members = fixture.values.iter();
+            members.all(|&value| indexed.contains_value(value))
         });
     }
 }

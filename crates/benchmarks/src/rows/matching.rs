@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, IndexedFilter, Nut25, Params, ResidentFilter};
+use nutfilter::{Filter, IndexInterval, IndexedFilter, Nut25, Params, ResidentFilter};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -75,15 +75,17 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 
 /// A filter in a form for repeated queries.
 trait Prepared<'a>: Send + Sync + Sized {
-    fn of(fixture: &'a Fixture, level: SimdLevel, filter: &'a Filter) -> Self;
+    fn of(level: SimdLevel, filter: &'a Filter) -> Self;
     fn contains(&self, item: &[u8; 33]) -> bool;
     fn matches(&self, items: &[[u8; 33]]) -> Vec<bool>;
     fn bits_per_item(&self, fixture: &Fixture) -> f64;
 }
 
 impl<'a> Prepared<'a> for IndexedFilter<&'a [u8], Nut25> {
-    fn of(fixture: &'a Fixture, _: SimdLevel, filter: &'a Filter) -> Self {
-        filter.with_index(&fixture.index).expect("its own index")
+    fn of(_: SimdLevel, filter: &'a Filter) -> Self {
+        filter
+            .with_hasher(Nut25)
+            .into_indexed(IndexInterval::default())
     }
 
     fn contains(&self, item: &[u8; 33]) -> bool {
@@ -95,12 +97,12 @@ impl<'a> Prepared<'a> for IndexedFilter<&'a [u8], Nut25> {
     }
 
     fn bits_per_item(&self, fixture: &Fixture) -> f64 {
-        fixture.bits_per_item() + fixture.index.bits_per_item()
+        fixture.bits_per_item() + self.index_bits_per_item()
     }
 }
 
 impl Prepared<'_> for ResidentFilter {
-    fn of(_: &Fixture, level: SimdLevel, filter: &Filter) -> Self {
+    fn of(level: SimdLevel, filter: &Filter) -> Self {
         let resident = filter.to_resident().expect("uniform hashes");
         resident.with_level(level)
     }
@@ -131,7 +133,7 @@ pub(super) fn resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 fn many<'a, P: Prepared<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let Targets { items, expected } = targets(fixture, &group.task);
     for (level, filter) in &fixture.filters {
-        let prepared = P::of(fixture, *level, filter);
+        let prepared = P::of(*level, filter);
         let bits = prepared.bits_per_item(fixture);
         let ask = move || prepared.matches(items);
         if let Some(row) = group.add(Who::Ours(*level), ask, |found| *found == expected) {
@@ -174,7 +176,7 @@ fn look_up<'a, P: Prepared<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture
     let expected = ask_reference(fixture, &fixture.non_members[..WINDOW]);
     let expected = expected.iter().filter(|&&found| found).count();
     for (level, filter) in &fixture.filters {
-        let prepared = Arc::new(P::of(fixture, *level, filter));
+        let prepared = Arc::new(P::of(*level, filter));
         let bits = prepared.bits_per_item(fixture);
         let asked = prepared.clone();
         let ask = move |at: &mut usize| count(&asked, next_window(fixture, at));

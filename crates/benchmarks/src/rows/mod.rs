@@ -79,7 +79,7 @@ impl Task {
 /// One line per task.
 #[rustfmt::skip]
 const TASKS: &[Task] = &[
-    Task { stage: "decode", task: "plain", unit: ITEMS, parallel: true, fill: decode::validate },
+    Task { stage: "decode", task: "plain", unit: ITEMS, parallel: false, fill: decode::validate },
     Task { stage: "decode", task: "fold", unit: ITEMS, parallel: false, fill: decode::fold },
     Task { stage: "decode", task: "serial", unit: ITEMS, parallel: false, fill: decode::serial },
     Task { stage: "decode", task: "to-vec", unit: ITEMS, parallel: false, fill: decode::to_vec },

@@ -1,5 +1,0 @@
-#![no_main]
-use libfuzzer_sys::fuzz_target;
-use nutfilter_harness::seek_index::Case;
-
-fuzz_target!(|case: Case<'_>| case.check());
