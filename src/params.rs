@@ -136,16 +136,6 @@ impl Params {
         1.0 / f64::from(self.m)
     }
 
-    /// The probability that at least one of `lookups` items outside the set matches: `1 - (1 - 1/M)^lookups`.
-    #[must_use]
-    pub fn false_positive_chance(self, lookups: u64) -> f64 {
-        if lookups == 0 {
-            return 0.0;
-        }
-        // The direct formula loses all its digits if 1/M is small; this form keeps them.
-        -libm::expm1(lookups as f64 * libm::log1p(-self.false_positive_rate()))
-    }
-
     /// The mean length of a coded gap in bits, for uniform hashes.
     ///
     /// Gaps between N uniform points are exponential with mean M. Both ends are rounded down, so the
@@ -300,16 +290,6 @@ mod tests {
         for rate in [0.0, -1.0, 1.0_f64.next_up(), f64::NAN, f64::INFINITY] {
             assert!(Params::for_rate(rate).is_err(), "{rate}");
         }
-    }
-
-    #[test]
-    fn false_positive_chance_follows_the_formula() {
-        let params = Params::CASHU;
-        let chance = params.false_positive_chance(10_000);
-        let plain = 1.0 - (1.0 - 1.0 / 784_931.0_f64).powi(10_000);
-        assert!((chance - plain).abs() < 1e-9, "{chance} {plain}");
-        assert_eq!(params.false_positive_chance(0), 0.0);
-        assert_eq!(Params::new(0, 1).unwrap().false_positive_chance(1), 1.0);
     }
 
     #[test]
