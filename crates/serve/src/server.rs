@@ -35,15 +35,36 @@ const MAX_HEADERS: usize = 64;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const MAX_UNSENT: u32 = 128 << 10;
 
+/// Descriptors that are left for everything but connections: databases, listeners, files that are written.
+const OTHER_DESCRIPTORS: usize = 64;
+
+/// Descriptors of a connection: its socket and the file that is sent.
+const DESCRIPTORS: usize = 2;
+
 /// Pause after a connection could not be accepted for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The default maximum of open connections.
+const MAX_CONNECTIONS: usize = 4_096;
+
+/// The number of descriptors that this process may have; `None` if there is no limit.
+fn descriptors() -> Option<usize> {
+    #[cfg(not(unix))]
+    return None;
+    #[cfg(unix)]
+    rustix::process::getrlimit(rustix::process::Resource::Nofile)
+        .current?
+        .try_into()
+        .ok()
+}
 
 /// The limits on clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum number of open connections, over all listeners. A thousand wallets need far fewer; this many idle ones
-    /// take some tens of MiB. A further connection is closed at once: its client, perhaps a proxy, can then retry now
+    /// Maximum number of open connections, over all listeners; the default is 4,096, or what the process' limit of
+    /// descriptors allows if that is fewer. A thousand wallets need far fewer, and so many idle ones take some tens of
+    /// MiB. A further connection is closed at once: its client, perhaps a proxy, can then retry now
     /// or elsewhere, while in the backlog it would wait without notice.
     pub max_connections: usize,
     /// Time limit for the head of a request, from the start of the connection or the end of the answer before.
@@ -59,7 +80,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_connections: 4_096,
+            max_connections: descriptors()
+                .map_or(MAX_CONNECTIONS, |all| {
+                    all.saturating_sub(OTHER_DESCRIPTORS) / DESCRIPTORS
+                })
+                .clamp(1, MAX_CONNECTIONS),
             head: Duration::from_secs(10),
             stalled: Duration::from_secs(300),
             grace: Duration::from_secs(10),
@@ -178,6 +203,7 @@ pub async fn serve(
         while connections.try_join_next().is_some() {}
         if connections.len() >= limits.max_connections {
             METRICS.refused.inc();
+            tracing::debug!(limits.max_connections, "refused a connection");
             continue;
         }
         let connection = graceful.watch(connection(stream, &router, limits));

@@ -72,10 +72,6 @@ pub(crate) struct Options {
     #[arg(long, env = "NUTFILTER_BASE_PATH", value_name = "PATH", default_value = "/", value_parser = base_path, help_heading = HTTP)]
     pub(crate) base_path: String,
 
-    /// Maximum number of open connections
-    #[arg(long, env = "NUTFILTER_MAX_CONNECTIONS", value_name = "N", default_value = "4096", value_parser = number::<usize>(1..=1_000_000), allow_negative_numbers = true, help_heading = HTTP)]
-    pub(crate) max_connections: usize,
-
     /// Key of the filters' entry in `nuts` of `/v1/info`
     #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = DEFAULT_INFO_KEY, value_parser = info_key, help_heading = MINT)]
     pub(crate) info_key: String,

@@ -21,7 +21,7 @@ fn flag_precedes_variable_precedes_default() {
     for line in [
         "NUTFILTER_REFRESH=5\n",
         "NUTFILTER_REREAD=9\n",
-        "NUTFILTER_MAX_CONNECTIONS=4096\n",
+        "NUTFILTER_RATE=784931\n",
     ] {
         assert_contains(&shown, line);
     }
@@ -149,9 +149,9 @@ const INVALID: [(&str, &str, &str); 12] = [
         "must be a whole number from 1 to 86400 seconds",
     ),
     (
-        "NUTFILTER_MAX_CONNECTIONS",
+        "NUTFILTER_RATE",
         "-1",
-        "must be a whole number from 1 to 1000000",
+        "must be a whole number from 784931 to 4294967295",
     ),
     (
         "NUTFILTER_LISTEN",

@@ -86,6 +86,20 @@ fn files_of_the_output_do_not_stay_open() {
 
 #[cfg(unix)]
 #[test]
+fn descriptors_limit_the_connections() {
+    let (place, _) = mint();
+    let serve = serve_from(place.root(), "");
+    for (descriptors, connections) in [(264, 100), (1 << 14, 4096)] {
+        let mut command = std::process::Command::new("sh");
+        let script = format!("ulimit -Sn {descriptors}; exec \"$0\" \"$@\"");
+        command.arg("-c").arg(script).arg(serve.get_program());
+        let server = Server::start_unready(command.args(serve.get_args()));
+        assert_contains(&server.seen, &format!("max_connections={connections}"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
 fn json_log_is_json_from_the_first_to_the_last_line() {
     let (place, _) = mint();
     let mut server = Server::of(&place, "--log-format json --log-level debug");
