@@ -136,19 +136,3 @@ fn head_has_the_headers_of_get() {
         }
     }
 }
-
-#[test]
-fn range_and_other_preconditions_get_the_whole_body() {
-    for server in servers() {
-        let whole = server.page(&[]);
-        for headers in [
-            &[("range", "bytes=0-1")][..],
-            &[("if-modified-since", DATE)],
-            &[("if-match", "\"x\"")],
-        ] {
-            let reply = server.page(headers);
-            assert_eq!(reply.status, 200, "{headers:?}");
-            assert!(reply.body == whole.body);
-        }
-    }
-}

@@ -1,9 +1,7 @@
 //! Refused requests, and endpoints that must be enabled.
 
-use std::io::Write;
-
 use crate::forms::{server, with};
-use crate::server::{Reply, Server, assert_refused};
+use crate::server::{Server, assert_refused};
 use crate::site::{PAGE, TestSite};
 
 #[test]
@@ -85,32 +83,6 @@ fn objects_alone_leave_other_paths_to_the_application() {
     assert_eq!(server.get("/health").body, b"mine");
     let other = server.get("/other");
     assert_eq!((other.status, other.body.len()), (404, 0));
-}
-
-#[test]
-fn request_body_is_ignored() {
-    let server = server();
-    let chunked = "transfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
-    for (method, path, body, status) in [
-        ("GET", "/health", "content-length: 1\r\n\r\nx", 200),
-        ("POST", "/health", "content-length: 5\r\n\r\nhello", 405),
-        (
-            "POST",
-            "/health",
-            "content-length: 1000000000\r\n\r\nx",
-            405,
-        ),
-        ("POST", "/nothing", chunked, 405),
-    ] {
-        let mut stream = server.connect();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n{body}"
-        )
-        .unwrap();
-        let reply = Reply::read(stream);
-        assert_eq!(reply.status, status, "{method} {path} {body}");
-    }
 }
 
 #[test]

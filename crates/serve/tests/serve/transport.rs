@@ -18,7 +18,7 @@ use crate::site::{LARGE, TestSite};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Limits short enough for tests.
-pub(crate) fn short() -> Limits {
+fn short() -> Limits {
     let mut options = Limits::default();
     options.head = Duration::from_millis(700);
     options.stalled = Duration::from_millis(700);
@@ -74,24 +74,6 @@ fn answer(stream: &mut TcpStream) -> (u16, Vec<u8>) {
     let mut body = vec![0; length.parse().unwrap()];
     stream.read_exact(&mut body).unwrap();
     (status, body)
-}
-
-#[test]
-fn connection_answers_requests_until_it_is_idle() {
-    let server = Server::limited(router(), short());
-    let mut stream = server.connect();
-    for _ in 0..3 {
-        request(&mut stream, "/health");
-        assert_eq!(answer(&mut stream).0, 200);
-    }
-    // Several requests sent at once are answered in order.
-    request(&mut stream, "/health");
-    request(&mut stream, "/nothing");
-    assert_eq!(answer(&mut stream).0, 200);
-    assert_eq!(answer(&mut stream).0, 404);
-    let since = Instant::now();
-    assert_eq!(ended(stream), b"");
-    assert!(since.elapsed() < PATIENCE);
 }
 
 #[test]
@@ -340,24 +322,4 @@ fn requests_over_the_grace_period_are_cut() {
     server.runtime.block_on(begun.notified());
     server.stop();
     assert_eq!(ended(stream), b"");
-}
-
-#[test]
-fn answer_in_progress_at_shutdown_is_completed() {
-    for server in large_servers(Limits::default()) {
-        let mut stream = server.connect();
-        write!(stream, "GET /large HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
-        let mut first = [0; 1024];
-        stream.read_exact(&mut first).unwrap();
-        let address = server.address;
-        let stopping = thread::spawn(move || server.stop());
-        wait_until_closed(address);
-        let rest = ended(stream);
-        assert!(
-            first.len() + rest.len() > LARGE,
-            "{} bytes came",
-            rest.len()
-        );
-        stopping.join().unwrap();
-    }
 }
