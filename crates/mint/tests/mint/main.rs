@@ -6,7 +6,6 @@
 mod filters;
 mod info;
 mod live;
-mod many;
 mod refresh;
 mod rows;
 mod schema;
