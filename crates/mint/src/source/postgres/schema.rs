@@ -39,7 +39,7 @@ impl Found {
              WHERE NOT a.attisdropped AND (a.attnum > 0 OR a.attname = '{XMIN}')",
             names.join(",")
         );
-        if session.url.schema.is_none() {
+        if session.url().schema.is_none() {
             refuse_two_of_one_name(session, &names.join(","))?;
         }
         let mut tables: HashMap<String, FoundTable> = HashMap::new();
@@ -52,7 +52,7 @@ impl Found {
                 .insert(column, (of_type, text(&row, 4) == "t"));
         }
         Ok(Self {
-            database: session.url.to_string(),
+            database: session.url().to_string(),
             tables,
         })
     }
@@ -171,7 +171,7 @@ fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<()> 
     let reason = format!(
         "table `{table}` exists in several schemas: {schemas}; add schema=NAME to the URL, with the mint's schema"
     );
-    Err(SourceError::schema(session.url, reason))
+    Err(SourceError::schema(session.url(), reason))
 }
 
 /// A column of a row; empty for null.

@@ -12,9 +12,8 @@ use core::time::Duration;
 use futures_util::TryStreamExt as _;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::binary_copy::BinaryCopyOutStream;
-use tokio_postgres::config::SslMode;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 use super::tls;
 use super::url::{CONNECT_TIMEOUT, PostgresUrl};
@@ -56,7 +55,6 @@ const ROWS: usize = 4096;
 
 /// A transaction.
 pub(super) struct Session<'u> {
-    pub(super) url: &'u PostgresUrl,
     server: Server<'u>,
     client: Client,
 }
@@ -67,28 +65,23 @@ pub(super) type TextRow = Vec<Option<String>>;
 impl<'u> Session<'u> {
     /// Connects and begins the transaction.
     pub(super) fn begin(url: &'u PostgresUrl) -> Result<Self> {
-        let server = Server::new(url)?;
-        let client = server.login()?;
-        let mut session = Self {
-            url,
-            server,
-            client,
-        };
+        let (server, client) = Server::login(url)?;
+        let mut session = Self { server, client };
         let schema = url.schema.as_deref().map_or_else(String::new, |schema| {
             let schema = schema.replace('"', "\"\"");
             format!("SET LOCAL search_path = \"{schema}\";")
         });
         let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; {schema} {BEGIN}");
-        let answer = session
-            .rows("beginning", &begin)?
-            .pop()
-            .and_then(|mut row| row.pop());
-        let reason = match answer {
-            Some(None) => return Ok(session),
-            Some(Some(reason)) => reason,
-            None => "the server does not answer".to_owned(),
-        };
-        Err(SourceError::schema(url, reason))
+        let rows = session.rows("beginning", &begin)?;
+        match rows.first().and_then(|row| row.first()) {
+            Some(None) => Ok(session),
+            Some(Some(reason)) => Err(SourceError::schema(url, reason)),
+            None => Err(SourceError::schema(url, "the server does not answer")),
+        }
+    }
+
+    pub(super) fn url(&self) -> &'u PostgresUrl {
+        self.server.url
     }
 
     /// The rows of some statements.
@@ -144,30 +137,17 @@ struct Server<'u> {
 }
 
 impl<'u> Server<'u> {
-    fn new(url: &'u PostgresUrl) -> Result<Self> {
+    fn login(url: &'u PostgresUrl) -> Result<(Self, Client)> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| SourceError::Other(error.into()))?);
-        Ok(Self { url, runtime })
-    }
-
-    fn login(&self) -> Result<Client> {
-        let config = &self.url.config;
-        let one = config.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT);
-        let limit = LOGIN_FACTOR * *one.min(&(CONNECT_TIMEOUT * LOGIN_FACTOR));
-        let tls = match config.get_ssl_mode() {
-            SslMode::Disable => None,
-            _ => Some(tls::connector(self.url)?),
-        };
-        self.wait("connecting", limit, async {
-            let Some(tls) = tls else {
-                let (client, connection) = config.connect(NoTls).await?;
-                tokio::spawn(connection);
-                return Ok(client);
-            };
-            let (client, connection) = config.connect(tls).await?;
+        let (server, tls) = (Self { url, runtime }, tls::connector(url)?);
+        let one = url.config.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT);
+        let client = server.wait("connecting", one.saturating_mul(LOGIN_FACTOR), async {
+            let (client, connection) = url.config.connect(tls).await?;
             tokio::spawn(connection);
             Ok(client)
-        })
+        })?;
+        Ok((server, client))
     }
 
     fn wait<T>(

@@ -1,13 +1,14 @@
 //! A connection over rustls, in the form that `tokio-postgres` takes. (The crate `tokio-postgres-rustls` does this too, and takes
 //! eight crates to find the hash of a certificate's signature.)
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustls::ClientConfig;
-use rustls::pki_types::{ServerName, alg_id};
+use rustls::pki_types::{InvalidDnsNameError, ServerName, alg_id};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -18,15 +19,19 @@ use tokio_rustls::TlsConnector;
 pub(super) struct Connector(pub(super) Arc<ClientConfig>);
 
 /// The same for one server.
-pub(super) struct ServerConnector(TlsConnector, ServerName<'static>);
+pub(super) struct ServerConnector(
+    TlsConnector,
+    Result<ServerName<'static>, InvalidDnsNameError>,
+);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Connector {
     type Stream = Stream<S>;
     type TlsConnect = ServerConnector;
-    type Error = rustls::pki_types::InvalidDnsNameError;
+    type Error = Infallible;
 
-    fn make_tls_connect(&mut self, domain: &str) -> Result<ServerConnector, Self::Error> {
-        let name = ServerName::try_from(domain)?.to_owned();
+    fn make_tls_connect(&mut self, domain: &str) -> Result<ServerConnector, Infallible> {
+        // Only TLS needs the name; sockets have none.
+        let name = ServerName::try_from(domain).map(|name| name.to_owned());
         Ok(ServerConnector(Arc::clone(&self.0).into(), name))
     }
 }
@@ -37,7 +42,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Serve
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { Ok(Stream(self.0.connect(self.1, stream).await?)) })
+        Box::pin(async move {
+            let name = self.1.map_err(io::Error::other)?;
+            Ok(Stream(self.0.connect(name, stream).await?))
+        })
     }
 }
 

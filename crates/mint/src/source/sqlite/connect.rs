@@ -1,4 +1,4 @@
-//! Opens a database that belongs to someone else, and tells whether it is still the same one.
+//! Opens a database that belongs to someone else.
 //!
 //! Read-only access can still leave traces. A closed database in WAL mode has no `-wal` file, and SQLite creates one
 //! even for a read-only connection, owned by the reading user. A mint that starts later under another user may then be
@@ -10,16 +10,14 @@
 //! | WAL mode without a `-wal` file: closed | `immutable=1`, with a check afterwards that nothing changed | none |
 //! | another journal mode | `mode=ro`: a reader blocks writers | none |
 
-use std::fs::{self, Metadata};
-use std::io;
-#[cfg(unix)]
-use std::os::unix::fs::MetadataExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 
+use super::identity::{Files, Identity};
 use crate::source::{Result, SourceError};
 
 /// How long a statement waits for a lock of the mint.
@@ -35,35 +33,16 @@ pub(super) struct Opened {
     /// Otherwise a reader blocks the mint's commits.
     pub(super) is_wal: bool,
     files: Files,
-    /// Changed by `VACUUM`, `.restore` and a table that is rebuilt.
     version: i64,
 }
-
-/// Equal before and after a reading only if nobody replaced the files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Files {
-    file: FileId,
-    /// The `-wal` file.
-    log: Option<FileId>,
-    /// Without a log, a start and stop of the mint shows in the file's size and time.
-    closed: Option<(u64, Option<SystemTime>)>,
-}
-
-/// Device, inode and birth time; `None` if the system cannot tell. Without the birth time, a file system gives the same
-/// inode to the next file.
-type FileId = Option<(u64, u64, SystemTime)>;
-
-/// Equal at two readings only if nobody but a mint wrote to the database in between. The text is the mint's record of its
-/// migrations: a mint that was killed leaves its log, and may start again with the same files and rewrite rows in place.
-pub(super) type Identity = (Files, i64, Option<String>);
 
 impl Opened {
     pub(super) fn open(path: &Path) -> Result<Self> {
         // The `-wal` file is next to the real file, not next to a symbolic link.
         let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;
         let files = Files::of(&path)?;
-        let is_wal = files.log.is_some() || is_in_wal_mode(&path);
-        let is_closed = is_wal && files.log.is_none();
+        let is_wal = files.have_log() || is_in_wal_mode(&path);
+        let is_closed = is_wal && !files.have_log();
         let how = if is_closed { "immutable=1" } else { "mode=ro" };
         let opened = connect(&path, how).and_then(|connection| {
             connection.execute_batch("BEGIN")?;
@@ -83,15 +62,15 @@ impl Opened {
 
     /// Whether no process has the database open, if it is in WAL mode.
     pub(super) fn is_closed(&self) -> bool {
-        self.files.log.is_none()
+        !self.files.have_log()
     }
 
     /// What says that a mint only continued this database; `None` if that cannot be told.
     pub(super) fn identity(&self, migrations: &str) -> Option<Identity> {
-        self.files.file.and(self.files.log.flatten())?;
         // Without the table, its absence is what is compared.
         let migrations = self.connection.query_row(migrations, [], |row| row.get(0));
-        Some((self.files.clone(), self.version, migrations.ok().flatten()))
+        let identity = (self.files.clone(), self.version, migrations.ok().flatten());
+        self.files.are_known().then_some(identity)
     }
 
     /// Runs a statement once with each of `parameters`, and passes on the rows.
@@ -121,38 +100,6 @@ impl Opened {
             false => Err(SourceError::ChangedWhileRead(self.path)),
         }
     }
-}
-
-impl Files {
-    fn of(path: &Path) -> Result<Self> {
-        let file = fs::metadata(path).map_err(|source| SourceError::io(path, source))?;
-        // Opening a FIFO would wait for a writer.
-        if !file.is_file() {
-            return Err(SourceError::Location(format!(
-                "{}: not a regular file but a directory, FIFO, socket or device; give the path of the mint's SQLite file",
-                path.display()
-            )));
-        }
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        let log = match fs::metadata(&log) {
-            Ok(metadata) => Some(file_id(&metadata)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => return Err(SourceError::io(log.as_ref(), source)),
-        };
-        Ok(Self {
-            file: file_id(&file),
-            closed: log.is_none().then(|| (file.len(), file.modified().ok())),
-            log,
-        })
-    }
-}
-
-fn file_id(metadata: &Metadata) -> FileId {
-    #[cfg(not(unix))]
-    return None;
-    #[cfg(unix)]
-    Some((metadata.dev(), metadata.ino(), metadata.created().ok()?))
 }
 
 /// SQLite says "unable to open database file" for any of three files, without the file or the cause.

@@ -7,6 +7,7 @@
 //! the histories that each condition is for.
 
 mod connect;
+mod identity;
 mod schema;
 
 use std::path::PathBuf;
@@ -14,7 +15,8 @@ use std::path::PathBuf;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use self::connect::{Identity, Opened};
+use self::connect::Opened;
+use self::identity::Identity;
 use self::schema::{item, keysets, value, verify, warn_of_access};
 use super::by_keyset::ByKeyset;
 use super::schema::{Notes, Schema};
