@@ -67,7 +67,7 @@ impl DatabaseLocation {
         if text.is_empty() {
             return Err(SourceError::postgres_url("the location is empty"));
         }
-        if is_key_value(text) {
+        if !text.contains("://") && text.parse::<tokio_postgres::Config>().is_ok() {
             return Err(SourceError::postgres_url(
                 "the form `host=... user=...` is not supported; write postgres://user:password@host:port/name",
             ));
@@ -177,12 +177,6 @@ fn unquoted(text: &str) -> &str {
     inside.unwrap_or(text)
 }
 
-/// Whether this is a connection string of libpq, such as `host=db user=mint`.
-fn is_key_value(text: &str) -> bool {
-    let key = text.split_once('=').map(|(key, _)| key.trim_end());
-    key.is_some_and(PostgresUrl::is_option)
-}
-
 /// Whether lower-case text could be the scheme of a URL.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
@@ -274,7 +268,8 @@ mod tests {
             ("sqlite:mint:hunter2@db", "no user or password"),
             ("postgres:mint:hunter2@db", "must begin with postgres://"),
             ("postgres://mint:hunter2@db:hunter2/x", "must have the form"),
-            ("postgres://mint:h@hunter2/x?hunter2=1", "unknown option"),
+            ("postgres://mint:h@hunter2/x?hunter2=1", "with the options"),
+            ("postgres://mint:hunter2@/mint", "has no host"),
             ("postgres://mint:h@db/x?hunter2", "no value"),
             ("postgres://h@db/x?sslmode=hunter2", "sslmode"),
             ("postgres://mint:p@hunter2@db/mint", "%40"),

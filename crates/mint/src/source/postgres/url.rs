@@ -22,21 +22,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Number of unanswered probes after which the connection is considered dead.
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Socket directories of Debian, Fedora and upstream Postgres.
-#[cfg(unix)]
-const SOCKET_DIRECTORIES: [&str; 3] = ["/run/postgresql", "/var/run/postgresql", "/tmp"];
-
 /// libpq's default port.
 const DEFAULT_PORT: u16 = 5432;
-
-/// The options that a URL may contain, in addition to `sslmode` and the TLS files.
-const OPTIONS: &str = "application_name channel_binding connect_timeout dbname host hostaddr keepalives \
-    keepalives_idle keepalives_interval keepalives_retries load_balance_hosts options password port sslnegotiation \
-    target_session_attrs tcp_user_timeout user";
-
-fn is_passed_on(key: &str) -> bool {
-    OPTIONS.split(' ').any(|option| option == key)
-}
 
 /// The checks of a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +51,6 @@ pub(in crate::source) struct PostgresUrl {
 }
 
 impl PostgresUrl {
-    /// Whether this is the name of an option of libpq.
-    pub(in crate::source) fn is_option(key: &str) -> bool {
-        is_passed_on(key) || key.starts_with("ssl") || matches!(key, "passfile" | "service")
-    }
-
     /// Parses the part after `postgres://`.
     pub(in crate::source) fn parse(rest: &str) -> Result<Self> {
         // The user and the password end with the first `@`, as in the parser of `tokio-postgres`.
@@ -95,14 +77,7 @@ impl PostgresUrl {
                 "sslcert" => ssl.certificate = Some(percent_decoded(value)?),
                 "sslkey" => ssl.key = Some(percent_decoded(value)?),
                 "schema" => schema = Some(percent_decoded(value)?.display().to_string()),
-                _ if is_passed_on(key) => kept.push(option),
-                _ => {
-                    return Err(refused(
-                        "unknown option after the `?`; accepted are schema, sslmode, sslrootcert, sslcert, \
-                         sslkey and those options of libpq that concern neither files nor GSSAPI. \
-                         If the `?` or an `@` is part of the user or password, write %3F or %40",
-                    ));
-                }
+                _ => kept.push(option),
             }
         }
         let config = format!("postgres://{place}?{}", kept.join("&"))
@@ -110,8 +85,9 @@ impl PostgresUrl {
             // The parser's own message may quote the URL.
             .map_err(|_| {
                 refused(
-                    "must have the form postgres://user:password@host:port/name?options; \
-                 percent-encode characters such as / and @ in names and passwords",
+                    "must have the form postgres://user:password@host:port/name?options, with the options of tokio-postgres \
+                     and schema, sslmode, sslrootcert, sslcert, sslkey; percent-encode characters such as /, ? and @ in \
+                     names and passwords",
                 )
             })?;
         Self::new(config, ssl, schema)
@@ -126,7 +102,9 @@ impl PostgresUrl {
             (None, Some(_)) => return Err(refused("sslkey needs sslcert")),
         };
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            add_default_host(&mut config);
+            return Err(refused(
+                "has no host; for a socket write postgres:///name?host=/run/postgresql",
+            ));
         }
         let hosts = config.get_hosts();
         let is_socket = |host: &Host| !matches!(host, Host::Tcp(_));
@@ -207,22 +185,6 @@ impl Ssl {
 
 fn refused(reason: &'static str) -> SourceError {
     SourceError::postgres_url(reason)
-}
-
-/// Like libpq: the first existing socket, otherwise localhost by TCP.
-fn add_default_host(config: &mut Config) {
-    #[cfg(unix)]
-    {
-        let port = config.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
-        let socket = format!(".s.PGSQL.{port}");
-        for directory in SOCKET_DIRECTORIES.map(Path::new) {
-            if directory.join(&socket).exists() {
-                config.host_path(directory);
-                return;
-            }
-        }
-    }
-    config.host("localhost");
 }
 
 /// Decodes a percent-encoded path.
