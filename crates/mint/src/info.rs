@@ -1,7 +1,7 @@
 //! The mint's own `/v1/info` (NUT-06), with the filters announced in it.
 //!
 //! If a reverse proxy routes `/v1/info` here, wallets learn of the filters at the place that they query first. Each answer
-//! is what the mint says at that moment, with one entry more in `nuts`; everything else is passed on byte for byte. If the
+//! is what the mint says at that moment, with one entry more in `nuts`; all other values are passed on unparsed. If the
 //! mint is down, so is its info. If the mint has an entry of that name itself, it is kept.
 
 use std::collections::BTreeMap;
@@ -37,12 +37,12 @@ impl MintInfo {
     ///
     /// If the URL is invalid.
     pub fn new(mint: &str, key: &str) -> Result<Self, InfoError> {
+        if !mint.starts_with("http://") && !mint.starts_with("https://") {
+            return Err(InfoError::Url("must begin with http:// or https://"));
+        }
         let url: Uri = format!("{}/v1/info", mint.trim_end_matches('/'))
             .parse()
             .map_err(|_| InfoError::Url("not a URL"))?;
-        if !matches!(url.scheme_str(), Some("http" | "https")) {
-            return Err(InfoError::Url("must begin with http:// or https://"));
-        }
         if url
             .authority()
             .is_some_and(|authority| authority.as_str().contains('@'))
@@ -111,97 +111,48 @@ fn not_tls(error: &ureq::Error) -> &'static str {
     }
 }
 
-/// Adds the entry `key` to `nuts` and leaves every other byte as it is.
+/// Adds the entry `key` to `nuts`, unless the mint has one. Every other value stays as it is.
 fn announce(info: &[u8], key: &str) -> Result<Vec<u8>, InfoError> {
     let malformed = |error: serde_json::Error| InfoError::Malformed(error.to_string());
-    let text = str::from_utf8(info).map_err(|_| InfoError::Malformed("not UTF-8".to_owned()))?;
-    let members: Members<'_> = serde_json::from_str(text).map_err(malformed)?;
-    // Quoted and escaped as JSON.
-    let entry = format!("{}:{{\"supported\":true}}", serde_json::Value::from(key));
-    let Some(nuts) = members.get("nuts") else {
-        return Ok(with_member(
-            text,
-            opening(text),
-            &format!("\"nuts\":{{{entry}}}"),
-            members.is_empty(),
-        ));
+    let mut members: Members = serde_json::from_slice(info).map_err(malformed)?;
+    let mut nuts = match members.get("nuts") {
+        Some(nuts) => serde_json::from_str(nuts.get()).map_err(malformed)?,
+        None => Members::new(),
     };
-    let entries: Members<'_> = serde_json::from_str(nuts.get()).map_err(malformed)?;
-    if entries.contains_key(key) {
-        return Ok(info.to_vec());
+    if !nuts.contains_key(key) {
+        let entry = RawValue::from_string(r#"{"supported":true}"#.to_owned()).map_err(malformed)?;
+        nuts.insert(key.to_owned(), entry);
     }
-    // A raw value borrows from the text, so the difference of the addresses is its offset.
-    let start = nuts.get().as_ptr().addr() - text.as_ptr().addr();
-    Ok(with_member(
-        text,
-        start + opening(nuts.get()),
-        &entry,
-        entries.is_empty(),
-    ))
+    let nuts = serde_json::value::to_raw_value(&nuts).map_err(malformed)?;
+    members.insert("nuts".to_owned(), nuts);
+    serde_json::to_vec(&members).map_err(malformed)
 }
 
-/// The members of an object, with unparsed values. If a name occurs twice, parsers use the last member.
-type Members<'a> = BTreeMap<String, &'a RawValue>;
-
-/// Length of an object's text up to and including its opening brace, in bytes.
-fn opening(object: &str) -> usize {
-    object.find('{').map_or(0, |brace| brace + 1)
-}
-
-fn with_member(text: &str, at: usize, member: &str, is_only: bool) -> Vec<u8> {
-    let (before, after) = text.split_at(at);
-    let comma = if is_only { "" } else { "," };
-    [before, member, comma, after].concat().into_bytes()
-}
+/// The members of an object, with unparsed values. If a name occurs twice, the last one counts, as for most parsers.
+type Members = BTreeMap<String, Box<RawValue>>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn assert_announced(info: &str, expected: &str) {
-        let made = announce(info.as_bytes(), "25").expect("an info");
-        assert_eq!(String::from_utf8(made).expect("text"), expected);
-        serde_json::from_str::<serde_json::Value>(expected).expect("JSON");
-    }
-
     #[test]
-    fn all_other_bytes_are_unchanged() {
-        assert_announced(
-            "{ \"name\" : \"x\\u00e9\", \"n\":1.10, \"big\": 123456789012345678901234567890,\n\
-             \"nuts\" : { \"4\":{\"methods\":[]} , \"7\": {\"supported\":true}} , \"z\":[1,2] }\n",
-            "{ \"name\" : \"x\\u00e9\", \"n\":1.10, \"big\": 123456789012345678901234567890,\n\
-             \"nuts\" : {\"25\":{\"supported\":true}, \"4\":{\"methods\":[]} , \"7\": {\"supported\":true}} , \
-             \"z\":[1,2] }\n",
-        );
-    }
-
-    #[test]
-    fn missing_or_empty_nuts_get_the_entry() {
-        assert_announced("{}", r#"{"nuts":{"25":{"supported":true}}}"#);
-        assert_announced(
-            r#" { "a":1}"#,
-            r#" {"nuts":{"25":{"supported":true}}, "a":1}"#,
-        );
-        assert_announced(r#"{"nuts":{ }}"#, r#"{"nuts":{"25":{"supported":true} }}"#);
-        // A `nuts` in another object does not count.
-        assert_announced(
-            r#"{"x":{"nuts":{}},"nuts":{}}"#,
-            r#"{"x":{"nuts":{}},"nuts":{"25":{"supported":true}}}"#,
-        );
-        assert_announced(
-            r#"{"n\u0075ts":{}}"#,
-            r#"{"n\u0075ts":{"25":{"supported":true}}}"#,
-        );
-    }
-
-    #[test]
-    fn existing_entry_of_the_name_is_kept() {
-        for info in [
-            r#"{"nuts":{"25":{"supported":false,"more":1}}}"#,
-            r#"{"nuts":{"4":{},"25":[]}}"#,
+    fn other_values_are_unchanged() {
+        for (info, expected) in [
+            (
+                r#"{ "name" : "x\u00e9", "big":1.10e30, "nuts": { "4":{ "methods":[] } , "7": {}} , "z":[1, 2] }"#,
+                r#"{"big":1.10e30,"name":"x\u00e9","nuts":{"25":{"supported":true},"4":{ "methods":[] },"7":{}},"z":[1, 2]}"#,
+            ),
+            ("{}", r#"{"nuts":{"25":{"supported":true}}}"#),
+            // A `nuts` in another object does not count.
+            (
+                r#"{"x":{"nuts":{}},"n\u0075ts":{}}"#,
+                r#"{"nuts":{"25":{"supported":true}},"x":{"nuts":{}}}"#,
+            ),
+            // The mint's own entry stays.
+            (r#"{"nuts":{"25":[]}}"#, r#"{"nuts":{"25":[]}}"#),
         ] {
-            assert_announced(info, info);
+            let made = announce(info.as_bytes(), "25").expect("an info");
+            assert_eq!(String::from_utf8(made).expect("text"), expected);
         }
     }
 
