@@ -66,7 +66,7 @@ pub use info::{DEFAULT_INFO_KEY, InfoError, MintInfo};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
 pub use source::{MintSource, MintType};
-pub use status::{FilterStatus, Monitor, NotReady, Status};
+pub use status::{FilterStatus, Monitor, Status};
 pub use thread::RefreshThread;
 
 /// Compiles the README's example as a test.

@@ -71,49 +71,14 @@ pub struct Monitor {
     pub(crate) stop: AtomicBool,
 }
 
-/// Why a service should not receive requests.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotReady {
-    /// Nothing was read, and nothing was published before.
-    #[error("no filter yet{}", of_failure(_0.as_deref()))]
-    Nothing(Option<String>),
-    /// A filter is missing.
-    #[error("{path} is missing{}", of_failure(failure.as_deref()))]
-    Missing {
-        /// Where it ought to be.
-        path: String,
-        /// Why the last refresh failed.
-        failure: Option<String>,
-    },
-    /// A filter is too old.
-    #[error("{path} is {} s old, maximum is {} s{}", age.as_secs(), limit.as_secs(), of_failure(failure.as_deref()))]
-    Old {
-        /// The filter.
-        path: String,
-        /// Its age.
-        age: Duration,
-        /// The greatest age.
-        limit: Duration,
-        /// Why the last refresh failed.
-        failure: Option<String>,
-    },
-}
-
-fn of_failure(failure: Option<&str>) -> String {
-    failure.map_or_else(String::new, |failure| format!("; last refresh: {failure}"))
-}
-
 impl Monitor {
     /// Watches a table. What is in it already are the filters that ought to be served, until the first reading.
     #[must_use]
     pub fn new(table: Arc<Table>) -> Arc<Self> {
         let mut filters = vec![];
         for object in table.objects() {
-            let kind = NoteKind::ALL.into_iter();
-            let kind = kind
-                .into_iter()
-                .find(|kind| object.path().starts_with(&prefix(*kind)));
+            let is_of = |kind: &NoteKind| object.path().starts_with(&prefix(*kind));
+            let kind = NoteKind::ALL.into_iter().find(is_of);
             filters.extend(kind.map(|kind| FilterStatus {
                 path: object.path().to_owned(),
                 keyset: None,
@@ -167,29 +132,23 @@ impl Monitor {
     ///
     /// # Errors
     ///
-    /// The first condition that is not met.
-    pub fn ready(&self, now: u64, max_age: Duration) -> Result<(), NotReady> {
+    /// The first condition that is not met, and why the last refresh failed.
+    pub fn ready(&self, now: u64, max_age: Duration) -> Result<(), String> {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        let failure = || status.failure.clone();
+        let because = |reason: String| match &status.failure {
+            Some(failure) => Err(format!("{reason}; last refresh: {failure}")),
+            None => Err(reason),
+        };
         if status.filters.is_empty() && status.refreshed == 0 {
-            return Err(NotReady::Nothing(failure()));
+            return because("no filter yet".to_owned());
         }
-        for filter in &status.filters {
-            let path = filter.path.clone();
-            let Some(object) = self.table.get(&path) else {
-                return Err(NotReady::Missing {
-                    path,
-                    failure: failure(),
-                });
+        for FilterStatus { path, .. } in &status.filters {
+            let Some(object) = self.table.get(path) else {
+                return because(format!("{path} is missing"));
             };
-            let age = Duration::from_secs(now.saturating_sub(object.date()));
-            if age > max_age {
-                return Err(NotReady::Old {
-                    path,
-                    age,
-                    limit: max_age,
-                    failure: failure(),
-                });
+            let (age, limit) = (now.saturating_sub(object.date()), max_age.as_secs());
+            if age > limit {
+                return because(format!("{path} is {age} s old, maximum is {limit} s"));
             }
         }
         Ok(())

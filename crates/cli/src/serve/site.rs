@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter_cashu::{FilterResponse, KeysetId};
-use nutfilter_mint::{MintInfo, Monitor, NotReady, NoteKind};
+use nutfilter_mint::{MintInfo, Monitor, NoteKind};
 use nutfilter_objects::Table;
 use nutfilter_serve::{Refusal, Site};
 
@@ -28,7 +28,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// The one meaning of ready: for `/ready`, `/health`, the log and the service manager.
-    pub(crate) fn ready(&self) -> Result<(), NotReady> {
+    pub(crate) fn ready(&self) -> Result<(), String> {
         self.monitor.ready(now(), self.ready_within)
     }
 }
@@ -121,7 +121,7 @@ impl Site for Service {
     }
 
     fn ready(&self) -> Result<(), String> {
-        Service::ready(self).map_err(|reason| reason.to_string())
+        Service::ready(self)
     }
 
     fn health(&self) -> String {
@@ -137,7 +137,7 @@ impl Site for Service {
         serde_json::json!({
             "status": word(&status),
             "ready": ready.is_ok(),
-            "reason": ready.err().map(|reason| reason.to_string()).or(status.failure.clone()),
+            "reason": ready.err().or(status.failure.clone()),
             "version": env!("CARGO_PKG_VERSION"),
             "mint": status.mint,
             "keysets": keysets.count(),
