@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use nutfilter_mint::{Monitor, NoteKind};
+use nutfilter_mint::{FilterStatus, Monitor, NoteKind};
 use prometheus::TextEncoder;
 
 use super::site::{now, word};
@@ -20,19 +20,15 @@ pub(super) fn start() {
     LazyLock::force(&START);
 }
 
-/// One metric after the other.
+/// One metric after the other. Each begins with its type, its name and its help, such as `gauge keysets Number of ...`.
 #[derive(Default)]
 struct Text(String);
 
 impl Text {
     /// Adds a metric with its values, each with its labels, such as `kind="spent"`.
-    fn metric<L: AsRef<str>>(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (L, f64)>,
-    ) {
+    fn metric<L: AsRef<str>>(&mut self, what: &str, values: impl IntoIterator<Item = (L, f64)>) {
+        let mut words = what.splitn(3, ' ');
+        let [kind, name, help] = [(); 3].map(|()| words.next().unwrap_or_default());
         // Writing to a string cannot fail.
         let _ = writeln!(
             self.0,
@@ -46,13 +42,15 @@ impl Text {
         }
     }
 
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
-        self.metric(name, kind, help, [("", value)]);
+    fn one(&mut self, what: &str, value: f64) {
+        self.metric(what, [("", value)]);
     }
 
-    fn by_kind(&mut self, name: &str, kind: &str, help: &str, value: impl Fn(NoteKind) -> f64) {
-        let values = NoteKind::ALL.map(|of| (format!("kind=\"{of}\""), value(of)));
-        self.metric(name, kind, help, values);
+    fn by_kind(&mut self, what: &str, value: impl Fn(NoteKind) -> f64) {
+        self.metric(
+            what,
+            NoteKind::ALL.map(|of| (format!("kind=\"{of}\""), value(of))),
+        );
     }
 }
 
@@ -60,20 +58,14 @@ impl Text {
 // Exact up to 2^53, far above any number of notes.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn text(monitor: &Monitor) -> String {
-    const COUNTER: &str = "counter";
-    const GAUGE: &str = "gauge";
     let (status, mut text) = (monitor.status(), Text::default());
     let build = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
     text.metric(
-        "build_info",
-        GAUGE,
-        "Always 1; the version is in its label",
+        "gauge build_info Always 1; the version is in its label",
         [(build, 1.0)],
     );
     text.one(
-        "start_time_seconds",
-        GAUGE,
-        "Unix time at which the process started",
+        "gauge start_time_seconds Unix time at which the process started",
         *START as f64,
     );
     let words = ["starting", "ok", "degraded", "failing"].map(|one| {
@@ -81,138 +73,79 @@ pub(super) fn text(monitor: &Monitor) -> String {
         (format!("status=\"{one}\""), f64::from(u8::from(is)))
     });
     text.metric(
-        "status",
-        GAUGE,
-        "1 for the current status, 0 for the others",
+        "gauge status 1 for the current status, 0 for the others",
         words,
     );
-    let of = |kind| {
-        status
-            .filters
-            .iter()
-            .filter(move |filter| filter.kind == kind)
-    };
-    let dates =
-        |kind| of(kind).filter_map(|filter| Some(monitor.table().get(&filter.path)?.date()));
+    let filters = &status.filters;
+    let of = |kind| filters.iter().filter(move |filter| filter.kind == kind);
+    let date = |filter: &FilterStatus| Some(monitor.table().get(&filter.path)?.date());
+    let dates = |kind| of(kind).filter_map(date);
     text.one(
-        "keysets",
-        GAUGE,
-        "Number of keysets served",
+        "gauge keysets Number of keysets served",
         of(NoteKind::Spent).count() as f64,
     );
-    text.by_kind("items", GAUGE, "Notes in the served filters", |kind| {
+    text.by_kind("gauge items Notes in the served filters", |kind| {
         of(kind).map(|filter| filter.items).sum::<u64>() as f64
     });
-    text.by_kind(
-        "as_of_timestamp_seconds",
-        GAUGE,
-        "Timestamp of the oldest filter (Unix time)",
-        |kind| dates(kind).min().unwrap_or(0) as f64,
-    );
-    text.by_kind(
-        "unreadable_rows",
-        GAUGE,
-        "Rows not readable since the last whole reading; the filters of their keysets stay as they are",
-        |kind| status.unreadable[kind as usize] as f64,
-    );
-    text.one(
-        "last_refresh_timestamp_seconds",
-        GAUGE,
-        "Start of the last refresh that succeeded (Unix time)",
-        status.refreshed as f64,
-    );
+    let what = "gauge as_of_timestamp_seconds Timestamp of the oldest filter (Unix time)";
+    text.by_kind(what, |kind| dates(kind).min().unwrap_or(0) as f64);
+    let what = "gauge unreadable_rows Rows not readable since the last whole reading; the filters of their keysets stay as they are";
+    text.by_kind(what, |kind| status.unreadable[kind as usize] as f64);
+    let what =
+        "gauge last_refresh_timestamp_seconds Start of the last refresh that succeeded (Unix time)";
+    text.one(what, status.refreshed as f64);
     let latest = NoteKind::ALL.into_iter().flat_map(dates).max().unwrap_or(0);
-    text.one(
-        "clock_behind_seconds",
-        GAUGE,
-        "Seconds by which a filter is dated after the clock",
-        latest.saturating_sub(now()) as f64,
-    );
+    let what = "gauge clock_behind_seconds Seconds by which a filter is dated after the clock";
+    text.one(what, latest.saturating_sub(now()) as f64);
     let results = ["ok", "partial", "failed"].map(|one| format!("result=\"{one}\""));
-    let refreshes = results
-        .into_iter()
-        .zip(status.refreshes.map(|count| count as f64));
-    text.metric(
-        "refreshes_total",
-        COUNTER,
-        "Refreshes by their result",
-        refreshes,
-    );
-    text.one(
-        "refresh_seconds_sum",
-        COUNTER,
-        "Seconds that refreshes have taken, including failed ones",
-        status.seconds,
-    );
+    let counts = status.refreshes.map(|count| count as f64);
+    let what = "counter refreshes_total Refreshes by their result";
+    text.metric(what, results.into_iter().zip(counts));
+    let what =
+        "counter refresh_seconds_sum Seconds that refreshes have taken, including failed ones";
+    text.one(what, status.seconds);
     let read = NoteKind::ALL.iter().flat_map(|kind| {
         let [whole, new] = status.read[*kind as usize];
         [("whole", whole), ("new", new)].map(|(reading, items)| {
-            (
-                format!("kind=\"{kind}\",reading=\"{reading}\""),
-                items as f64,
-            )
+            let labels = format!("kind=\"{kind}\",reading=\"{reading}\"");
+            (labels, items as f64)
         })
     });
     text.metric(
-        "items_read_total",
-        COUNTER,
-        "Items read, by whole readings and by others",
+        "counter items_read_total Items read, by whole readings and by others",
         read,
     );
     text.by_kind(
-        "whole_readings_total",
-        COUNTER,
-        "Readings of everything",
+        "counter whole_readings_total Readings of everything",
         |kind| status.whole_readings[kind as usize] as f64,
     );
-    text.one(
-        "items_lost_total",
-        COUNTER,
-        "Items that a whole reading did not find again",
-        status.items_lost as f64,
-    );
-    text.one(
-        "withdrawn_total",
-        COUNTER,
-        "Filters withdrawn because the clock was set back",
-        status.withdrawn as f64,
-    );
-    text.one(
-        "info_failures_total",
-        COUNTER,
-        "Failed fetches of the mint's info",
-        status.info_failures as f64,
-    );
-    let mut largest: Vec<_> = status
-        .filters
+    let what = "counter items_lost_total Items that a whole reading did not find again";
+    text.one(what, status.items_lost as f64);
+    let what = "counter withdrawn_total Filters withdrawn because the clock was set back";
+    text.one(what, status.withdrawn as f64);
+    let what = "counter info_failures_total Failed fetches of the mint's info";
+    text.one(what, status.info_failures as f64);
+    let mut largest: Vec<_> = filters
         .iter()
         .filter(|filter| filter.keyset.is_some())
         .collect();
     largest.sort_by_key(|filter| core::cmp::Reverse(filter.items));
     largest.truncate(MAX_KEYSETS * NoteKind::ALL.len());
-    let labels = |filter: &&nutfilter_mint::FilterStatus| {
+    let labels = |filter: &FilterStatus| {
         let keyset = filter.keyset.as_ref().map_or("", |keyset| keyset.as_str());
-        format!(
-            "keyset=\"{keyset}\",kind=\"{}\",active=\"{}\"",
-            filter.kind, filter.active
-        )
+        let (kind, active) = (filter.kind, filter.active);
+        format!("keyset=\"{keyset}\",kind=\"{kind}\",active=\"{active}\"")
     };
+    let what = "gauge keyset_items Notes in a filter; the 50 keysets with the most notes have this and the next";
+    let items = largest
+        .iter()
+        .map(|filter| (labels(filter), filter.items as f64));
+    text.metric(what, items);
+    let dated = largest
+        .iter()
+        .filter_map(|filter| Some((labels(filter), date(filter)? as f64)));
     text.metric(
-        "keyset_items",
-        GAUGE,
-        "Notes in a filter; the 50 keysets with the most notes have this and the next",
-        largest
-            .iter()
-            .map(|filter| (labels(filter), filter.items as f64)),
-    );
-    let dated = largest.iter().filter_map(|filter| {
-        let object = monitor.table().get(&filter.path)?;
-        Some((labels(filter), object.date() as f64))
-    });
-    text.metric(
-        "keyset_timestamp_seconds",
-        GAUGE,
-        "Timestamp of a filter (Unix time)",
+        "gauge keyset_timestamp_seconds Timestamp of a filter (Unix time)",
         dated,
     );
     let counted = TextEncoder::new().encode_to_string(&prometheus::gather());

@@ -1,6 +1,6 @@
 //! `nutfilter serve`: the filters of a mint's database, over HTTP and as files.
 //!
-//! `options` declares what can be configured, `run` starts it, `site` is what HTTP answers from, `check` tries everything for
+//! `options` declares what can be configured, `run` starts it, `site` is what HTTP answers from, `check` is
 //! `--check-config`.
 
 mod check;

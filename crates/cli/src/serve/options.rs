@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nutfilter_mint::source::DatabaseLocation;
-use nutfilter_mint::{DEFAULT_INFO_KEY, MintType};
+use nutfilter_mint::{DEFAULT_INFO_KEY, InfoError, MintInfo, MintType};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::log::{self, LogFormat};
@@ -18,7 +18,7 @@ use crate::value_parsers;
 /// The effective configuration.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// Print the effective configuration, try it, and exit
+    /// Print the effective configuration, try the database, and exit
     #[arg(long)]
     pub(crate) check_config: bool,
 
@@ -213,24 +213,8 @@ fn mode(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "must be octal, such as 644, and let the owner read and write".to_owned())
 }
 
-fn mint_api(text: &str) -> Result<String, String> {
-    let rest = text
-        .strip_prefix("https://")
-        .or_else(|| text.strip_prefix("http://"));
-    match rest {
-        None => Err("must begin with http:// or https://".to_owned()),
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-            Err("the URL has no host".to_owned())
-        }
-        // Never needed: a mint's info is public.
-        Some(rest) if rest.contains('@') => {
-            Err("must not contain a user name or password".to_owned())
-        }
-        Some(rest) if rest.contains(|c: char| c.is_whitespace() || c.is_control()) => {
-            Err("must not contain white space".to_owned())
-        }
-        Some(_) => Ok(text.trim_end_matches('/').to_owned()),
-    }
+fn mint_api(text: &str) -> Result<String, InfoError> {
+    MintInfo::new(text, DEFAULT_INFO_KEY).map(|_| text.to_owned())
 }
 
 /// The longest key that is accepted. Keys of `nuts` are short numbers.
@@ -271,22 +255,6 @@ mod tests {
             "unix:a.sock",
         ] {
             assert!(text.parse::<Listen>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn mint_api_is_a_plain_http_url() {
-        let url = mint_api("https://mint.example/");
-        assert_eq!(url.as_deref(), Ok("https://mint.example"));
-        for text in [
-            "https://user:hunter2@mint.example",
-            "mint.example",
-            "ftp://mint",
-            "https://",
-            "http:///x",
-            "https://a b",
-        ] {
-            assert!(mint_api(text).is_err(), "{text}");
         }
     }
 

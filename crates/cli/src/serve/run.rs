@@ -57,7 +57,7 @@ pub(crate) fn run(
     if options.check_config {
         let command = ServeArgs::augment_args(clap::Command::new("serve"));
         check::print(&command, matches, options)?;
-        return check::run(options, globals);
+        return check::run(options);
     }
     log::start_service(options.log_level, options.log_format, globals);
     log::catch_panics();
@@ -187,7 +187,6 @@ fn service(options: &Options, monitor: Arc<Monitor>) -> Result<Service, CliError
 async fn tell_when_ready(service: &Service) -> Infallible {
     let mut told = String::new();
     while let Err(reason) = service.ready() {
-        let reason = reason.to_string();
         if reason != told {
             manager::tell(&format!("STATUS=not ready: {reason}"));
             told = reason;

@@ -63,21 +63,6 @@ fn check_config_prints_variables_and_changes_nothing() {
 }
 
 #[test]
-fn check_config_tries_the_output_directory() {
-    let (place, _) = mint();
-    let check = |directory: &str| {
-        let check = format!("serve --check-config --mint-database . --output {directory}");
-        place.run(check)
-    };
-    check("public").ok();
-    assert_eq!(place.names(), ["cdk-mintd.sqlite"]);
-    let said = check("cdk-mintd.sqlite");
-    assert_eq!(said.code, Some(2));
-    assert_contains(&said.stderr, "cdk-mintd.sqlite: Not a directory");
-    assert_contains(&said.stderr, "change --output or NUTFILTER_OUTPUT");
-}
-
-#[test]
 fn no_output_shows_the_password_of_a_wrong_location() {
     let place = Place::new();
     let unreachable = "127.0.0.1:1/mint";
@@ -248,37 +233,6 @@ fn non_utf8_variable_is_an_error() {
     let place = Place::new();
     let mut serve = place.command("serve");
     run(serve.env("MINT_DATABASE", odd)).error_with("UTF-8");
-}
-
-#[test]
-fn check_config_tries_everything_and_reports_all_errors() {
-    let listen = "unix:/nowhere/a.sock,192.0.2.1:80,127.0.0.1:0";
-    let ran = Place::new().run(format!(
-        "serve --check-config --mint-database /nowhere/mint.sqlite3 --output /nowhere/data --listen {listen}"
-    ));
-    assert_eq!(ran.code, Some(2));
-    for problem in [
-        "/nowhere/mint.sqlite3; give --mint-database or MINT_DATABASE",
-        "/nowhere/data: No such file or directory (os error 2); let this user write to it",
-        "unix:/nowhere/a.sock: No such file",
-        "192.0.2.1:80: Cannot assign requested address",
-        "invalid configuration (errors: 4)",
-    ] {
-        assert_contains(&ran.stderr, problem);
-    }
-}
-
-#[test]
-fn check_config_warns_of_a_port_in_use() {
-    let (place, _) = mint();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    let ran = place.run(format!(
-        "serve --check-config --listen {address} --mint-database ."
-    ));
-    let wanted = format!("{address} is in use; unless by this service");
-    assert_contains(&ran.stderr, &wanted);
-    ran.ok();
 }
 
 #[test]

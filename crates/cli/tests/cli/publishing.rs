@@ -362,7 +362,7 @@ fn info_of_the_mint_is_of_this_moment() {
     let (place, _) = mint();
     let url = with_info(&place, r#"{"name":"m","nuts":{"4":{}},"time":1}"#);
     let server = Server::of(&place, &format!("--mint-api {url}"));
-    let announced = r#"{"name":"m","nuts":{"filters":{"supported":true},"4":{}},"time":1}"#;
+    let announced = r#"{"name":"m","nuts":{"4":{},"filters":{"supported":true}},"time":1}"#;
     assert_eq!(server.get("/v1/info").1, announced);
     // An entry of the mint itself is kept.
     let info = r#"{"nuts":{"filters":{"supported":false}},"time":2}"#;
