@@ -129,18 +129,6 @@ fn spellings_of_an_id_are_one_keyset() {
 }
 
 #[test]
-fn list_of_keysets_is_left_out_on_request() {
-    let database = MintDatabase::with_keyset(MintType::Cdk);
-    let monitor = Monitor::new(Arc::new(Table::in_memory()));
-    let mut options = RefreshOptions::default();
-    options.lists_keysets = false;
-    let mut refresher = Refresher::new(database.source(), monitor, options);
-    refresh(&mut refresher);
-    assert!(body(&refresher, "v1/keysets").is_none());
-    assert_served(&refresher, Spent, V1, &[]);
-}
-
-#[test]
 fn sample_database_holds_the_stated_notes() {
     for mint in MintType::ALL {
         let directory = tempfile::tempdir().unwrap();

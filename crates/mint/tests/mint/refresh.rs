@@ -166,24 +166,3 @@ fn thread_builds_at_once_follows_and_stops() {
     wait_until("a refresh that was asked for", || count() == 30);
     assert!(thread.stop(PATIENCE), "the thread has ended");
 }
-
-#[test]
-fn thread_recovers_once_the_database_is_back() {
-    let database = MintDatabase::with_keyset(MintType::Nutshell);
-    database.add(Issued, V1, &items(1, 3, 33));
-    let refresher = database.refresher();
-    let monitor = refresher.monitor().clone();
-    let away = database.directory().join("away");
-    std::fs::rename(&database.path, &away).unwrap();
-    // The interval is one hour, so only the retry can recover.
-    let thread = RefreshThread::start(refresher, Duration::from_secs(3600)).unwrap();
-    wait_until("the first attempt", || monitor.status().failure.is_some());
-    let ready = monitor.ready(0, Duration::MAX).unwrap_err().to_string();
-    assert!(
-        ready.starts_with("no filter yet; last refresh: database not found"),
-        "{ready}"
-    );
-    std::fs::rename(&away, &database.path).unwrap();
-    wait_until("the retry", || monitor.ready(0, Duration::MAX).is_ok());
-    assert!(thread.stop(PATIENCE));
-}

@@ -16,7 +16,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 use super::tls;
-use super::url::{CONNECT_TIMEOUT, PostgresUrl};
+use super::url::PostgresUrl;
 use crate::source::{Result, SourceError};
 
 /// Factor of the URL's `connect_timeout` for trying all hosts, the TLS handshake and the login.
@@ -141,8 +141,9 @@ impl<'u> Server<'u> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| SourceError::Other(error.into()))?);
         let (server, tls) = (Self { url, runtime }, tls::connector(url)?);
-        let one = url.config.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT);
-        let client = server.wait("connecting", one.saturating_mul(LOGIN_FACTOR), async {
+        let one = url.config.get_connect_timeout();
+        let limit = one.map_or(STATEMENT_LIMIT, |one| one.saturating_mul(LOGIN_FACTOR));
+        let client = server.wait("connecting", limit, async {
             let (client, connection) = url.config.connect(tls).await?;
             tokio::spawn(connection);
             Ok(client)

@@ -1,8 +1,8 @@
 //! Postgres URLs: how to reach the server, and how to verify it.
 
 use core::fmt;
-use core::time::Duration;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
@@ -10,17 +10,9 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use crate::source::{Result, SourceError};
 
-/// Default time limit for reaching one host.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Idle time before a TCP keepalive probe.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-
-/// Interval of keepalive probes.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Number of unanswered probes after which the connection is considered dead.
-const KEEPALIVE_RETRIES: u32 = 3;
+/// Options that the URL may overrule. A server that is gone is noticed within a minute.
+const DEFAULTS: &str = "application_name=nutfilter&connect_timeout=10\
+    &keepalives_idle=30&keepalives_interval=10&keepalives_retries=3";
 
 /// libpq's default port.
 const DEFAULT_PORT: u16 = 5432;
@@ -65,22 +57,19 @@ impl PostgresUrl {
                 "an @ in the user, password or name must be written as %40",
             ));
         }
-        let (mut kept, mut schema): (Vec<&str>, _) = (vec![], None);
-        let mut ssl = Ssl::default();
+        let (mut kept, mut own) = (DEFAULTS.to_owned(), HashMap::new());
         for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (key, value) = option
-                .split_once('=')
-                .ok_or(refused("an option has no value"))?;
-            match key {
-                "sslmode" => ssl.set_mode(value)?,
-                "sslrootcert" => ssl.roots = Some(percent_decoded(value)?),
-                "sslcert" => ssl.certificate = Some(percent_decoded(value)?),
-                "sslkey" => ssl.key = Some(percent_decoded(value)?),
-                "schema" => schema = Some(percent_decoded(value)?.display().to_string()),
-                _ => kept.push(option),
+            let pair = option.split_once('=');
+            let (key, value) = pair.ok_or(refused("an option has no value"))?;
+            if OWN.contains(&key) {
+                let value = percent_decode_str(value).decode_utf8();
+                let value = value.map_err(|_| refused("an option is not UTF-8"))?;
+                own.insert(key, value.into_owned());
+            } else {
+                kept = kept + "&" + option;
             }
         }
-        let config = format!("postgres://{place}?{}", kept.join("&"))
+        let mut config: Config = format!("postgres://{place}?{kept}")
             .parse()
             // The parser's own message may quote the URL.
             .map_err(|_| {
@@ -90,108 +79,68 @@ impl PostgresUrl {
                      names and passwords",
                 )
             })?;
-        Self::new(config, ssl, schema)
-    }
-
-    fn new(mut config: Config, ssl: Ssl, schema: Option<String>) -> Result<Self> {
-        let (mode, verification) = ssl.verification();
-        let identity = match (ssl.certificate, ssl.key) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
+        let roots = own.get("sslrootcert").map(String::as_str);
+        let (mode, verification) = verification(own.get("sslmode").map(String::as_str), roots)?;
+        let roots = roots.filter(|&roots| roots != SYSTEM).map(PathBuf::from);
+        let identity = match (own.remove("sslcert"), own.remove("sslkey")) {
+            (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
             (None, None) => None,
             (Some(_), None) => return Err(refused("sslcert needs sslkey")),
             (None, Some(_)) => return Err(refused("sslkey needs sslcert")),
         };
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        let hosts = config.get_hosts();
+        if hosts.is_empty() && config.get_hostaddrs().is_empty() {
             return Err(refused(
                 "has no host; for a socket write postgres:///name?host=/run/postgresql",
             ));
         }
-        let hosts = config.get_hosts();
         let is_socket = |host: &Host| !matches!(host, Host::Tcp(_));
-        let local = !hosts.is_empty() && hosts.iter().all(is_socket);
+        let (local, count) = (
+            !hosts.is_empty() && hosts.iter().all(is_socket),
+            hosts.len(),
+        );
         config.ssl_mode(if local { SslMode::Disable } else { mode });
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        if config.get_keepalives_interval().is_none() {
-            config
-                .keepalives_idle(KEEPALIVE_IDLE)
-                .keepalives_interval(KEEPALIVE_INTERVAL)
-                .keepalives_retries(KEEPALIVE_RETRIES);
-        }
-        if config.get_hosts().len() > 1 {
+        if count > 1 {
             // Any other host may be a standby, which lags behind.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("nutfilter");
         }
         Ok(Self {
             config,
             verification,
-            roots: ssl.roots.filter(|roots| roots != Path::new(SYSTEM)),
+            roots,
             identity,
-            schema,
+            schema: own.remove("schema"),
         })
     }
 }
 
+/// The options that are not those of `tokio-postgres`.
+const OWN: [&str; 5] = ["schema", "sslcert", "sslkey", "sslmode", "sslrootcert"];
+
 /// The name of the built-in roots: Mozilla's.
 const SYSTEM: &str = "system";
 
-/// The values of `sslmode`, and what each asks for.
-const MODES: [(&str, SslMode, Verification); 5] = [
-    ("disable", SslMode::Disable, Verification::None),
-    ("prefer", SslMode::Prefer, Verification::None),
-    ("require", SslMode::Require, Verification::None),
-    ("verify-ca", SslMode::Require, Verification::Chain),
-    ("verify-full", SslMode::Require, Verification::ChainAndName),
-];
-
-/// The TLS options of a URL.
-#[derive(Default)]
-struct Ssl {
-    /// `None` is as `prefer`.
-    mode: Option<(SslMode, Verification)>,
-    roots: Option<PathBuf>,
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
-}
-
-impl Ssl {
-    fn set_mode(&mut self, mode: &str) -> Result<()> {
-        let known = MODES.into_iter().find(|(name, ..)| *name == mode);
-        let (_, mode, verification) = known.ok_or(refused(
-            "invalid sslmode; accepted are disable, prefer, require, verify-ca, verify-full",
-        ))?;
-        self.mode = Some((mode, verification));
-        Ok(())
-    }
-
-    /// Like libpq: `require` verifies nothing without roots, and as much as `verify-ca` with a file of roots.
-    /// Public roots sign certificates for any host, so they always require the host name.
-    fn verification(&self) -> (SslMode, Verification) {
-        let (mode, asked) = self.mode.unwrap_or((SslMode::Prefer, Verification::None));
-        let roots = self.roots.as_deref();
-        let is_file = roots.is_some_and(|roots| roots != Path::new(SYSTEM));
-        let verification = match asked {
-            Verification::None if mode != SslMode::Require || roots.is_none() => asked,
-            Verification::None | Verification::Chain if is_file => Verification::Chain,
-            _ => Verification::ChainAndName,
-        };
-        (mode, verification)
-    }
+/// What an `sslmode` asks for, with these roots. Like libpq: `require` verifies nothing without roots, and as much as
+/// `verify-ca` with a file of roots. Public roots sign certificates for any host, so they always require the host name.
+fn verification(mode: Option<&str>, roots: Option<&str>) -> Result<(SslMode, Verification)> {
+    let is_file = roots.is_some_and(|roots| roots != SYSTEM);
+    let verification = match mode {
+        Some("disable") => return Ok((SslMode::Disable, Verification::None)),
+        None | Some("prefer") => return Ok((SslMode::Prefer, Verification::None)),
+        Some("require") if roots.is_none() => Verification::None,
+        Some("require" | "verify-ca") if is_file => Verification::Chain,
+        Some("require" | "verify-ca" | "verify-full") => Verification::ChainAndName,
+        Some(_) => {
+            return Err(refused(
+                "invalid sslmode; accepted are disable, prefer, require, verify-ca, verify-full",
+            ));
+        }
+    };
+    Ok((SslMode::Require, verification))
 }
 
 fn refused(reason: &'static str) -> SourceError {
     SourceError::postgres_url(reason)
-}
-
-/// Decodes a percent-encoded path.
-fn percent_decoded(value: &str) -> Result<PathBuf> {
-    let text = percent_decode_str(value).decode_utf8();
-    let text = text.map_err(|_| refused("file name is not UTF-8"))?;
-    Ok(text.as_ref().into())
 }
 
 /// Omits the password and all options except the socket.
@@ -233,6 +182,8 @@ impl fmt::Debug for PostgresUrl {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
 
     fn parse(rest: &str) -> PostgresUrl {
@@ -310,8 +261,9 @@ mod tests {
         let url = parse("m:p%2Fw@db,other:6000/mint");
         assert_eq!(url.config.get_password(), Some(&b"p/w"[..]));
         assert_eq!(url.config.get_ssl_mode(), SslMode::Prefer);
-        assert_eq!(url.config.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
-        assert_eq!(url.config.get_keepalives_idle(), KEEPALIVE_IDLE);
+        let seconds = Duration::from_secs;
+        assert_eq!(url.config.get_connect_timeout(), Some(&seconds(10)));
+        assert_eq!(url.config.get_keepalives_idle(), seconds(30));
         assert_eq!(url.config.get_application_name(), Some("nutfilter"));
     }
 
