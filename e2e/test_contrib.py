@@ -5,6 +5,7 @@ import functools
 import gzip
 import http.server
 import re
+import socket
 import subprocess
 import threading
 
@@ -124,7 +125,23 @@ class FakeMint(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def nginx(work, file, place, mint_port):
+def running(command, port, log):
+    """A proxy; yields its address once it listens."""
+    with open(log, "wb") as output:
+        process = subprocess.Popen([str(part) for part in command], stdout=output, stderr=output)
+    try:
+        def listens():
+            assert process.poll() is None, tail(log)
+            with contextlib.suppress(OSError):
+                return socket.create_connection(("127.0.0.1", port), 1).close() or True
+        wait_until(listens, 20, f"{command[0]} listens")
+        yield Address(port)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def nginx(work, file, place, mint_port=3338):
     """nginx with a file of contrib/ in front of a service or directory, and the mint."""
     port = free_port()
     site = (CONTRIB / file).read_text()
@@ -138,17 +155,16 @@ def nginx(work, file, place, mint_port):
     temporary = "".join(f"{name}_temp_path {work}/{name}; " for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (work / "nginx.conf").write_text(f"daemon off; pid {work}/nginx.pid; error_log {work}/nginx.log; events {{}}\n"
                                      f"http {{ access_log off; {temporary} include {work}/site.conf; }}\n")
-    process = subprocess.Popen(["nginx", "-e", work / "nginx.log", "-c", work / "nginx.conf"])
-    try:
-        def answers():
-            assert process.poll() is None, tail(work / "nginx.log")
-            with contextlib.suppress(OSError):
-                return exchange(Address(port).connect(5), "/v1/keys").status == 200
-        wait_until(answers, 20, "nginx answers")
-        yield Address(port)
-    finally:
-        process.terminate()
-        process.wait(20)
+    return running(["nginx", "-e", work / "nginx.log", "-c", work / "nginx.conf"], port, work / "nginx.out")
+
+
+def caddy(work, file, usual, ours):
+    """Caddy with a file of contrib/, without certificates, and with our place instead of the usual one."""
+    port = free_port()
+    _, site = (CONTRIB / file).read_text().replace(usual, str(ours)).rsplit("mint.example {", 1)
+    (work / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n}\n"
+                                    f"http://:{port} {{{site}\n")
+    return running(["caddy", "run", "--adapter", "caddyfile", "--config", work / "Caddyfile"], port, work / "caddy.log")
 
 
 @pytest.mark.parametrize("way", ["tcp", "unix"])
@@ -158,17 +174,17 @@ def test_nginx_in_front(way, binary, make_mint, work):
     mint.fill(2000, 500)
     upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeMint)
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
-    socket = work / "http.sock"
+    unix = work / "http.sock"
     service = Service(binary, mint.location, work, refresh=3600, extra=[
         "--mint-api", f"http://127.0.0.1:{upstream.server_port}"])
-    service.command += ["--listen", f"unix:{socket}"]
+    service.command += ["--listen", f"unix:{unix}"]
     path = f"/v1/filter/spent/{mint.keysets[0]}"
     service.start()
     try:
         service.wait_served(("spent", mint.keysets[0]))
-        socket.chmod(0o666)  # instead of the group
+        unix.chmod(0o666)  # instead of the group
         wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
-        target = f"unix:{socket}" if way == "unix" else f"127.0.0.1:{service.address.port}"
+        target = f"unix:{unix}" if way == "unix" else f"127.0.0.1:{service.address.port}"
         with nginx(work, "nginx.conf", target, upstream.server_port) as proxy:
             def get(path, method="GET", **headers):
                 with contextlib.closing(proxy.connect()) as connection:
@@ -220,7 +236,8 @@ def test_a_web_server_over_the_files(server, binary, make_mint, work):
     threading.Thread(target=upstream.serve_forever, daemon=True).start()
     path = f"/v1/filter/spent/{mint.keysets[0]}"
     try:
-        serve = nginx(work, "nginx-files.conf", files, upstream.server_port) if server == "nginx" else caddy(work, files)
+        serve = (nginx(work, "nginx-files.conf", files, upstream.server_port) if server == "nginx" else
+                 caddy(work, "Caddyfile-files", "/var/lib/nutfilter", files))
         with serve as address:
             plain, zipped = get_all(address, path)
             assert plain.body == (files / path[1:]).read_bytes() and zipped.headers["content-encoding"] == "gzip"
@@ -236,25 +253,3 @@ def test_a_web_server_over_the_files(server, binary, make_mint, work):
             assert code == 1 and "absent" in said, said
     finally:
         upstream.shutdown()
-
-
-@contextlib.contextmanager
-def caddy(work, files):
-    """Caddy with contrib/Caddyfile-files, without certificates."""
-    port = free_port()
-    _, site = (CONTRIB / "Caddyfile-files").read_text().replace("/var/lib/nutfilter", str(files)).rsplit("mint.example {", 1)
-    (work / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n}\n"
-                                    f"http://:{port} {{{site}\n")
-    with open(work / "caddy.log", "wb") as log:
-        process = subprocess.Popen(["caddy", "run", "--adapter", "caddyfile", "--config", work / "Caddyfile"],
-                                   stdout=log, stderr=log)
-    try:
-        def answers():
-            assert process.poll() is None, tail(work / "caddy.log")
-            with contextlib.suppress(OSError):
-                return exchange(Address(port).connect(5), "/v1/filter/none").status
-        wait_until(answers, 20, "Caddy answers")
-        yield Address(port)
-    finally:
-        process.terminate()
-        process.wait(20)

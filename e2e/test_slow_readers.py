@@ -7,20 +7,18 @@ import concurrent.futures
 import contextlib
 import socket
 import sqlite3
-import subprocess
 import time
 
 import pytest
 
 from e2e.scenario import need
-from e2e.service_under_test import Service, free_port, tail, wait_until
-from e2e.test_contrib import CONTRIB
+from e2e.service_under_test import Service, wait_until
+from e2e.test_contrib import caddy, nginx
 
 pytestmark = pytest.mark.slow_readers
 
 NOTES = 4_200_000  # 14.7 MB of JSON
 RATES = [20_000, 60_000, 200_000]  # bytes/s
-WAYS = ["direct", "nginx", "caddy"]
 
 
 def connect(port):
@@ -67,22 +65,6 @@ def read(port, way, path, rate):
     return way, rate, result, round(time.monotonic() - pace.start)
 
 
-@contextlib.contextmanager
-def proxy(name, command, port, log):
-    with open(log, "wb") as output:
-        process = subprocess.Popen([str(part) for part in command], stdout=output, stderr=output)
-    try:
-        def listens():
-            assert process.poll() is None, f"{name}: {tail(log)}"
-            with contextlib.suppress(OSError):
-                return socket.create_connection(("127.0.0.1", port), 1).close() or True
-        wait_until(listens, 20, f"{name} listens")
-        yield
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
 def test_nobody_cuts_a_slow_reader(binary, make_mint, work):
     for program in ("nginx", "caddy"):
         need(program)
@@ -93,26 +75,15 @@ def test_nobody_cuts_a_slow_reader(binary, make_mint, work):
         database.executemany("INSERT INTO proofs_used (y, amount, id, secret, c, created) VALUES (?, 1, ?, ?, '', 0)", rows)
     path = f"/v1/filter/spent/{mint.keysets[0]}"
     service = Service(binary, mint.location, work, output=None, refresh=3600)
-    ports = {"direct": service.address.port, "nginx": free_port(), "caddy": free_port()}
     upstream = f"127.0.0.1:{service.address.port}"
-    site = (CONTRIB / "nginx.conf").read_text().replace("127.0.0.1:3339", upstream)
-    assert "listen 127.0.0.1:8080;" in site
-    (work / "site.conf").write_text(site.replace("listen 127.0.0.1:8080;", f"listen 127.0.0.1:{ports['nginx']};"))
-    temporary = "".join(f"{name}_temp_path {work}/{name}; " for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    (work / "nginx.conf").write_text(f"daemon off; pid {work}/nginx.pid; error_log {work}/nginx.log; events {{}}\n"
-                                     f"http {{ access_log off; {temporary} include {work}/site.conf; }}\n")
-    _, site = (CONTRIB / "Caddyfile").read_text().replace("127.0.0.1:3339", upstream).split("mint.example {")
-    (work / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n}\n"
-                                    f"http://:{ports['caddy']} {{{site}\n")
     service.start()
     try:
         wait_until(service.ready, 120, "ready")
-        nginx = ["nginx", "-e", work / "nginx.log", "-c", work / "nginx.conf"]
-        caddy = ["caddy", "run", "--adapter", "caddyfile", "--config", work / "Caddyfile"]
-        with (proxy("nginx", nginx, ports["nginx"], work / "nginx.out"),
-              proxy("caddy", caddy, ports["caddy"], work / "caddy.out"),
-              concurrent.futures.ThreadPoolExecutor(len(WAYS) * len(RATES)) as pool):
-            tasks = [pool.submit(read, ports[way], way, path, rate) for way in WAYS for rate in RATES]
+        with (nginx(work, "nginx.conf", upstream) as by_nginx,
+              caddy(work, "Caddyfile", "127.0.0.1:3339", upstream) as by_caddy,
+              concurrent.futures.ThreadPoolExecutor(3 * len(RATES)) as pool):
+            ways = {"direct": service.address, "nginx": by_nginx, "caddy": by_caddy}
+            tasks = [pool.submit(read, address.port, way, path, rate) for way, address in ways.items() for rate in RATES]
             results = [task.result() for task in concurrent.futures.as_completed(tasks)]
         for way, rate, result, seconds in sorted(results):
             print(f"{way:14} {rate:7} bytes/s: {result} after {seconds} s")

@@ -48,7 +48,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The example `mount` serves the filters within a larger axum application.
+//! `nutfilter_serve::object_router` serves the filters within a larger axum application.
 
 #![forbid(unsafe_code)]
 

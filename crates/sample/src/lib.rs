@@ -3,6 +3,7 @@
 //! The tables, the relevant indexes and the row widths are those of a real mint. So reading the sample costs as
 //! much as reading a real database. The notes are not curve points, because a filter only hashes bytes.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
@@ -15,7 +16,7 @@ mod tables;
 
 /// Number of notes that are generated, sorted and inserted at a time. They are sorted by primary key, so that its
 /// index grows only at one end.
-const CHUNK: u64 = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 /// Progress is reported once per this number of notes.
 const PROGRESS_STEP: u64 = 1 << 14;
@@ -141,13 +142,11 @@ impl Sample {
         transaction.execute(tables.insert_keyset, [self.keyset.as_str()])?;
         let mut done = 0;
         for kind in NoteKind::ALL {
-            let mut step = |written| {
-                progress(SampleProgress {
-                    written: done + written,
-                    total: self.spent + self.issued,
-                });
-            };
-            self.insert(&transaction, kind, &mut step)?;
+            let total = self.spent + self.issued;
+            self.insert(&transaction, kind, 0..self.count(kind), &mut |written| {
+                let written = done + written;
+                progress(SampleProgress { written, total });
+            })?;
             done += self.count(kind);
         }
         transaction.execute_batch(tables.index)?;
@@ -156,23 +155,21 @@ impl Sample {
         connection.close().map_err(|(_, error)| error)
     }
 
-    /// The keyset as it is bound, once: a new string per row would cost as much as the row.
-    fn bound_keyset(&self) -> Value {
-        Value::from(self.keyset.as_str().to_owned())
-    }
-
+    /// Inserts notes, and reports how many.
     fn insert(
         &self,
         transaction: &Transaction<'_>,
         kind: NoteKind,
+        notes: Range<u64>,
         step: &mut dyn FnMut(u64),
     ) -> rusqlite::Result<()> {
         let tables = Tables::of(self.mint);
         let mut statement = transaction.prepare(tables.insert(kind))?;
-        let keyset = self.bound_keyset();
-        let (mut total, mut written) = (0, 0);
-        while written < self.count(kind) {
-            let chunk = written..self.count(kind).min(written + CHUNK);
+        // Bound once: a new string per row would cost as much as the row.
+        let keyset = Value::from(self.keyset.as_str().to_owned());
+        let (mut total, mut written) = (0, 0_u64);
+        for start in notes.clone().step_by(CHUNK) {
+            let chunk = start..notes.end.min(start + CHUNK as u64);
             let mut notes: Vec<_> = chunk.map(|index| self.note(kind, index)).collect();
             notes.sort_unstable();
             for note in notes {
@@ -201,27 +198,17 @@ impl Sample {
     ///
     /// About 20 microseconds per note. Nothing is synced.
     pub fn grow(&mut self, path: &Path, kind: NoteKind, notes: u64) -> Result<(), SampleError> {
-        const IN_TRANSACTION: u64 = 10;
+        const IN_TRANSACTION: usize = 10;
         let end = self.count(kind) + notes;
         let append = || -> rusqlite::Result<()> {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let mut connection = Connection::open_with_flags(path, flags)?;
             connection.execute_batch("PRAGMA synchronous = OFF;")?;
-            let tables = Tables::of(self.mint);
-            let (keyset, mut next) = (self.bound_keyset(), self.count(kind));
-            while next < end {
+            for start in (self.count(kind)..end).step_by(IN_TRANSACTION) {
                 let transaction = connection.transaction()?;
-                let mut statement = transaction.prepare(tables.insert(kind))?;
-                let mut total = 0;
-                for index in next..end.min(next + IN_TRANSACTION) {
-                    let note = self.note(kind, index);
-                    tables::insert(&mut statement, tables, &keyset, &note)?;
-                    total += tables::amount(&note);
-                }
-                drop(statement);
-                self.add_total(&transaction, kind, total)?;
+                let notes = start..end.min(start + IN_TRANSACTION as u64);
+                self.insert(&transaction, kind, notes, &mut |_| ())?;
                 transaction.commit()?;
-                next = end.min(next + IN_TRANSACTION);
             }
             connection.close().map_err(|(_, error)| error)
         };
