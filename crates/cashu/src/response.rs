@@ -15,8 +15,9 @@ use core::fmt;
 use core::slice;
 
 use base64_simd::STANDARD;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Unexpected, Visitor};
-
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::Error;
 use serde_json::value::RawValue;
 
 use nutfilter::error::ParamsError;
@@ -186,28 +187,39 @@ impl<'a> Read<'a> {
         let bad_json = |error| ResponseError(Fault::Json(error));
         if !json.trim_ascii_start().starts_with(b"{") {
             // The parser's own error would quote the input, whatever its length.
-            return Err(bad_json(de::Error::custom("not an object")));
+            return Err(bad_json(Error::custom("not an object")));
         }
         if is_too_deep(json) {
-            return Err(bad_json(de::Error::custom(format_args!(
+            return Err(bad_json(Error::custom(format_args!(
                 "nested deeper than {MAX_DEPTH}"
             ))));
         }
-        let wire: Wire<'_> = serde_json::from_slice(json).map_err(bad_json)?;
-        let params = Params::new(u32::from(wire.p), wire.m)
-            .map_err(|error| ResponseError(Fault::Params(error)))?;
+        let json = core::str::from_utf8(json).map_err(|_| bad_json(Error::custom("not UTF-8")))?;
+        let wire: Wire<'_> = serde_json::from_str(json).map_err(bad_json)?;
+        let optional = |name, value: Option<&RawValue>, default| {
+            value
+                .map_or(Ok(default), |value| integer(name, value))
+                .map_err(bad_json)
+        };
+        let p = optional("p", wire.p, Params::CASHU.p().into())?;
+        let m = optional("m", wire.m, Params::CASHU.m())?;
+        let n = integer("n", wire.n).map_err(bad_json)?;
+        let timestamp = integer("timestamp", wire.timestamp).map_err(bad_json)?;
+        let p = u8::try_from(p).map_err(|_| bad_json(Error::custom("p is above 255")))?;
+        let params =
+            Params::new(p.into(), m).map_err(|error| ResponseError(Fault::Params(error)))?;
         let text = base64_text(wire.content).map_err(bad_json)?;
         let len = STANDARD
             .decoded_length(&text)
             .map_err(|_| bad_base64(&text))?;
         let n = params
-            .check_length(wire.n, len as u64)
+            .check_length(n, len as u64)
             .map_err(|error| ResponseError(Fault::Filter(error)))?;
         Ok(Self {
             n,
             params,
             text,
-            timestamp: wire.timestamp,
+            timestamp,
         })
     }
 }
@@ -239,7 +251,7 @@ pub struct ResponseError(Fault);
 #[derive(Debug, thiserror::Error)]
 enum Fault {
     #[error("not a filter response: {0}")]
-    Json(#[source] serde_json::Error),
+    Json(#[source] Error),
     #[error("the content, {len} characters, is not padded standard base64")]
     Base64 { len: usize },
     #[error("filter response with bad parameters: {0}")]
@@ -284,157 +296,43 @@ impl ResponseError {
     }
 }
 
-/// The object with its raw content.
+/// The object with the text of its values. An error of the parser for a value would quote it, and a string can be as
+/// long as the response.
+#[derive(Deserialize)]
 struct Wire<'a> {
-    n: u64,
-    p: u8,
-    m: u64,
-    /// The raw JSON text, with quotes and escapes.
+    #[serde(borrow)]
+    n: &'a RawValue,
+    #[serde(borrow)]
+    p: Option<&'a RawValue>,
+    #[serde(borrow)]
+    m: Option<&'a RawValue>,
+    #[serde(borrow)]
     content: &'a RawValue,
-    timestamp: u64,
-}
-
-/// Written by hand, because a derived implementation skips the values of unknown members without checking
-/// UTF-8.
-impl<'de> Deserialize<'de> for Wire<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = Wire<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object with n, p, m, content and timestamp")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Wire<'de>, A::Error> {
-                let (mut n, mut p, mut m, mut timestamp) = (None, None, None, None);
-                let mut content = None;
-                while let Some(member) = map.next_key()? {
-                    match member {
-                        Member::N => set::<Integer, _>(&mut n, "n", &mut map)?,
-                        Member::P => set::<Option<Integer>, _>(&mut p, "p", &mut map)?,
-                        Member::M => set::<Option<Integer>, _>(&mut m, "m", &mut map)?,
-                        Member::Content => set(&mut content, "content", &mut map)?,
-                        Member::Timestamp => {
-                            set::<Integer, _>(&mut timestamp, "timestamp", &mut map)?;
-                        }
-                        // Not `IgnoredAny`: the parser does not check UTF-8 for it.
-                        Member::Unknown => map.next_value::<&RawValue>().map(|_| ())?,
-                    }
-                }
-                let missing = de::Error::missing_field;
-                let p = p.flatten().map_or(u64::from(Params::CASHU.p()), |p| p.0);
-                Ok(Wire {
-                    n: n.ok_or_else(|| missing("n"))?.0,
-                    p: u8::try_from(p).map_err(|_| {
-                        de::Error::invalid_value(Unexpected::Unsigned(p), &"P, 0 to 255")
-                    })?,
-                    m: m.flatten().map_or(Params::CASHU.m(), |m| m.0),
-                    content: content.ok_or_else(|| missing("content"))?,
-                    timestamp: timestamp.ok_or_else(|| missing("timestamp"))?.0,
-                })
-            }
-        }
-
-        fn set<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
-            slot: &mut Option<T>,
-            name: &'static str,
-            map: &mut A,
-        ) -> Result<(), A::Error> {
-            if slot.is_some() {
-                return Err(de::Error::duplicate_field(name));
-            }
-            *slot = Some(map.next_value()?);
-            Ok(())
-        }
-
-        deserializer.deserialize_map(Members)
-    }
+    #[serde(borrow)]
+    timestamp: &'a RawValue,
 }
 
 /// A number without sign or fraction.
-///
-/// For a string, `u64` itself would fail with an error that quotes all of it. A string can be as long as the
-/// response.
-struct Integer(u64);
-
-impl<'de> Deserialize<'de> for Integer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Unsigned;
-
-        impl Visitor<'_> for Unsigned {
-            type Value = Integer;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an integer from 0 to 2^64 - 1")
-            }
-
-            fn visit_u64<E>(self, number: u64) -> Result<Integer, E> {
-                Ok(Integer(number))
-            }
-
-            fn visit_str<E: de::Error>(self, _: &str) -> Result<Integer, E> {
-                Err(E::invalid_type(Unexpected::Other("a string"), &self))
-            }
-        }
-
-        deserializer.deserialize_any(Unsigned)
-    }
-}
-
-/// The name of a member. Compared in place, because a name can be as long as the response.
-enum Member {
-    N,
-    P,
-    M,
-    Content,
-    Timestamp,
-    Unknown,
-}
-
-impl<'de> Deserialize<'de> for Member {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-
-        impl Visitor<'_> for Name {
-            type Value = Member;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a member")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Member, E> {
-                Ok(match name {
-                    "n" => Member::N,
-                    "p" => Member::P,
-                    "m" => Member::M,
-                    "content" => Member::Content,
-                    "timestamp" => Member::Timestamp,
-                    _ => Member::Unknown,
-                })
-            }
-        }
-
-        deserializer.deserialize_str(Name)
-    }
+fn integer(name: &str, value: &RawValue) -> Result<u64, Error> {
+    let number = value.get().parse();
+    number.map_err(|_| Error::custom(format_args!("{name} is not an integer from 0 to 2^64 - 1")))
 }
 
 /// The base64 text of `content`, which is a string or a list of one; without its escapes.
 ///
 /// The parser's own strings are not used. The parser's buffer for a string with escapes grows to twice its
 /// contents, and the text would then be copied out of it.
-fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, serde_json::Error> {
+fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, Error> {
     let mut raw = content.get();
     if raw.starts_with('[') {
         let [only]: [&RawValue; 1] = serde_json::from_str(raw)
-            .map_err(|_| de::Error::custom("content is a list, but not of one string"))?;
+            .map_err(|_| Error::custom("content is a list, but not of one string"))?;
         raw = only.get();
     }
     let text = raw
         .strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'))
-        .ok_or_else(|| de::Error::custom("content is not a string"))?;
+        .ok_or_else(|| Error::custom("content is not a string"))?;
     Ok(if text.contains('\\') {
         Cow::Owned(unescape(text.as_bytes()))
     } else {
