@@ -60,23 +60,6 @@ pub enum Opened {
     File(File, u64),
 }
 
-impl Opened {
-    /// The number of bytes.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        match self {
-            Opened::Memory(bytes) => bytes.len() as u64,
-            Opened::File(_, length) => *length,
-        }
-    }
-
-    /// Whether there are no bytes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 impl Object {
     /// The path, without a leading slash.
     #[must_use]

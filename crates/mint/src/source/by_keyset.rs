@@ -73,17 +73,14 @@ impl<'s> ByKeyset<'s> {
                 batch.clear();
                 passed(flow)
             }
-            Err(fault) => passed(self.sink.bad_row(
-                keyset,
-                SourceError::BadRow {
-                    table: self.notes.table.name,
-                    column: self.notes.item,
-                    keyset: keyset.clone(),
-                    kind: self.kind,
-                    row: number(),
-                    fault,
-                },
-            )),
+            Err(fault) => {
+                let (kind, column, table) = (self.kind, self.notes.item, self.notes.table.name);
+                let row = number();
+                let row = format!(
+                    "keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row}"
+                );
+                passed(self.sink.bad_row(keyset, SourceError::BadRow(row, fault)))
+            }
         }
     }
 

@@ -6,8 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::location::shown;
-use crate::{KeysetId, NoteKind};
-
 /// The result of reading a mint's store.
 pub type Result<T, E = SourceError> = core::result::Result<T, E>;
 
@@ -50,22 +48,10 @@ pub enum SourceError {
         /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// A row without a valid item.
-    #[error("keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row}: {fault}")]
-    BadRow {
-        /// The table.
-        table: &'static str,
-        /// The column.
-        column: &'static str,
-        /// The keyset being read.
-        keyset: KeysetId,
-        /// The kind being read.
-        kind: NoteKind,
-        /// The row: its `rowid` in SQLite, its number in the result in Postgres.
-        row: i64,
-        /// The fault of the row.
-        fault: RowFault,
-    },
+    /// A row without a valid item: keyset, kind, column, table and row (its `rowid` in SQLite, its number in the result in
+    /// Postgres), and its fault.
+    #[error("{0}: {1}")]
+    BadRow(String, RowFault),
     /// The files of a database were replaced, or a mint started or stopped, while it was being read. Reading it again is
     /// enough.
     #[error("{0}: the database's files changed while they were being read")]

@@ -7,7 +7,7 @@ use nutfilter_mint::{MintType, NoteKind, RefreshThread};
 use crate::sql::{table, tables_of_notes};
 use crate::support::{MintDatabase, V1, V2, assert_served, filter, items, refresh};
 
-use NoteKind::{Issued, Spent};
+use NoteKind::Spent;
 
 /// Longer than any machine needs for the awaited events.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -61,24 +61,14 @@ fn bad_row_is_an_error_that_names_it() {
         for kind in NoteKind::ALL {
             let database = with_third_row(mint, kind, value);
             let error = read(&database, kind).unwrap_err();
-            let SourceError::BadRow {
-                ref keyset,
-                kind: named,
-                row,
-                fault,
-                ..
-            } = error
-            else {
-                panic!("{mint} {kind} {value}: {error}");
-            };
-            assert_eq!(
-                (keyset.as_str(), named, row, fault),
-                (V1, kind, 3, expected),
-                "{value}"
+            assert!(
+                matches!(error, SourceError::BadRow(_, fault) if fault == expected),
+                "{value}: {error}"
             );
             let text = error.to_string();
-            let table = format!("`{}`", table(mint, kind)[0]);
-            assert!(text.contains(&table) && text.contains("row 3"), "{text}");
+            let [table, _, column] = table(mint, kind);
+            let row = format!("keyset {V1}, {kind}: column `{column}` of table `{table}`, row 3: ");
+            assert!(text.starts_with(&row), "{text}");
         }
     }
 }
