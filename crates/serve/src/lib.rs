@@ -21,7 +21,7 @@ mod router;
 mod server;
 mod site;
 
-pub use router::{BasePathError, base_path, object_router, router, under};
+pub use router::{object_router, router};
 pub use server::{Limits, Listener, serve};
 pub use site::{Refusal, Site};
 

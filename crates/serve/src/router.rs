@@ -54,7 +54,7 @@ fn finish(router: Router<Shared>, site: Shared) -> Router {
 }
 
 /// Lets every page read the answers: they are the same for all.
-fn readable<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+fn readable(router: Router<Shared>) -> Router<Shared> {
     router
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(cors))
@@ -82,47 +82,6 @@ async fn cors(request: Request, next: Next) -> Response {
 async fn catch_panic(request: Request, next: Next) -> Response {
     let response = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     response.unwrap_or_else(|_| refused(&Refusal::new(500, "internal error")))
-}
-
-/// Mounts a router under a base path, such as the mint's own. With `/cashu`, the object `v1/x` is at `/cashu/v1/x`. An
-/// empty path or `/` leaves the router unchanged.
-///
-/// # Errors
-///
-/// If the path is invalid, see [`base_path`].
-pub fn under(path: &str, router: Router) -> Result<Router, BasePathError> {
-    let path = base_path(path)?;
-    if path.is_empty() {
-        return Ok(router);
-    }
-    let outside = Router::new().fallback(not_found);
-    let outside = readable(outside).layer(from_fn(|request, next| counted("other", request, next)));
-    Ok(outside.nest(&path, router))
-}
-
-/// A base path with a leading and without a trailing slash; empty for none.
-///
-/// # Errors
-///
-/// If the path contains anything but letters, digits and `/-._~`, or an empty segment.
-pub fn base_path(text: &str) -> Result<String, BasePathError> {
-    let path = text.trim_matches('/');
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    let is_dots = |segment| matches!(segment, "" | "." | "..");
-    match path {
-        "" => Ok(String::new()),
-        path if path.bytes().all(plain) && !path.split('/').any(is_dots) => Ok(format!("/{path}")),
-        _ => Err(BasePathError {
-            path: text.to_owned(),
-        }),
-    }
-}
-
-/// An invalid base path.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid base path `{path}`: must be segments of letters, digits and -._~, separated by /")]
-pub struct BasePathError {
-    path: String,
 }
 
 async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Response {
@@ -193,6 +152,7 @@ async fn method_not_allowed() -> Response {
     refused(&Refusal::new(405, "method not allowed"))
 }
 
+/// Counts requests by kind of path and status. No label comes from a request.
 async fn count(State(site): State<Shared>, request: Request, next: Next) -> Response {
     let label = match relative(request.uri()) {
         "health" => "health",
@@ -200,11 +160,6 @@ async fn count(State(site): State<Shared>, request: Request, next: Next) -> Resp
         "metrics" => "metrics",
         path => site.label(path),
     };
-    counted(label, request, next).await
-}
-
-/// Counts requests by kind of path and status. No label comes from a request.
-async fn counted(label: &'static str, request: Request, next: Next) -> Response {
     let is_head = request.method() == Method::HEAD;
     // HTTP/1.1 requires exactly one `Host`, so that proxies and servers agree on the target of a request.
     let hosts = request.headers().get_all(HOST).iter().count();

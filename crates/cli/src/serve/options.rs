@@ -68,10 +68,6 @@ pub(crate) struct Options {
     #[arg(long, env = "NUTFILTER_LISTEN", value_name = "ADDRESS", value_delimiter = ',', help_heading = HTTP)]
     listen: Vec<Listen>,
 
-    /// Prefix of every path, such as `/Bitcoin`
-    #[arg(long, env = "NUTFILTER_BASE_PATH", value_name = "PATH", default_value = "/", value_parser = base_path, help_heading = HTTP)]
-    pub(crate) base_path: String,
-
     /// Key of the filters' entry in `nuts` of `/v1/info`
     #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = DEFAULT_INFO_KEY, value_parser = info_key, help_heading = MINT)]
     pub(crate) info_key: String,
@@ -195,14 +191,6 @@ fn seconds(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Stri
     move |text| match number(text) {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),
         Err(error) => Err(format!("{error} seconds")),
-    }
-}
-
-/// A base path with a leading and without a trailing slash; empty for `/`.
-fn base_path(text: &str) -> Result<String, String> {
-    match text {
-        "" => Err("must be / for no prefix".to_owned()),
-        text => nutfilter_serve::base_path(text).map_err(|error| error.to_string()),
     }
 }
 

@@ -140,15 +140,14 @@ async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), Cl
     let limits = Limits::default();
     let listeners = listen(&options.listen()).await?;
     for listener in &listeners {
-        let (path, version) = (&options.base_path, env!("CARGO_PKG_VERSION"));
+        let version = env!("CARGO_PKG_VERSION");
         let max_connections = limits.max_connections;
-        tracing::info!(target: log::SERVICE, version, max_connections, "listening on {listener}{path}");
+        tracing::info!(target: log::SERVICE, version, max_connections, "listening on {listener}");
     }
     let monitor = Arc::clone(refresher.monitor());
     let thread = RefreshThread::start(refresher, options.refresh)?;
     let service = || -> Result<Service, CliError> { service(options, Arc::clone(&monitor)) };
     let router = nutfilter_serve::router(service()?);
-    let router = nutfilter_serve::under(&options.base_path, router).map_err(CliError::failed)?;
     let watched = service()?;
     let orderly = async {
         tokio::select! {

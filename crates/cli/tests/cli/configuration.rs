@@ -111,7 +111,7 @@ fn no_output_shows_the_password_of_a_wrong_location() {
 }
 
 /// Values that are invalid, each with what is said of it.
-const INVALID: [(&str, &str, &str); 12] = [
+const INVALID: [(&str, &str, &str); 11] = [
     (
         "MINT_DATABASE",
         "mysql://a:hunter2@b",
@@ -142,11 +142,6 @@ const INVALID: [(&str, &str, &str); 12] = [
         "NUTFILTER_LISTEN",
         "127.0.0.1:0,nowhere",
         "must be HOST:PORT or unix:/PATH",
-    ),
-    (
-        "NUTFILTER_BASE_PATH",
-        "/{id}",
-        "must be segments of letters",
     ),
     ("NUTFILTER_MAX_AGE", "0", "from 1 to 86400 seconds"),
     ("NUTFILTER_OUTPUT_MODE", "888", "must be octal"),

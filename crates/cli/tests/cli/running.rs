@@ -10,10 +10,9 @@ use super::support::{Server, kill, mint, nutfilter, serve_from};
 use crate::nutfilter::assert_contains;
 
 #[test]
-fn filters_of_a_mint_are_served_under_the_base_path() {
+fn filters_of_a_mint_are_served() {
     let (place, sample) = mint();
-    let server = Server::of(&place, "--base-path /Bitcoin");
-    assert!(server.base.ends_with("/Bitcoin"));
+    let server = Server::of(&place, "");
     for kind in NoteKind::ALL {
         let (status, body) = server.get(&format!("/v1/filter/{kind}/{}", sample.keyset));
         assert_eq!(status, "HTTP/1.1 200 OK");

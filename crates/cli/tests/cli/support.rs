@@ -68,7 +68,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Server {
     pub(crate) child: Child,
     log: Receiver<String>,
-    /// `http://ADDRESS/BASE`, or with `https`.
+    /// `http://ADDRESS`.
     pub(crate) base: String,
     /// The log before the service listened.
     pub(crate) seen: String,
@@ -167,8 +167,7 @@ impl Server {
 
     /// Status line and body.
     pub(crate) fn get(&self, path: &str) -> (String, String) {
-        let (_, base_path) = self.place();
-        self.request(&format!("GET {base_path}{path} HTTP/1.1"))
+        self.request(&format!("GET {path} HTTP/1.1"))
     }
 
     /// The answer to a request with this head.
@@ -178,19 +177,13 @@ impl Server {
 
     /// As `request`, for a server that may hang up: returns an error or `None`.
     pub(crate) fn try_request(&self, head: &str) -> std::io::Result<Option<(String, String)>> {
-        let (address, _) = self.place();
+        let address = self.base.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address)?;
         write!(stream, "{head}\r\nhost: mint\r\nconnection: close\r\n\r\n")?;
         let mut reply = String::new();
         stream.read_to_string(&mut reply)?;
         let parts = reply.split_once("\r\n\r\n");
         Ok(parts.map(|(head, body)| (head.lines().next().unwrap().to_owned(), body.to_owned())))
-    }
-
-    /// Host and port, and the base path.
-    fn place(&self) -> (&str, &str) {
-        let base = self.base.strip_prefix("http://").unwrap();
-        base.split_at(base.find('/').unwrap_or(base.len()))
     }
 }
 

@@ -52,28 +52,6 @@ fn other_spellings_of_a_path_name_the_same_object() {
 }
 
 #[test]
-fn base_path_is_before_every_path() {
-    let router = nutfilter_serve::router(TestSite::in_memory());
-    let server = Server::serve(nutfilter_serve::under("/Bitcoin/a", router).unwrap());
-    for path in ["/health", "/ready", PAGE] {
-        assert_eq!(
-            server.get(&format!("/Bitcoin/a{path}")).status,
-            200,
-            "{path}"
-        );
-        assert_refused(&server.get(path), 404, 0);
-    }
-    assert_refused(&server.get("/Bitcoin/a/v1/page/two"), 400, 12_001);
-    for path in ["/a b", "/a//b", "/../a", "/{a}", "/a?"] {
-        let router = nutfilter_serve::router(TestSite::in_memory());
-        let error = nutfilter_serve::under(path, router)
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(path), "{error}");
-    }
-}
-
-#[test]
 fn objects_alone_leave_other_paths_to_the_application() {
     let own = axum::Router::new().route("/health", axum::routing::get(|| async { "mine" }));
     let objects = nutfilter_serve::object_router(TestSite::in_memory(), "/v1/page");
