@@ -19,7 +19,7 @@ use self::connect::Opened;
 use self::identity::Identity;
 use self::schema::{item, keysets, value, verify, warn_of_access};
 use super::by_keyset::ByKeyset;
-use super::schema::{Notes, Schema};
+use super::schema::{Counts, Notes, Schema};
 use super::{
     DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
     retry_changed,
@@ -148,8 +148,12 @@ fn read_rows(
     let mut read = |condition, ids: &[i64]| {
         let (sql, ids) = (select(notes) + condition, ids.iter().map(|id| [id]));
         opened.rows("reading notes", &sql, ids, |row| {
-            // To read a column takes as long as to hash the item, so the id is left out where it is not needed.
-            let item = match value(row, 3) {
+            // To read a column takes as long as to hash the item, so those that are not needed are left out.
+            let counts = match notes.counts {
+                Counts::Every => ValueRef::Integer(1),
+                _ => value(row, 3),
+            };
+            let item = match counts {
                 ValueRef::Integer(1) => item(notes, value(row, 2)),
                 ValueRef::Integer(_) => {
                     pending.push(id(row));
