@@ -51,16 +51,27 @@ impl Notes {
     /// SQL for the columns that are read: the keyset, the item, and 1 if a row counts or 0 if it does not; NULL if its
     /// state is not known.
     pub(super) fn columns(&self) -> String {
-        let counts = match self.counts {
-            Counts::Every => "1".to_owned(),
-            Counts::With(column) => format!("CASE WHEN {column} IS NULL THEN 0 ELSE 1 END"),
-            Counts::State(column, counting, others) => format!(
-                "CASE WHEN {column} = '{counting}' THEN 1 WHEN {column} IN ('{}') THEN 0 END",
-                others.join("', '")
-            ),
-        };
-        let (keyset, item) = (self.keyset, self.item);
+        let (keyset, item, [counts, waits]) = (self.keyset, self.item, self.conditions());
+        let counts = format!("CASE WHEN {counts} THEN 1 WHEN {waits} THEN 0 END");
         format!("{keyset} AS keyset, {item} AS item, {counts} AS counts")
+    }
+
+    /// SQL for the keyset, and for the item if a row counts; otherwise NULL.
+    pub(super) fn counting_columns(&self) -> String {
+        let (keyset, item, [counts, _]) = (self.keyset, self.item, self.conditions());
+        format!("{keyset}, CASE WHEN {counts} THEN {item} END")
+    }
+
+    /// SQL that is true if a row counts, and if it does not.
+    fn conditions(&self) -> [String; 2] {
+        match self.counts {
+            Counts::Every => ["TRUE", "FALSE"].map(str::to_owned),
+            Counts::With(column) => ["NOT NULL", "NULL"].map(|is| format!("{column} IS {is}")),
+            Counts::State(column, counting, others) => [
+                format!("{column} = '{counting}'"),
+                format!("{column} IN ('{}')", others.join("', '")),
+            ],
+        }
     }
 
     /// Adds an item that is stored as hex text or as bytes, or returns what is wrong with it.

@@ -17,9 +17,9 @@ use rusqlite::types::ValueRef;
 
 use self::connect::Opened;
 use self::identity::Identity;
-use self::schema::{item, keysets, value, verify, warn_of_access};
+use self::schema::{item, keyset, keysets, value, verify, warn_of_access};
 use super::by_keyset::ByKeyset;
-use super::schema::{Counts, Notes, Schema};
+use super::schema::{Notes, Schema};
 use super::{
     DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
     retry_changed,
@@ -143,35 +143,35 @@ fn read_rows(
     mark: Option<Mark>,
     rows: &mut ByKeyset<'_>,
 ) -> Result<Vec<i64>> {
-    let from = mark.as_ref().map_or(i64::MIN, |mark| mark.newest.0 + 1);
-    let mut pending = vec![];
-    let mut read = |condition, ids: &[i64]| {
-        let (sql, ids) = (select(notes) + condition, ids.iter().map(|id| [id]));
-        opened.rows("reading notes", &sql, ids, |row| {
-            // To read a column takes as long as to hash the item, so those that are not needed are left out.
-            let counts = match notes.counts {
-                Counts::Every => ValueRef::Integer(1),
-                _ => value(row, 3),
-            };
-            let item = match counts {
-                ValueRef::Integer(1) => item(notes, value(row, 2)),
-                ValueRef::Integer(_) => {
-                    pending.push(id(row));
+    let (from, mut waiting) =
+        mark.map_or((i64::MIN, vec![]), |mark| (mark.newest.0 + 1, mark.pending));
+    // In row order, which is the fastest and needs no sort, whatever indexes exist. To read a column takes as long as to
+    // hash the item, so this query has an item only if the row counts, and the state is looked up if it has none.
+    let sql = select(notes, &notes.counting_columns());
+    let sql = sql + "NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid";
+    opened.rows("reading notes", &sql, [[from]], |row| match value(row, 2) {
+        ValueRef::Null => {
+            waiting.push(id(row));
+            Ok(())
+        }
+        stored => rows.row(|| id(row), keyset(row), item(notes, stored)),
+    })?;
+    let (mut pending, sql) = (vec![], select(notes, &notes.columns()) + BY_ID);
+    let ids = waiting.iter().map(|id| [id]);
+    opened.rows("reading notes", &sql, ids, |row| {
+        let item = match value(row, 3) {
+            ValueRef::Integer(1) => item(notes, value(row, 2)),
+            state => {
+                // One that is not known may count later, too.
+                pending.push(id(row));
+                if state == ValueRef::Integer(0) {
                     return Ok(());
                 }
-                // It may count later.
-                _ => {
-                    pending.push(id(row));
-                    Err(RowFault::UnknownState)
-                }
-            };
-            let keyset = value(row, 1).as_bytes().unwrap_or_default();
-            rows.row(|| id(row), keyset, item)
-        })
-    };
-    // In row order, which is the fastest and needs no sort, whatever indexes exist.
-    read("NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid", &[from])?;
-    read(BY_ID, &mark.map(|mark| mark.pending).unwrap_or_default())?;
+                Err(RowFault::UnknownState)
+            }
+        };
+        rows.row(|| id(row), keyset(row), item)
+    })?;
     Ok(pending)
 }
 
@@ -187,7 +187,7 @@ fn id(row: &Row<'_>) -> i64 {
 
 /// What a mark remembers of a row; `None` if it is gone or does not count.
 fn look_up(opened: &Opened, notes: &Notes, which: &str, newest: i64) -> Result<Option<Newest>> {
-    let (mut found, sql) = (None, select(notes) + which);
+    let (mut found, sql) = (None, select(notes, &notes.columns()) + which);
     opened.rows("looking up the newest note", &sql, [[newest]], |row| {
         let stored = |column| value(row, column).as_bytes().ok().map(<[u8]>::to_vec);
         let counts = value(row, 3) == ValueRef::Integer(1);
@@ -197,7 +197,6 @@ fn look_up(opened: &Opened, notes: &Notes, which: &str, newest: i64) -> Result<O
     Ok(found)
 }
 
-fn select(notes: &Notes) -> String {
-    let (columns, table) = (notes.columns(), notes.table.name);
-    format!("SELECT rowid, {columns} FROM {table} ")
+fn select(notes: &Notes, columns: &str) -> String {
+    format!("SELECT rowid, {columns} FROM {} ", notes.table.name)
 }

@@ -62,6 +62,11 @@ pub(super) fn value<'r>(row: &'r Row<'_>, column: usize) -> ValueRef<'r> {
     row.get_ref(column).unwrap_or(ValueRef::Null)
 }
 
+/// The keyset of a row, as stored; empty if it has none.
+pub(super) fn keyset<'r>(row: &'r Row<'_>) -> &'r [u8] {
+    value(row, 1).as_bytes().unwrap_or_default()
+}
+
 /// The item of a row, or what is wrong with it.
 pub(super) fn item<'r>(notes: &Notes, value: ValueRef<'r>) -> Result<&'r [u8], RowFault> {
     match value {
