@@ -92,9 +92,8 @@ async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Res
         let path = path.into_owned();
         let made = tokio::task::spawn_blocking(move || site.live(&path)).await;
         return match made {
-            Ok(Some(Ok(json))) => uncached("application/json", json),
-            Ok(Some(Err(refusal))) => refused(&refusal),
-            Ok(None) => refused(&Refusal::not_found()),
+            Ok(Ok(json)) => uncached("application/json", json),
+            Ok(Err(refusal)) => refused(&refusal),
             Err(_) => refused(&Refusal::new(500, "internal error")),
         };
     }

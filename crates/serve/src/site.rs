@@ -19,10 +19,9 @@ pub trait Site: Send + Sync + 'static {
         Refusal::not_found()
     }
 
-    /// JSON that is made for each request, which must not be cached; `None` if there is no such path. May block.
-    fn live(&self, path: &str) -> Option<Result<Vec<u8>, Refusal>> {
-        let _ = path;
-        None
+    /// JSON that is made for each request, which must not be cached. May block.
+    fn live(&self, path: &str) -> Result<Vec<u8>, Refusal> {
+        Err(self.missing(path))
     }
 
     /// Whether `path` is answered by [`live`](Self::live). Does not block.

@@ -111,13 +111,13 @@ impl Site for Service {
         path == INFO && self.info.is_some()
     }
 
-    fn live(&self, path: &str) -> Option<Result<Vec<u8>, Refusal>> {
-        let info = self.info.as_ref().filter(|_| path == INFO)?;
-        Some(info.fetch().map_err(|error| {
+    fn live(&self, path: &str) -> Result<Vec<u8>, Refusal> {
+        let info = self.info.as_ref().ok_or_else(|| self.missing(path))?;
+        info.fetch().map_err(|error| {
             self.monitor.count_info_failure();
             tracing::warn!(%error, "could not fetch the mint's info");
             Refusal::new(503, "the mint's info is not available")
-        }))
+        })
     }
 
     fn ready(&self) -> Result<(), String> {

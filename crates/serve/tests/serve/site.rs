@@ -107,12 +107,12 @@ impl Site for TestSite {
         path.starts_with("live/")
     }
 
-    fn live(&self, path: &str) -> Option<Result<Vec<u8>, Refusal>> {
+    fn live(&self, path: &str) -> Result<Vec<u8>, Refusal> {
         match path {
-            "live/one" => Some(Ok(b"{\"live\":1}".to_vec())),
-            "live/down" => Some(Err(Refusal::new(503, "down"))),
+            "live/one" => Ok(b"{\"live\":1}".to_vec()),
+            "live/down" => Err(Refusal::new(503, "down")),
             "live/panic" => panic!("as it was told to"),
-            _ => None,
+            _ => Err(self.missing(path)),
         }
     }
 
