@@ -323,3 +323,23 @@ fn requests_over_the_grace_period_are_cut() {
     server.stop();
     assert_eq!(ended(stream), b"");
 }
+
+#[test]
+fn answer_in_progress_at_shutdown_is_completed() {
+    for server in large_servers(Limits::default()) {
+        let mut stream = server.connect();
+        write!(stream, "GET /large HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
+        let mut first = [0; 1024];
+        stream.read_exact(&mut first).unwrap();
+        let address = server.address;
+        let stopping = thread::spawn(move || server.stop());
+        wait_until_closed(address);
+        let rest = ended(stream);
+        assert!(
+            first.len() + rest.len() > LARGE,
+            "{} bytes came",
+            rest.len()
+        );
+        stopping.join().unwrap();
+    }
+}
