@@ -1,6 +1,6 @@
 //! SHA-256 of several messages side by side.
 //!
-//! One message leaves the units idle: each pair of rounds waits for the previous one. With the SHA instructions, a few
+//! One message leaves the units idle: each pair of rounds waits for the previous one. With the SHA instructions, two
 //! messages hide that. Without them, each of eight messages has a lane of AVX2. With AVX-512, which rotates and combines three
 //! operands in one instruction, sixteen lanes are the fastest on Intel's CPUs.
 
@@ -51,6 +51,7 @@ pub(crate) const LANES: usize = 8;
 /// The number of messages of AVX-512.
 pub(crate) const WIDE: usize = 16;
 
+// Loops here and below: a closure is not always inlined, and then passes vectors through memory.
 #[target_feature(enable = "sha,ssse3,sse4.1")]
 fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block]; N]) {
     let count = blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
@@ -68,12 +69,12 @@ fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block];
     }
     for block in 0..count {
         let (abef_before, cdgh_before) = (abef, cdgh);
-        let mut words: [[__m128i; 4]; N] = blocks.map(|blocks| {
-            load::<_, 64, 4>(&blocks[block]).map(
-                #[inline(always)]
-                |words| _mm_shuffle_epi8(words, big_endian),
-            )
-        });
+        let mut words = [[_mm_setzero_si128(); 4]; N];
+        for (words, blocks) in words.iter_mut().zip(blocks) {
+            for (word, loaded) in words.iter_mut().zip(load::<_, 64, 4>(&blocks[block])) {
+                *word = _mm_shuffle_epi8(loaded, big_endian);
+            }
+        }
         for (step, constants) in K.as_chunks::<16>().0.iter().enumerate() {
             let constants: [__m128i; 4] = load(constants);
             for (at, constants) in constants.into_iter().enumerate() {
@@ -85,10 +86,10 @@ fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block];
                 }
                 if step < 3 {
                     for words in &mut words {
-                        let next = |by: usize| words[(at + by) % 4];
-                        let shifted = _mm_alignr_epi8::<4>(next(3), next(2));
-                        let sum = _mm_add_epi32(_mm_sha256msg1_epu32(words[at], next(1)), shifted);
-                        words[at] = _mm_sha256msg2_epu32(sum, next(3));
+                        let next = [words[(at + 1) % 4], words[(at + 2) % 4], words[(at + 3) % 4]];
+                        let shifted = _mm_alignr_epi8::<4>(next[2], next[1]);
+                        let sum = _mm_add_epi32(_mm_sha256msg1_epu32(words[at], next[0]), shifted);
+                        words[at] = _mm_sha256msg2_epu32(sum, next[2]);
                     }
                 }
             }
@@ -115,13 +116,12 @@ fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block];
 #[target_feature(enable = "sse2")]
 fn load<T, const LEN: usize, const VECTORS: usize>(source: &[T; LEN]) -> [__m128i; VECTORS] {
     const { assert!(size_of::<[T; LEN]>() == VECTORS * 16) };
-    core::array::from_fn(
-        #[inline(always)]
-        |i| {
-            // SAFETY: the array has this many vectors, and the load needs no alignment.
-            unsafe { _mm_loadu_si128(source.as_ptr().cast::<__m128i>().add(i)) }
-        },
-    )
+    let mut vectors = [_mm_setzero_si128(); VECTORS];
+    for (i, vector) in vectors.iter_mut().enumerate() {
+        // SAFETY: the array has this many vectors, and the load needs no alignment.
+        *vector = unsafe { _mm_loadu_si128(source.as_ptr().cast::<__m128i>().add(i)) };
+    }
+    vectors
 }
 
 /// Rotates each word to the right.
@@ -253,20 +253,20 @@ fn compress_in_wide_lanes(states: &mut [State; WIDE], blocks: [&[Block]; WIDE]) 
     ));
     let word: [[u32; WIDE]; 8] =
         core::array::from_fn(|word| states.each_ref().map(|state| state[word]));
-    let mut state = word.each_ref().map(
-        #[inline(always)]
-        |words| load_sixteen(words),
-    );
+    let mut state = [_mm512_setzero_si512(); 8];
+    for (state, words) in state.iter_mut().zip(&word) {
+        *state = load_sixteen(words);
+    }
     for block in 0..count {
         let before = state;
-        let rows = blocks.map(
-            #[inline(always)]
-            |blocks| load_sixteen(&blocks[block]),
-        );
-        let mut words = transpose_wide(rows).map(
-            #[inline(always)]
-            |words| _mm512_shuffle_epi8(words, big_endian),
-        );
+        let mut rows = [_mm512_setzero_si512(); WIDE];
+        for (row, blocks) in rows.iter_mut().zip(blocks) {
+            *row = load_sixteen(&blocks[block]);
+        }
+        let mut words = transpose_wide(rows);
+        for words in &mut words {
+            *words = _mm512_shuffle_epi8(*words, big_endian);
+        }
         for (step, constants) in K.as_chunks::<16>().0.iter().enumerate() {
             for (at, &constant) in constants.iter().enumerate() {
                 if step > 0 {

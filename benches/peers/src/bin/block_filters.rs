@@ -225,33 +225,43 @@ fn contenders<'a>(
         }
     });
     for (name, fuse, wide) in [("fuse16", fuse16, true), ("fuse8", fuse8, false)] {
-        for (hash, ours) in [("our-hash", true), ("siphasher", false)] {
+        for (hash, ours, together) in [
+            ("our-hash", true, 1),
+            ("siphasher", false, 1),
+            ("verified-side-by-side", true, 32),
+        ] {
             let mut hashes = vec![0; wallet.scripts.len() / SCRIPT];
             all.add(
                 &format!("whole/{name}/{hash}"),
                 fuse.bytes.len(),
                 true,
                 move |range, found| {
-                    for at in range {
-                        fuse.chain
-                            .verify(at as u32, fuse.filter(at))
-                            .expect("its header commits to it");
-                        wallet.hash(&blocks[at], ours, &mut hashes);
-                        if fuse_matches(fuse.filter(at), &hashes, wide) {
-                            found.push(at);
+                    for start in range.clone().step_by(together) {
+                        let batch = start..range.end.min(start + together);
+                        fuse.verify(batch.clone());
+                        for at in batch {
+                            wallet.hash(&blocks[at], ours, &mut hashes);
+                            if fuse_matches(fuse.filter(at), &hashes, wide) {
+                                found.push(at);
+                            }
                         }
                     }
                 },
             );
         }
     }
-    all.add("part/verify/one-by-one", size, false, move |range, _| {
-        range.for_each(|at| {
-            gcs.chain
-                .verify(at as u32, gcs.filter(at))
-                .expect("its header commits to it")
-        });
-    });
+    for (name, together) in [("one-by-one", 1), ("side-by-side", 32)] {
+        all.add(
+            &format!("part/verify/{name}"),
+            size,
+            false,
+            move |range, _| {
+                for start in range.clone().step_by(together) {
+                    gcs.verify(start..range.end.min(start + together));
+                }
+            },
+        );
+    }
     let none = Watchlist::new();
     all.add("part/verify-and-decode", size, false, move |range, _| {
         assert_eq!(none.scan_verified(&gcs.chain, given(range)).count(), 0);
@@ -438,6 +448,13 @@ impl Stored {
     fn filter(&self, at: usize) -> &[u8] {
         let (start, end) = self.ends[at];
         &self.bytes[start..end]
+    }
+
+    /// Verifies filters side by side.
+    fn verify(&self, range: std::ops::Range<usize>) {
+        let filters = range.map(|at| (at as u32, self.filter(at)));
+        let faults = self.chain.verify_all(filters);
+        assert!(faults.iter().all(Option::is_none), "a filter is damaged");
     }
 
     fn previous(&self, at: usize) -> bip158::FilterHeader {
