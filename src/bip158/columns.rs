@@ -81,6 +81,12 @@ impl Columns {
         (0..self.len).map(|place| self.script(place))
     }
 
+    /// The words of the scripts, script after script.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn rows(&self) -> &[u8] {
+        &self.rows
+    }
+
     /// Calls `each` with the place of the first script of each batch and the hashes of the batch, until `each`
     /// returns false. Returns whether it never did.
     pub(super) fn each_batch(

@@ -7,15 +7,13 @@ use core::fmt;
 #[cfg(feature = "verify")]
 use super::HeaderChain;
 use super::{FilterHeader, Scratch, Watchlist};
-#[cfg(target_arch = "x86_64")]
-use crate::arch::Kind;
 use crate::arch::SimdLevel;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::{Kind, x86_64::side_by_side::Decodes};
 use crate::error::DecodeError;
 use crate::hash::SipHash;
 #[cfg(feature = "verify")]
 use crate::sha256::Sha256;
-#[cfg(target_arch = "x86_64")]
-use crate::sort::FewHashes;
 
 /// A block that may create or spend scripts of a [`Watchlist`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,29 +272,41 @@ impl Watchlist {
 
     /// Whether each filter is known to be valid and to have none of the scripts, because it was decoded side by side with
     /// others. The rest are decoded one by one: few are unusual or invalid, and of those that match the scripts are needed.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, unused_mut))]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
     fn without_match<B>(&self, scratch: &mut Scratch, batch: &[Given<'_, B>]) -> Vec<bool> {
-        let mut without = vec![false; batch.len()];
         #[cfg(target_arch = "x86_64")]
-        if let Kind::Avx512(avx512) = scratch.level.kind()
-            && batch.len() >= FEW_FILTERS
-            // More are tested faster in a bitmap of the values.
-            && self.len() <= FewHashes::MOST
-        {
-            let good = (0..).zip(batch).filter(|(_, one)| one.fault.is_none());
-            let (places, filters): (Vec<usize>, Vec<_>) = good
-                .filter_map(|(place, one)| {
-                    Some((place, self.coded(scratch.level, one.filter).ok()?))
-                })
-                .unzip();
-            let (lanes, few) = (&mut scratch.side_by_side, &mut scratch.few);
-            let answers = lanes.matches(avx512, &filters, self.len(), |at, targets| {
-                let key = batch[places[at]].key;
-                self.sorted_targets(&filters[at], key, few, targets);
-            });
-            for (place, answer) in places.into_iter().zip(answers) {
-                without[place] = answer == Some(false);
+        // More scripts are tested faster in a bitmap of the values.
+        if batch.len() >= FEW_FILTERS && self.len() <= MOST_SCRIPTS {
+            match scratch.level.kind() {
+                Kind::Avx512(avx512) => return self.side_by_side(avx512, scratch, batch),
+                Kind::Avx2(avx2) => return self.side_by_side(avx2, scratch, batch),
+                Kind::Baseline(_) => {}
             }
+        }
+        vec![false; batch.len()]
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn side_by_side<B>(
+        &self,
+        simd: impl Decodes,
+        scratch: &mut Scratch,
+        batch: &[Given<'_, B>],
+    ) -> Vec<bool> {
+        let good = (0..).zip(batch).filter(|(_, one)| one.fault.is_none());
+        let (places, filters): (Vec<usize>, Vec<_>) = good
+            .filter_map(|(place, one)| {
+                let coded = self.coded(scratch.level, one.filter).ok()?;
+                Some((place, (coded, one.key)))
+            })
+            .unzip();
+        let lanes = &mut scratch.side_by_side;
+        let answers = lanes.matches(simd, &filters, self.len(), |keyed, rows| {
+            self.hash_for_all(simd, keyed, rows);
+        });
+        let mut without = vec![false; batch.len()];
+        for (place, answer) in places.into_iter().zip(answers) {
+            without[place] = answer == Some(false);
         }
         without
     }
@@ -315,8 +325,8 @@ struct Given<'f, B> {
 fn batch_of(level: SimdLevel) -> usize {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(_) => 128,
-        _ => 32,
+        Kind::Avx2(_) | Kind::Avx512(_) => 128,
+        Kind::Baseline(_) => 32,
     }
 }
 
@@ -326,6 +336,9 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Fewer filters leave most lanes idle.
 #[cfg(target_arch = "x86_64")]
 const FEW_FILTERS: usize = 8;
+
+#[cfg(target_arch = "x86_64")]
+const MOST_SCRIPTS: usize = 2048;
 
 fn in_batches<T>(
     level: SimdLevel,
@@ -559,6 +572,31 @@ mod tests {
         let equal = batch[12].clone();
         batch.extend(vec![equal; 30]);
         assert_batch_equals_single_filters(&list, &batch);
+    }
+
+    /// Run it in release: `cargo test --release -p nutfilter --lib --all-features -- --ignored fifty`.
+    #[ignore = "takes a minute"]
+    #[test]
+    fn fifty_thousand_filters_with_payments_equal_single_filters() {
+        let mut random = Random::new(17);
+        let mut seen = [0; 3];
+        for turn in 0..50_000 / 125 {
+            let count = [24, 120, 480, 1000, 2048][turn % 5];
+            let scripts: Vec<Vec<u8>> = (0..count)
+                .map(|_| (0..22).map(|_| random.next() as u8).collect())
+                .collect();
+            let list: Watchlist = scripts.iter().collect();
+            let batch: Vec<_> = (0..125)
+                .map(|at| {
+                    let paid = if at % 10 == 0 { 1 + at % 3 } else { 0 };
+                    let n = 200 + random.below(14_500);
+                    filter(&mut random, n, &scripts[at % 20..][..paid])
+                })
+                .collect();
+            let found = assert_batch_equals_single_filters(&list, &batch);
+            (0..3).for_each(|kind| seen[kind] += found[kind]);
+        }
+        assert!(seen.iter().all(|&seen| seen > 10_000), "{seen:?}");
     }
 
     #[cfg(all(

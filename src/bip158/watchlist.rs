@@ -9,14 +9,17 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::columns::Columns;
 use super::{PARAMS, compact_size};
 use crate::arch::SimdLevel;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::x86_64::{
+    side_by_side::Decodes,
+    targets::{Keyed, Row, hash_for_all},
+};
 use crate::decode::Coded;
 #[cfg(target_arch = "x86_64")]
 use crate::decode::side_by_side::Batch;
 use crate::error::DecodeError;
 use crate::hash::{SipHash, map_all_at};
 use crate::matching::Prepared;
-#[cfg(target_arch = "x86_64")]
-use crate::sort::FewHashes;
 
 /// Scripts that are looked for in the basic filters of many blocks.
 ///
@@ -241,25 +244,14 @@ impl Watchlist {
         })
     }
 
-    /// Puts the values of all scripts in a filter into `targets`, in ascending order.
+    /// Writes a row for each script: its value in each filter.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn sorted_targets(
-        &self,
-        coded: &Coded<'_>,
-        hasher: SipHash,
-        few: &mut FewHashes,
-        targets: &mut [u64],
-    ) {
-        few.clear();
+    pub(super) fn hash_for_all(&self, simd: impl Decodes, keyed: &Keyed, mut rows: &mut [Row]) {
         for columns in &self.columns {
-            columns.each_batch(coded.level, hasher, |_, hashes| {
-                few.extend(hashes);
-                true
-            });
+            let (now, later) = rows.split_at_mut(columns.len());
+            hash_for_all(simd, keyed, columns.rows(), columns.words(), now);
+            rows = later;
         }
-        // The order of hashes is that of their values.
-        few.sort_into(coded.level, targets);
-        map_all_at(coded.level, targets, coded.range());
     }
 
     fn visit_prepared<'w>(
@@ -318,7 +310,7 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Watchlist {
 
 /// Memory that matching needs, kept from one filter to the next. Each thread needs its own.
 ///
-/// It takes at most eight times the memory of the largest filter that was matched, and in a scan with AVX-512 another 264 bytes
+/// It takes at most eight times the memory of the largest filter that was matched, and in a scan with AVX-512 another 640 bytes
 /// per script of a list of up to 2,048.
 #[derive(Clone)]
 pub struct Scratch {
@@ -326,8 +318,6 @@ pub struct Scratch {
     pub(super) prepared: Prepared,
     #[cfg(target_arch = "x86_64")]
     pub(super) side_by_side: Batch,
-    #[cfg(target_arch = "x86_64")]
-    pub(super) few: FewHashes,
 }
 
 impl fmt::Debug for Scratch {
@@ -345,8 +335,6 @@ impl Scratch {
             prepared: Prepared::default(),
             #[cfg(target_arch = "x86_64")]
             side_by_side: Batch::default(),
-            #[cfg(target_arch = "x86_64")]
-            few: FewHashes::default(),
         }
     }
 

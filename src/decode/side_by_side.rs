@@ -4,12 +4,14 @@
 //! a filter for each lane there is nothing to find.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::scan::Scanner;
 use super::sync::Coded;
-use crate::arch::x86_64::Avx512;
-use crate::arch::x86_64::avx512::side_by_side::{CODES, LANES, LOADED, P, SideBySide};
+use crate::arch::x86_64::side_by_side::{CODES, Decodes, LANES, LOADED, NEXT, P, SideBySide};
+use crate::arch::x86_64::targets::{FILTERS, Keyed, LAST, Row, sort_columns, write_columns};
 use crate::cost;
+use crate::hash::SipHash;
 use crate::params::Params;
 
 /// What lanes stand on that have no filter.
@@ -21,8 +23,10 @@ const ITEMS: core::ops::RangeInclusive<u32> = 2 * CODES as u32..=1 << 16;
 /// The memory of a batch, kept for the next one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
-    /// For each lane the sorted targets of its filter, and `u64::MAX`.
-    targets: Vec<u64>,
+    rows: Vec<Row>,
+    /// For each filter an equal share: its sorted targets and at least [`NEXT`] numbers `u32::MAX`.
+    targets: Vec<u32>,
+    share: usize,
 }
 
 /// A filter in a lane.
@@ -35,67 +39,68 @@ struct Job {
 }
 
 impl Batch {
-    /// Decodes and validates filters. `targets` puts the `count` targets of a filter into a slice, in ascending order. Returns
-    /// for each filter whether it has one of them; `None` if it is unusual or invalid.
+    /// Decodes and validates filters. `hash` writes a row for each of `count` items: its value in each filter. Returns for each
+    /// filter whether it may have one of them; `None` if it is unusual or invalid.
     ///
     /// # Cost
     ///
     /// Each bit is decoded at most once.
     pub(crate) fn matches(
         &mut self,
-        avx512: Avx512,
-        filters: &[Coded<'_>],
+        simd: impl Decodes,
+        filters: &[(Coded<'_>, SipHash)],
         count: usize,
-        mut targets: impl FnMut(usize, &mut [u64]),
+        hash: impl Fn(&Keyed, &mut [Row]),
     ) -> Vec<Option<bool>> {
         let mut answers = Vec::new();
         answers.resize(filters.len(), None);
-        let share = count + 1;
-        self.targets.clear();
-        self.targets.resize(LANES * share, u64::MAX);
+        // The longest first, so that few lanes wait for the last.
+        let usual = filters
+            .iter()
+            .enumerate()
+            .filter_map(|(filter, (coded, _))| Some((filter, first_quotient(coded)?)));
+        let mut queue: Vec<(usize, u64)> = usual.collect();
+        queue.sort_unstable_by_key(|&(filter, _)| Reverse(filters[filter].0.bytes.len()));
+        let order = queue.iter().map(|&(filter, _)| &filters[filter]);
+        let (targets, share) = self.targets(simd, order, count, hash);
+        let mut queue = queue.into_iter().zip(targets.chunks_exact(share));
         let mut lanes = SideBySide {
             positions: [0; LANES],
             sums: [0; LANES],
             active: 0,
-            at_target: core::array::from_fn(|lane| (lane * share) as u64),
-            next: [u64::MAX; LANES],
-            found: [0; LANES / 8],
+            at_target: [0; LANES],
+            dropped: [0; LANES],
+            found: [0; LANES / 4],
         };
         let mut bytes: [&[u8]; LANES] = [&IDLE; LANES];
+        let mut targets: [&[u32]; LANES] = [&[u32::MAX; NEXT]; LANES];
         let mut jobs: [Option<Job>; LANES] = [None; LANES];
-        // The longest first, so that few lanes wait for the last.
-        let mut queue: Vec<usize> = (0..filters.len()).collect();
-        queue.sort_unstable_by_key(|&at| filters[at].bytes.len());
         let mut done = 0;
         loop {
             for lane in 0..LANES {
-                while jobs[lane].is_none()
-                    && let Some(filter) = queue.pop()
+                if jobs[lane].is_none()
+                    && let Some(((filter, first), of_filter)) = queue.next()
                 {
-                    let coded = &filters[filter];
-                    let Some(first) = first_quotient(coded) else {
-                        continue;
-                    };
+                    let coded = &filters[filter].0;
                     let groups = (coded.n as usize - 1) / CODES;
                     let (start, end) = (done, done + groups);
                     jobs[lane] = Some(Job { filter, start, end });
-                    bytes[lane] = coded.bytes;
+                    (bytes[lane], targets[lane]) = (coded.bytes, of_filter);
                     (lanes.positions[lane], lanes.sums[lane]) = (first, 0);
                     lanes.active |= 1 << lane;
-                    let of_lane = &mut self.targets[lane * share..][..share];
-                    targets(filter, &mut of_lane[..count]);
-                    (lanes.at_target[lane], lanes.next[lane]) = ((lane * share) as u64, of_lane[0]);
+                    (lanes.at_target[lane], lanes.dropped[lane]) = (0, dropped(coded).into());
+                    lanes.found[lane / 4] &= !(3 << (2 * (lane % 4)));
                 }
             }
             let Some(next) = jobs.iter().flatten().map(|job| job.end).min() else {
                 return answers;
             };
             let before = lanes.positions;
-            let stopped = lanes.advance(avx512, &bytes, next - done, &self.targets);
+            let stopped = lanes.advance(simd, &bytes, next - done, targets);
             done += stopped.groups;
             for lane in 0..LANES {
                 let Some(job) = jobs[lane] else { continue };
-                let (coded, position) = (&filters[job.filter], lanes.positions[lane]);
+                let (coded, position) = (&filters[job.filter].0, lanes.positions[lane]);
                 cost::count(|| position.saturating_sub(before[lane]));
                 if stopped.stopped >> lane & 1 == 0 && job.end > done {
                     continue;
@@ -103,20 +108,59 @@ impl Batch {
                 if stopped.odd >> lane & 1 == 0 {
                     let value = (position << P).wrapping_add(lanes.sums[lane]);
                     let item = (done - job.start) * CODES;
-                    let left =
-                        &self.targets[lanes.at_target[lane] as usize..(lane + 1) * share - 1];
-                    let found = lanes.found[lane / 8] >> (2 * (lane % 8)) & 3 != 0;
+                    let left = &targets[lane][lanes.at_target[lane] as usize..];
+                    let found = lanes.found[lane / 4] >> (2 * (lane % 4)) & 3 != 0;
                     let rest = finish(coded, position, value, item as u32, left);
                     answers[job.filter] = rest.map(|rest| found || rest);
                 }
                 jobs[lane] = None;
-                bytes[lane] = &IDLE;
-                (lanes.positions[lane], lanes.next[lane]) = (0, u64::MAX);
+                (bytes[lane], targets[lane]) = (&IDLE, &[u32::MAX; NEXT]);
+                (lanes.positions[lane], lanes.at_target[lane]) = (0, 0);
                 lanes.active &= !(1 << lane);
-                lanes.found[lane / 8] &= !(3 << (2 * (lane % 8)));
             }
         }
     }
+
+    /// The sorted targets of each filter, and the length of their shares.
+    fn targets<'f>(
+        &mut self,
+        simd: impl Decodes,
+        filters: impl ExactSizeIterator<Item = &'f (Coded<'f>, SipHash)>,
+        count: usize,
+        hash: impl Fn(&Keyed, &mut [Row]),
+    ) -> (&[u32], usize) {
+        let share = (count + NEXT).next_multiple_of(16);
+        let len = filters.len().next_multiple_of(FILTERS) * share;
+        if self.share != share || self.targets.len() < len {
+            self.share = share;
+            self.targets.clear();
+            self.targets.resize(len, u32::MAX);
+        }
+        self.rows.resize(count.next_power_of_two().max(16), LAST);
+        let mut filters = filters;
+        for out in self.targets[..len].chunks_exact_mut(FILTERS * share) {
+            let mut keyed = Keyed::default();
+            for (filter, (coded, key)) in filters.by_ref().take(FILTERS).enumerate() {
+                keyed.set(
+                    simd,
+                    filter,
+                    key.state(),
+                    coded.range(),
+                    dropped(coded).into(),
+                );
+            }
+            hash(&keyed, &mut self.rows[..count]);
+            self.rows[count..].fill(LAST);
+            sort_columns(simd, &mut self.rows);
+            write_columns(&self.rows, out);
+        }
+        (&self.targets[..len], share)
+    }
+}
+
+/// The number of the last bits that are dropped from values, so that they are less than `u32::MAX`.
+fn dropped(coded: &Coded<'_>) -> u32 {
+    32_u32.saturating_sub((coded.range() + 1).leading_zeros())
 }
 
 /// The length of the first quotient of a filter that lanes can decode.
@@ -137,8 +181,9 @@ fn finish(
     position: u64,
     value: u64,
     item: u32,
-    mut targets: &[u64],
+    mut targets: &[u32],
 ) -> Option<bool> {
+    let dropped = dropped(coded);
     let largest = coded.params.range(coded.n) - 1;
     if value > largest || position > coded.bytes.len() as u64 * 8 {
         return None;
@@ -153,10 +198,10 @@ fn finish(
         let Some(&last) = values[..count].last() else {
             return scanner.finish().is_ok().then_some(found);
         };
-        let passed = targets.partition_point(|&target| target <= last);
-        found |= targets[..passed]
+        let passed = targets.partition_point(|&target| u64::from(target) <= last >> dropped);
+        found |= values[..count]
             .iter()
-            .any(|target| values[..count].contains(target));
+            .any(|value| targets[..passed].contains(&((value >> dropped) as u32)));
         targets = &targets[passed..];
     }
 }

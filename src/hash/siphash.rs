@@ -158,8 +158,6 @@ impl SipHash {
         out: &mut [Column],
     ) {
         let state = self.start();
-        #[cfg(target_arch = "x86_64")]
-        let State { a, b, c, d } = state;
         match level.kind() {
             Kind::Baseline(_) => {
                 for (columns, out) in columns.chunks_exact(count).zip(out) {
@@ -171,13 +169,20 @@ impl SipHash {
             }
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => {
-                kernels::siphash_columns::<_, 2, 2>(avx2, [a, b, c, d], columns, count, out);
+                kernels::siphash_columns::<_, 2, 2>(avx2, self.state(), columns, count, out);
             }
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(avx512) => {
-                kernels::siphash_columns::<_, 4, 1>(avx512, [a, b, c, d], columns, count, out);
+                kernels::siphash_columns::<_, 4, 1>(avx512, self.state(), columns, count, out);
             }
         }
+    }
+
+    /// The words of the initial state for the key.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn state(self) -> [u64; 4] {
+        let State { a, b, c, d } = self.start();
+        [a, b, c, d]
     }
 
     /// The initial state for the key.

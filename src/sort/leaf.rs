@@ -6,8 +6,6 @@
 //! the general sort is used.
 
 use alloc::boxed::Box;
-#[cfg(target_arch = "x86_64")]
-use alloc::vec::Vec;
 
 use super::deal::BATCH;
 use super::merge_tail;
@@ -34,7 +32,6 @@ const FLOAT_LEAVES: u64 = 8;
 const FIRST: u64 = 1 << 62;
 
 /// The cells, empty between two leaves.
-#[derive(Clone)]
 pub(super) struct Leaf {
     /// The total number of leaves.
     leaves: u64,
@@ -57,44 +54,6 @@ struct Form {
     bias: u64,
     /// Marks an empty place: no value is greater.
     empty: u64,
-}
-
-/// Hashes that are gathered and then sorted, again and again in the same memory.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Default)]
-pub(crate) struct FewHashes {
-    hashes: Vec<u64>,
-    /// Made when it is needed first.
-    leaf: Option<Leaf>,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl FewHashes {
-    /// From this number of hashes on, a leaf is faster than the general sort.
-    const LEAST: usize = 160;
-    /// With more hashes than this, cells overflow.
-    pub(crate) const MOST: usize = LEAF_ITEMS;
-
-    pub(crate) fn clear(&mut self) {
-        self.hashes.clear();
-    }
-
-    pub(crate) fn extend(&mut self, hashes: &[u64]) {
-        self.hashes.extend_from_slice(hashes);
-    }
-
-    /// Writes the hashes in ascending order to `sorted`, which has their number.
-    pub(crate) fn sort_into(&mut self, level: SimdLevel, sorted: &mut [u64]) {
-        if self.hashes.len() >= Self::LEAST {
-            let leaf = self.leaf.get_or_insert_with(|| Leaf::new(1));
-            if leaf.fill(level, 0, &[&self.hashes]) {
-                leaf.drain(level, sorted);
-                return;
-            }
-        }
-        sorted.copy_from_slice(&self.hashes);
-        sorted.sort_unstable();
-    }
 }
 
 /// `next` of empty cells.
@@ -348,31 +307,6 @@ mod tests {
                         sorts(level, &mut leaf, &hashes, beyond),
                         "{level}, {n} hashes"
                     );
-                }
-            }
-        }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn few_hashes_sort_again_and_again() {
-        for level in SimdLevel::available() {
-            let mut few = FewHashes::default();
-            for round in 0..6 {
-                for n in [0, 1, 159, 160, 161, 300, 2000, FewHashes::MOST] {
-                    let mut hashes = uniform(n, round * 10_000 + n as u64);
-                    if round == 3 {
-                        // Somebody chose them.
-                        hashes.iter_mut().for_each(|hash| *hash %= 1000);
-                    }
-                    few.clear();
-                    let (left, right) = hashes.split_at(n / 3);
-                    few.extend(left);
-                    few.extend(right);
-                    let mut sorted = vec![7; n];
-                    few.sort_into(level, &mut sorted);
-                    hashes.sort_unstable();
-                    assert_eq!(sorted, hashes, "{level}, {n}, {round}");
                 }
             }
         }

@@ -26,8 +26,6 @@ use core::ops::Range;
 use crate::arch::{Kind, SimdLevel};
 pub(crate) use buckets::BLOCK;
 use buckets::Buckets;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use leaf::FewHashes;
 use leaf::LEAF_ITEMS;
 
 /// Below this number of hashes the general sort is as fast.

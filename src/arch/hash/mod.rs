@@ -17,7 +17,7 @@ mod siphash;
 use super::lanes::Vectors;
 
 pub(crate) use murmur3::{nut23, nut25};
-pub(crate) use siphash::{siphash, siphash_columns};
+pub(crate) use siphash::{siphash, siphash_broadcast, siphash_columns};
 
 /// What hashing needs in addition. A vector also has twice as many lanes of 32 bits.
 pub(crate) trait Words: Vectors {

@@ -324,3 +324,29 @@ fn siphash_sides<S: Words, const GROUPS: usize>(
         }
     }
 }
+
+/// SipHash-2-4 of one item, given as words, with a key in each lane.
+#[inline(always)]
+pub(crate) fn siphash_broadcast<S: Words>(
+    simd: S,
+    [a, b, c, d]: [[S::Vector; 2]; 4],
+    words: &[[u8; 8]],
+) -> [S::Vector; 2] {
+    let by_16 = simd.by_16();
+    let mut states = States::<_, 2, 0> {
+        vectors: [[a[0], b[0], c[0], d[0]], [a[1], b[1], c[1], d[1]]],
+        scalars: [],
+    };
+    for word in words {
+        let word = simd.splat(u64::from_le_bytes(*word));
+        for [_, _, _, d] in &mut states.vectors {
+            *d = simd.xor(*d, word);
+        }
+        states.two_rounds(simd, by_16);
+        for [a, ..] in &mut states.vectors {
+            *a = simd.xor(*a, word);
+        }
+    }
+    states.finish(simd, by_16);
+    [states.vectors[0][0], states.vectors[1][0]]
+}

@@ -21,6 +21,8 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 #[cfg(feature = "verify")]
 pub(crate) mod sha256;
+pub(crate) mod side_by_side;
+pub(crate) mod targets;
 
 /// This CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -86,7 +86,11 @@ fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block];
                 }
                 if step < 3 {
                     for words in &mut words {
-                        let next = [words[(at + 1) % 4], words[(at + 2) % 4], words[(at + 3) % 4]];
+                        let next = [
+                            words[(at + 1) % 4],
+                            words[(at + 2) % 4],
+                            words[(at + 3) % 4],
+                        ];
                         let shifted = _mm_alignr_epi8::<4>(next[2], next[1]);
                         let sum = _mm_add_epi32(_mm_sha256msg1_epu32(words[at], next[0]), shifted);
                         words[at] = _mm_sha256msg2_epu32(sum, next[2]);

@@ -31,7 +31,7 @@ impl Words for Avx2 {
             core::hint::black_box(_mm256_broadcastsi128_si256(from))
         }
         fn rotate_16(x: __m256i, by_16: __m256i) -> __m256i { _mm256_shuffle_epi8(x, by_16) }
-        fn map(hashes: __m256i, f: u64) -> __m256i { map(hashes, f) }
+        fn map(hashes: __m256i, f: u64) -> __m256i { map(hashes, _mm256_set1_epi64x(f as i64)) }
     }
 
     #[inline(always)]
@@ -164,12 +164,11 @@ fn swap_halves(x: __m256i) -> __m256i {
     _mm256_shuffle_epi32::<0b10_11_00_01>(x)
 }
 
-/// No sum overflows: a product is at most the square of 2^32 - 1, and a half is less than 2^32.
+/// `hash * range >> 64`. No sum overflows: a product is at most the square of 2^32 - 1, and a half is less than 2^32.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn map(hash: __m256i, f: u64) -> __m256i {
-    let low = _mm256_set1_epi64x(f as i64);
-    let high = _mm256_set1_epi64x((f >> 32) as i64);
+pub(super) fn map(hash: __m256i, low: __m256i) -> __m256i {
+    let high = _mm256_srli_epi64::<32>(low);
     let upper = _mm256_srli_epi64::<32>(hash);
     let sum = _mm256_add_epi64(
         _mm256_mul_epu32(upper, low),

@@ -173,7 +173,7 @@ fn run(window: __m256i) -> (__m256i, __m256i) {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn select(condition: __m256i, a: __m256i, b: __m256i) -> __m256i {
+pub(super) fn select(condition: __m256i, a: __m256i, b: __m256i) -> __m256i {
     _mm256_castpd_si256(_mm256_blendv_pd(
         _mm256_castsi256_pd(b),
         _mm256_castsi256_pd(a),
@@ -183,7 +183,7 @@ fn select(condition: __m256i, a: __m256i, b: __m256i) -> __m256i {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn transposed(rows: &[__m256i; GROUP]) -> [__m256i; 4] {
+pub(super) fn transposed(rows: &[__m256i; GROUP]) -> [__m256i; 4] {
     let [a, b, c, d, ..] = *rows;
     let (ab0, ab1) = (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
     let (cd0, cd1) = (_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));

@@ -3,3 +3,4 @@
 mod encode;
 mod hash;
 pub(crate) mod lanes;
+mod side_by_side;

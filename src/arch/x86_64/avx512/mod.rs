@@ -3,5 +3,5 @@
 mod encode;
 mod hash;
 pub(crate) mod lanes;
-pub(crate) mod side_by_side;
+mod side_by_side;
 mod sort;
