@@ -15,7 +15,7 @@ use crate::arch::x86_64::side_by_side::{
 const VECTORS: usize = LANES / 4;
 
 /// Vectors that are decoded together.
-const TOGETHER: usize = 2;
+const TOGETHER: usize = 4;
 
 impl Decodes for Avx2 {
     token_methods! { "avx2",
