@@ -1,11 +1,13 @@
-//! Basic block filters of Bitcoin (BIP158): the same code, with a leading count and a key per block.
+//! Basic block filters of Bitcoin (BIP158), in the order in which a light client needs them:
+//!
+//! 1. `HeaderChain` (feature `verify`) holds the filter headers, which commit to the filters.
+//! 2. [`Watchlist`] holds the scripts of a wallet. It tests one filter, or scans many: [`Watchlist::scan`].
+//! 3. [`ScanPlan`] says which scripts remain to be tested in which filters after a match reveals addresses.
+//! 4. [`build`] and [`serialize`] make a filter; [`parse`] reads one, to look into it more than once.
 //!
 //! The profile is [`SipHash`] with P = 19 and M = 784931. A filter is serialised as CompactSize(N), followed by
 //! the coded set. It contains the scripts that a block creates and spends. Duplicate items count once, unlike
 //! in the Cashu profiles.
-//!
-//! To look for scripts in the filters of many blocks, make a [`Watchlist`]. To look into one filter more than
-//! once, [`parse`] it.
 //!
 //! [`parse`] and [`Watchlist`] are stricter than Bitcoin Core in two points. Core ignores the padding bits of the
 //! last byte; here they must be zero. Core accepts values at or beyond F = N * M; here they are an error. Every

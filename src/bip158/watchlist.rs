@@ -310,8 +310,8 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Watchlist {
 
 /// Memory that matching needs, kept from one filter to the next. Each thread needs its own.
 ///
-/// It takes at most eight times the memory of the largest filter that was matched, and in a scan with AVX-512 another 640 bytes
-/// per script of a list of up to 2,048.
+/// It takes at most eight times the memory of the largest filter that was matched, and in a scan with AVX2 or AVX-512
+/// another 640 bytes per script of a list of up to 2,048.
 #[derive(Clone)]
 pub struct Scratch {
     pub(super) level: SimdLevel,
