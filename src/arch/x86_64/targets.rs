@@ -56,19 +56,12 @@ pub(crate) fn hash_for_all<S: Decodes>(
         #[inline(always)]
         || {
             for first in (0..FILTERS).step_by(2 * S::LANES) {
-                let two = |numbers: &[u64; FILTERS]| {
-                    [
-                        simd.load(&numbers[first..]),
-                        simd.load(&numbers[first + S::LANES..]),
-                    ]
-                };
-                let states = [
-                    two(&keyed.states[0]),
-                    two(&keyed.states[1]),
-                    two(&keyed.states[2]),
-                    two(&keyed.states[3]),
-                ];
-                let (ranges, dropped) = (two(&keyed.ranges), two(&keyed.dropped));
+                let mut states = [[simd.splat(0); 2]; 4];
+                for (vectors, states) in states.iter_mut().zip(&keyed.states) {
+                    *vectors = two(simd, states, first);
+                }
+                let ranges = two(simd, &keyed.ranges, first);
+                let dropped = two(simd, &keyed.dropped, first);
                 for (script, row) in words.chunks_exact(8 * width).zip(&mut *rows) {
                     let [a, b] = siphash_broadcast(simd, states, script.as_chunks().0);
                     let a = simd.map_each(a, ranges[0], dropped[0]);
@@ -78,6 +71,14 @@ pub(crate) fn hash_for_all<S: Decodes>(
             }
         },
     );
+}
+
+#[inline(always)]
+fn two<S: Decodes>(simd: S, numbers: &[u64; FILTERS], first: usize) -> [S::Vector; 2] {
+    [
+        simd.load(&numbers[first..]),
+        simd.load(&numbers[first + S::LANES..]),
+    ]
 }
 
 /// Sorts each column.
@@ -95,9 +96,21 @@ pub(crate) fn sort_columns<S: Decodes>(simd: S, rows: &mut [Row]) {
                     // Every other in descending order: up, then down, is what a merge takes.
                     let sixteen = &mut rows[16 * block..][..16];
                     if block % 2 == 0 {
-                        sort::<S, false>(simd, sixteen, part)
+                        sort(
+                            simd,
+                            sixteen,
+                            part,
+                            #[inline(always)]
+                            |a, b| order::<S, false>(simd, a, b),
+                        )
                     } else {
-                        sort::<S, true>(simd, sixteen, part)
+                        sort(
+                            simd,
+                            sixteen,
+                            part,
+                            #[inline(always)]
+                            |a, b| order::<S, true>(simd, a, b),
+                        )
                     }
                     // Merged as soon as possible, while they are in the first-level cache.
                     let (mut block, mut len) = (block, 16);
@@ -117,12 +130,16 @@ pub(crate) fn sort_columns<S: Decodes>(simd: S, rows: &mut [Row]) {
 }
 
 #[inline(always)]
-fn sort<S: Decodes, const DOWN: bool>(simd: S, rows: &mut [Row], part: usize) {
+fn sort<S: Decodes>(
+    simd: S,
+    rows: &mut [Row],
+    part: usize,
+    exchange: impl Fn(S::Vector, S::Vector) -> (S::Vector, S::Vector),
+) {
     let mut v = [simd.splat(0); 16];
     for (v, row) in v.iter_mut().zip(&*rows) {
         *v = simd.load(&row[part..]);
     }
-    let exchange = |a, b| order::<S, DOWN>(simd, a, b);
     sort_16!(v, exchange);
     for (v, row) in v.into_iter().zip(rows) {
         simd.store(v, &mut row[part..]);
