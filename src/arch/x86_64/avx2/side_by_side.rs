@@ -98,11 +98,11 @@ unsafe fn advance(
                 for lane in 0..4 {
                     let from = bytes[4 * v + lane].wrapping_add((positions[v][lane] / 8) as usize);
                     _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD).cast());
-                    for half in 0..2 {
+                    for (half, rows) in rows.iter_mut().enumerate() {
                         // SAFETY: by the contract; lanes stop behind their limits.
                         let loaded = unsafe { _mm256_loadu_si256(from.add(32 * half).cast()) };
                         let swapped = _mm256_shuffle_epi8(loaded, swap);
-                        rows[half][lane] = _mm256_xor_si256(swapped, number(u64::MAX));
+                        rows[lane] = _mm256_xor_si256(swapped, number(u64::MAX));
                     }
                 }
                 let [low, high] = [transposed(&rows[0]), transposed(&rows[1])];
