@@ -596,7 +596,7 @@ mod tests {
         assert_batch_equals_single_filters(&list, &batch);
     }
 
-    /// Run it in release: `cargo test --release -p nutfilter --lib --all-features -- --ignored fifty`.
+    /// See docs/testing.md.
     #[ignore = "takes a minute"]
     #[test]
     fn fifty_thousand_filters_with_payments_equal_single_filters() {
