@@ -13,7 +13,7 @@ use crate::merge::{LARGE_BLOCK, merge_into};
 use crate::params::Params;
 #[cfg(feature = "parallel")]
 use crate::sort::parallel;
-use crate::sort::{Collector, sort_hashes, sort_made};
+use crate::sort::{BLOCK, Collector, sort_hashes, sort_made};
 
 /// The sorted 64-bit hashes of a set's items, duplicates included.
 ///
@@ -302,6 +302,13 @@ impl<H: ItemHash> HashCollector<H> {
             hasher.hash_records_at(level, &records[start * width.get()..], width, out);
         });
         Ok(())
+    }
+
+    /// Adds hashes of this hasher, in any order.
+    pub fn push_hashes(&mut self, hashes: &[u64]) {
+        for block in hashes.chunks(BLOCK) {
+            self.hashes.push(block);
+        }
     }
 
     /// The set of all items.

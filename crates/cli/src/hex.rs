@@ -33,8 +33,13 @@ impl fmt::Display for Shown {
 pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Result<(), HexError> {
     let start = out.len();
     out.resize(start + text.len() / 2, 0);
+    decode(text, &mut out[start..])
+}
+
+/// Decodes `text` to `out`, which has half its length.
+pub(crate) fn decode(text: &[u8], out: &mut [u8]) -> Result<(), HexError> {
     // This ignores a prefix 0x, but then it finds too few bytes.
-    const_hex::decode_to_slice(text, &mut out[start..]).map_err(|_| explain(text))
+    const_hex::decode_to_slice(text, out).map_err(|_| explain(text))
 }
 
 /// What to say about the text of a token, or of proofs in JSON, in the place of a point.

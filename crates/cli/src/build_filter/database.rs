@@ -82,7 +82,11 @@ impl source::ItemSink for OfKeyset<'_> {
             return ControlFlow::Continue(());
         }
         self.progress.advance(items.len() as u64);
-        match items.items().try_for_each(|item| self.sink.push(item)) {
+        let taken = match items.records() {
+            Some((records, width)) => self.sink.push_records(records, width),
+            None => items.items().try_for_each(|item| self.sink.push(item)),
+        };
+        match taken {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 self.failed = Some(NotTaken::Sink(error));

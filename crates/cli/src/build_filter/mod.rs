@@ -307,7 +307,7 @@ fn build_nut(
     let mut sink = HashSink::new(hasher, expected);
     gather(args, globals, &mut sink)?;
     let progress = Progress::uncounted(globals, "sorting and encoding");
-    let hashes: SortedHashes<AnyHash> = sink.finish()?;
+    let hashes: SortedHashes<AnyHash> = sink.finish();
     check_not_empty(args, hashes.len())?;
     let filter = hashes.encode(params)?;
     drop(progress);
@@ -349,7 +349,7 @@ fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Resul
         Some(width) => input.records(width, globals, &mut |records| {
             sink.push_records(records, width)
         }),
-        None => input.items(&args.input, globals, &mut |item| sink.push(item.bytes)),
+        None => sink.push_lines(input, &args.input, globals),
     }
 }
 

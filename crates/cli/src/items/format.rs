@@ -1,8 +1,11 @@
 //! Items as lines of hex or text.
 
 use std::io::{self, Read};
+use std::mem;
+use std::ops::Range;
 
 use clap::{Args, ValueEnum};
+use nutfilter::ItemHash;
 use rayon::prelude::*;
 
 use super::Input;
@@ -75,29 +78,35 @@ impl Encoding {
     pub(crate) fn decode_into(self, text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Encoding::Text => {
-                // Compressed data, UTF-16 and binary records have line breaks too. Their lines are not items.
-                if let Err(error) = str::from_utf8(text) {
-                    let column = error.valid_up_to() + 1;
-                    return Err(format!("not UTF-8 text, from column {column} on"));
-                }
-                for at in memchr::memchr2_iter(0, BYTE_ORDER_MARK[0], text) {
-                    let column = at + 1;
-                    if text[at] == 0 {
-                        return Err(format!("a NUL byte in column {column}"));
-                    }
-                    // It belongs to the item before or after it as little as to the file.
-                    if text[at..].starts_with(BYTE_ORDER_MARK) {
-                        return Err(format!(
-                            "a byte-order mark in column {column}; remove it where files were joined"
-                        ));
-                    }
-                }
+                check_text(text)?;
                 out.extend_from_slice(text);
                 Ok(())
             }
             Encoding::Hex => hex::decode_into(text, out).map_err(|error| error.to_string()),
         }
     }
+}
+
+/// Why a text is not a valid item, or has one that is not.
+fn check_text(text: &[u8]) -> Result<(), String> {
+    // Compressed data, UTF-16 and binary records have line breaks too. Their lines are not items.
+    if let Err(error) = str::from_utf8(text) {
+        let column = error.valid_up_to() + 1;
+        return Err(format!("not UTF-8 text, from column {column} on"));
+    }
+    for at in memchr::memchr2_iter(0, BYTE_ORDER_MARK[0], text) {
+        let column = at + 1;
+        if text[at] == 0 {
+            return Err(format!("a NUL byte in column {column}"));
+        }
+        // It belongs to the item before or after it as little as to the file.
+        if text[at..].starts_with(BYTE_ORDER_MARK) {
+            return Err(format!(
+                "a byte-order mark in column {column}; remove it where files were joined"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The error of an input that begins like UTF-16, which no format accepts.
@@ -126,7 +135,25 @@ impl Input {
         sink: Sink<'_>,
     ) -> Result<(), CliError> {
         let name = self.name.clone();
-        lines(&name, self.with_progress(globals), args, sink)
+        let each = |piece: &Piece, block: &_| piece.items(block).try_for_each(&mut *sink);
+        lines(&name, self.with_progress(globals), args, |_, _| {}, each)
+    }
+
+    /// Passes the hashes of all items to `sink`, many at a time. The order is any.
+    pub(crate) fn hashes(
+        self,
+        args: &InputArgs,
+        globals: &Globals,
+        hasher: &impl ItemHash,
+        sink: &mut dyn FnMut(&[u64]),
+    ) -> Result<(), CliError> {
+        let name = self.name.clone();
+        let hash = |piece: &mut Piece, block: &_| piece.hash(hasher, block);
+        let each = |piece: &Piece, _: &_| {
+            sink(&piece.hashes);
+            Ok(())
+        };
+        lines(&name, self.with_progress(globals), args, hash, each)
     }
 }
 
@@ -188,16 +215,16 @@ impl<R: Read> Blocks<R> {
 }
 
 /// The lines of a block, without their line ends.
-fn lines_of(block: &[u8], end: u8) -> impl Iterator<Item = &[u8]> {
+fn lines_of(block: &[u8], end: u8) -> impl Iterator<Item = Range<usize>> {
     let rest = block.len() - usize::from(block.ends_with(&[end]));
     let ends = memchr::memchr_iter(end, &block[..rest]).chain([rest]);
     let mut start = 0;
     ends.map(move |at| {
-        let line = &block[start..at];
+        let line = start..at;
         start = at + 1;
-        match line {
-            [line @ .., b'\r'] if end == b'\n' => line,
-            line => line,
+        match block[line.clone()] {
+            [.., b'\r'] if end == b'\n' => line.start..at - 1,
+            _ => line,
         }
     })
 }
@@ -217,6 +244,9 @@ const LONGEST: usize = 16 << 20;
 /// Bytes that a thread decodes at once.
 const PIECE: usize = 128 << 10;
 
+/// Items that are hashed together.
+const BATCH: usize = 512;
+
 /// Divides a block into pieces of whole lines.
 fn pieces(mut block: &[u8], end: u8) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
@@ -227,50 +257,108 @@ fn pieces(mut block: &[u8], end: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The items of a piece.
-struct Decoded<'a> {
+/// The items of a piece of whole lines. Keeps its memory for the next block.
+#[derive(Default)]
+struct Piece {
+    encoding: Encoding,
+    /// Where the text of each item is in the piece.
+    texts: Vec<Range<usize>>,
+    /// The bytes of all items, if they are not their texts, and free memory.
     bytes: Vec<u8>,
-    /// The text of each item, and the end of its bytes.
-    items: Vec<(&'a [u8], usize)>,
+    hashes: Vec<u64>,
     /// Lines up to the first invalid one.
     lines: u64,
     /// The last of these lines if it is invalid, and why.
-    invalid: Option<(&'a [u8], String)>,
+    invalid: Option<(Vec<u8>, String)>,
 }
 
-impl<'a> Decoded<'a> {
-    fn of(piece: &'a [u8], end: u8, args: &InputArgs) -> Self {
-        let encoding = args.encoding;
-        let mut decoded = Self {
-            bytes: Vec::with_capacity(piece.len()),
-            items: vec![],
-            lines: 0,
-            invalid: None,
-        };
+impl Piece {
+    /// Replaces the items by those of `piece`.
+    fn decode(&mut self, piece: &[u8], args: &InputArgs) {
+        let (end, encoding) = (args.end(), args.encoding);
+        self.encoding = encoding;
+        self.texts.clear();
+        self.lines = 0;
+        if encoding == Encoding::Hex && self.bytes.len() < piece.len() / 2 {
+            self.bytes.resize(piece.len() / 2, 0);
+        }
+        let mut free = &mut self.bytes[..];
+        // The lines of a valid text are valid.
+        let is_valid = encoding == Encoding::Text && check_text(piece).is_ok();
         for line in lines_of(piece, end) {
-            decoded.lines += 1;
-            let text = encoding.trim(line);
+            self.lines += 1;
+            let text = encoding.trim(&piece[line.clone()]);
             if text.is_empty() {
                 continue;
             }
-            if let Err(error) = encoding.decode_into(text, &mut decoded.bytes) {
+            let decoded = match encoding {
+                Encoding::Hex => {
+                    let bytes = free.split_off_mut(..text.len() / 2).unwrap_or_default();
+                    hex::decode(text, bytes).map_err(|error| error.to_string())
+                }
+                Encoding::Text if is_valid => Ok(()),
+                Encoding::Text => check_text(text),
+            };
+            if let Err(error) = decoded {
                 let about = hex::about_token(text).filter(|_| !args.can_change);
-                decoded.invalid = Some((line, about.map_or(error, str::to_owned)));
-                break;
+                let error = about.map_or(error, str::to_owned);
+                self.invalid = Some((piece[line].to_vec(), error));
+                return;
             }
-            decoded.items.push((text, decoded.bytes.len()));
+            let start = text.as_ptr().addr() - piece.as_ptr().addr();
+            self.texts.push(start..start + text.len());
         }
-        decoded
+    }
+
+    /// The items, given the piece that was decoded.
+    fn items<'a>(&'a self, piece: &'a [u8]) -> impl Iterator<Item = Item<'a>> {
+        let mut rest = &self.bytes[..];
+        self.texts.iter().map(move |text| {
+            let text = &piece[text.clone()];
+            let bytes = match self.encoding {
+                Encoding::Text => text,
+                Encoding::Hex => rest.split_off(..text.len() / 2).unwrap_or_default(),
+            };
+            Item { text, bytes }
+        })
+    }
+
+    /// Hashes the items of `piece`, which was decoded.
+    fn hash(&mut self, hasher: &impl ItemHash, piece: &[u8]) {
+        // Items of one length are hashed together.
+        if self.encoding == Encoding::Text {
+            self.texts.sort_unstable_by_key(Range::len);
+        }
+        let mut hashes = mem::take(&mut self.hashes);
+        hashes.clear();
+        hashes.resize(self.texts.len(), 0);
+        let mut items = self.items(piece).map(|item| item.bytes);
+        let mut batch = Vec::with_capacity(BATCH);
+        for hashes in hashes.chunks_mut(BATCH) {
+            batch.clear();
+            batch.extend(items.by_ref().take(BATCH));
+            hasher.hash_items(&batch, hashes);
+        }
+        drop(items);
+        self.hashes = hashes;
     }
 }
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
+/// Decodes lines in pieces. `work` sees each of them on any thread, then `each` in order.
+fn lines(
+    name: &str,
+    reader: impl Read,
+    args: &InputArgs,
+    work: impl Fn(&mut Piece, &[u8]) + Sync,
+    mut each: impl FnMut(&Piece, &[u8]) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     let (end, encoding) = (args.end(), args.encoding);
     let unit = if args.null { "item" } else { "line" };
     let mut blocks = Blocks::new(reader, end);
     let (mut lines, mut is_first) = (0, true);
+    let mut kept: Vec<Piece> = vec![];
     loop {
         let block = match blocks.next() {
             Ok(Some(block)) => block,
@@ -285,17 +373,21 @@ fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Res
             Err(error) => return Err(CliError::at(name, error)),
         };
         let pieces: Vec<_> = pieces(without_mark(block, lines == 0), end).collect();
-        let decode = |piece| Decoded::of(piece, end, args);
-        let decoded: Vec<_> = pieces.into_par_iter().map(decode).collect();
-        for decoded in decoded {
-            let mut start = 0;
-            for (text, end) in decoded.items {
-                let bytes = &decoded.bytes[start..end];
-                (start, is_first) = (end, false);
-                sink(Item { text, bytes })?;
-            }
-            lines += decoded.lines;
-            if let Some((line, error)) = decoded.invalid {
+        kept.resize_with(pieces.len().max(kept.len()), Piece::default);
+        let decode = |(text, piece): (&&[u8], &mut Piece)| {
+            piece.decode(text, args);
+            work(piece, text);
+        };
+        match rayon::current_num_threads() {
+            // Without waiting for the other thread.
+            1 => pieces.iter().zip(&mut kept).for_each(decode),
+            _ => pieces.par_iter().zip(&mut kept).for_each(decode),
+        }
+        for (text, piece) in pieces.into_iter().zip(&kept) {
+            is_first &= piece.texts.is_empty();
+            each(piece, text)?;
+            lines += piece.lines;
+            if let Some((line, error)) = &piece.invalid {
                 let is_of_use = is_first && args.can_change && encoding == Encoding::Hex;
                 let hint = if is_of_use { HINT } else { "" };
                 let place = format_args!("{name}, {unit} {lines}");
@@ -311,6 +403,9 @@ fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::items::{HashSink, ItemSink as _};
+    use crate::profile::AnyHash;
+    use nutfilter::Nut25;
 
     /// Returns at most so many bytes per read.
     struct Short<'a>(&'a [u8], usize);
@@ -342,14 +437,16 @@ mod tests {
     /// The items, and the error of the last line.
     fn read(text: &[u8], per_read: usize) -> (Vec<Vec<u8>>, String) {
         let mut items = vec![];
+        let each = |piece: &Piece, text: &_| {
+            items.extend(piece.items(text).map(|item| item.bytes.to_vec()));
+            Ok(())
+        };
         let result = lines(
             "in",
             Short(text, per_read),
             &InputArgs::default(),
-            &mut |item| {
-                items.push(item.bytes.to_vec());
-                Ok(())
-            },
+            |_, _| {},
+            each,
         );
         let error = result.map_or_else(|error| error.to_string(), |()| String::new());
         (items, error)
@@ -376,5 +473,42 @@ mod tests {
             read(b"\n\n00\nff", 1),
             (vec![vec![0], vec![255]], String::new())
         );
+    }
+
+    #[test]
+    fn lines_of_mixed_lengths_hash_as_they_would_alone() {
+        // Runs of one length, changes of length, empty lines, and several blocks.
+        let lengths = [34, 34, 34, 48, 0, 0, 34, 2, 36];
+        let lengths = lengths
+            .into_iter()
+            .chain((0..60_000).map(|i| i * i % 41 * 2));
+        let mut text = Vec::new();
+        let mut wanted = [Vec::new(), Vec::new()];
+        for (number, length) in lengths.enumerate() {
+            let line = &format!("{number:080}")[80 - length..];
+            text.extend_from_slice(line.as_bytes());
+            text.push(b'\n');
+            if length > 0 {
+                let bytes = const_hex::decode(line).expect("digits");
+                wanted[0].push(Nut25.hash(&bytes));
+                wanted[1].push(Nut25.hash(line.as_bytes()));
+            }
+        }
+        for (encoding, mut wanted) in [Encoding::Hex, Encoding::Text].into_iter().zip(wanted) {
+            let args = InputArgs {
+                encoding,
+                ..InputArgs::default()
+            };
+            let input = Input {
+                name: "in".to_owned(),
+                reader: Box::new(io::Cursor::new(text.clone())),
+                bytes: None,
+            };
+            let mut sink = HashSink::new(AnyHash::Nut25(Nut25), 0);
+            let read = sink.push_lines(input, &args, &Globals::default());
+            read.expect("valid lines");
+            wanted.sort_unstable();
+            assert!(sink.finish().as_slice() == wanted, "{encoding:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use nutfilter::{HashCollector, SortedHashes, SortedHashesBuilder};
+use nutfilter::{HashCollector, ItemHash as _, SortedHashes, SortedHashesBuilder};
 
 use crate::error::CliError;
 use crate::globals::Globals;
@@ -91,13 +91,7 @@ impl Input {
         let mut buffer = Vec::new();
         let mut before = 0_u64;
         loop {
-            buffer.clear();
-            // This reads until the chunk is full or the input ends, so only the last chunk can be partial.
-            let read = self
-                .reader
-                .by_ref()
-                .take(chunk as u64)
-                .read_to_end(&mut buffer);
+            let read = fill(&mut self.reader, &mut buffer, chunk);
             let read = read.map_err(|error| CliError::at(&self.name, error))?;
             if read == 0 {
                 return Ok(());
@@ -115,9 +109,26 @@ impl Input {
             }
             before += read as u64;
             progress.advance(read as u64);
-            sink(&buffer)?;
+            sink(&buffer[..read])?;
         }
     }
+}
+
+/// Reads `bytes` bytes, or fewer at the end of the input, to the front of the buffer. Returns their number.
+fn fill(reader: &mut dyn Read, buffer: &mut Vec<u8>, bytes: usize) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes {
+        if filled == buffer.len() {
+            // Not all at once, because a record may be longer than the input.
+            buffer.resize(bytes.min(CHUNK.max(2 * filled)), 0);
+        }
+        match reader.read(&mut buffer[filled..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Ok(0) => break,
+            read => filled += read?,
+        }
+    }
+    Ok(filled)
 }
 
 /// Whether a path means standard input.
@@ -149,6 +160,16 @@ pub(crate) trait ItemSink {
 
     /// Adds many items of one length, stored one after another.
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError>;
+
+    /// Adds the items of all lines.
+    fn push_lines(
+        &mut self,
+        input: Input,
+        args: &InputArgs,
+        globals: &Globals,
+    ) -> Result<(), CliError> {
+        input.items(args, globals, &mut |item| self.push(item.bytes))
+    }
 }
 
 /// Keeps the items themselves.
@@ -171,61 +192,53 @@ impl ItemSink for Vec<Vec<u8>> {
 /// Hashes items as they arrive, and keeps 8 to 16 bytes per item.
 pub(crate) struct HashSink {
     builder: SortedHashesBuilder<AnyHash>,
+    hasher: AnyHash,
     /// About so many items; 0 if unknown.
     expected: usize,
     hashes: HashCollector<AnyHash>,
-    /// Items of one length, stored one after another, not hashed yet.
-    batch: Vec<u8>,
-    item_bytes: usize,
 }
 
 impl HashSink {
     pub(crate) fn new(hasher: AnyHash, expected: usize) -> Self {
-        let builder = SortedHashes::builder(hasher).parallel();
+        // Sorting takes a tenth of the time. Threads need memory of their own, and more time to clear it.
+        let builder = SortedHashes::builder(hasher.clone());
         Self {
             hashes: builder.clone().collector(expected),
             builder,
+            hasher,
             expected,
-            batch: Vec::with_capacity(CHUNK),
-            item_bytes: 0,
         }
     }
 
-    pub(crate) fn finish(mut self) -> Result<SortedHashes<AnyHash>, CliError> {
-        self.flush()?;
-        Ok(self.hashes.finish())
-    }
-
-    fn flush(&mut self) -> Result<(), CliError> {
-        if !self.batch.is_empty() {
-            self.hashes.push_records(&self.batch, self.item_bytes)?;
-            self.batch.clear();
-        }
-        Ok(())
+    pub(crate) fn finish(self) -> SortedHashes<AnyHash> {
+        self.hashes.finish()
     }
 }
 
 impl ItemSink for HashSink {
     fn restart(&mut self) {
-        self.batch.clear();
         self.hashes = self.builder.clone().collector(self.expected);
     }
 
     fn push(&mut self, item: &[u8]) -> Result<(), CliError> {
-        if item.len() != self.item_bytes || self.batch.len() >= CHUNK {
-            self.flush()?;
-            self.item_bytes = item.len();
-        }
-        if item.is_empty() {
-            self.hashes.push_items(&[item]);
-        }
-        self.batch.extend_from_slice(item);
+        self.hashes.push_hashes(&[self.hasher.hash(item)]);
         Ok(())
     }
 
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
-        self.flush()?;
         Ok(self.hashes.push_records(records, record_bytes.get())?)
+    }
+
+    fn push_lines(
+        &mut self,
+        input: Input,
+        args: &InputArgs,
+        globals: &Globals,
+    ) -> Result<(), CliError> {
+        let hashes = &mut self.hashes;
+        input.hashes(args, globals, &self.hasher, &mut |more| {
+            hashes.push_hashes(more)
+        })
     }
 }
 
@@ -282,30 +295,5 @@ impl ItemList {
     /// Each item as given, without the space around it if it is hex.
     pub(crate) fn given(&self) -> impl Iterator<Item = &[u8]> {
         self.texts.iter()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nutfilter::{ItemHash, Nut25};
-
-    #[test]
-    fn items_of_mixed_lengths_hash_as_they_would_alone() {
-        let bytes: Vec<u8> = (0..=250).cycle().take(3 * CHUNK).collect();
-        // Runs of one length, changes of length, empty items, and more than one full batch.
-        let lengths = [33, 33, 33, 48, 0, 0, 33, 1, 34]
-            .into_iter()
-            .chain(vec![33; 20_000]);
-        let mut sink = HashSink::new(AnyHash::Nut25(Nut25), 0);
-        let (mut wanted, mut from) = (Vec::new(), 0);
-        for length in lengths {
-            let item = &bytes[from..from + length];
-            from += length;
-            sink.push(item).expect("memory takes everything");
-            wanted.push(Nut25.hash(item));
-        }
-        wanted.sort_unstable();
-        assert_eq!(sink.finish().expect("whole records").as_slice(), wanted);
     }
 }
