@@ -18,10 +18,9 @@ use core::fmt;
 use core::hint::select_unpredictable;
 use core::ops::ControlFlow;
 
-use crate::arch::lanes::Scalar;
-use crate::arch::line::{HIGH, Line, SLOTS, Tags, as_bytes};
+use crate::arch::SimdLevel;
+use crate::arch::line::{HIGH, Line, SLOTS, as_bytes, same};
 use crate::arch::memory::prefetch;
-use crate::arch::{Kind, SimdLevel};
 use crate::error::{ResidentError, ResidentFault};
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, map_all_at, map_to_range};
@@ -336,13 +335,9 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
     /// take a fraction of the time: [`ResidentFilter::matches_values`].
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
-        match self.level.kind() {
-            Kind::Baseline(_) => self.find(Scalar, value),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => self.find(avx2, value),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => self.find(avx512.avx2(), value),
-        }
+        let key = self.shape.any_key(value);
+        let (found, further) = look_up(self.lines(), key);
+        found || (further && self.find_further(key))
     }
 
     /// Returns for each mapped value whether it is in the set, in the given order.
@@ -368,32 +363,9 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
         bytes::lines(self.data.as_ref(), &self.shape)
     }
 
-    #[inline(always)]
-    fn find<T: Tags>(&self, tags: T, value: u64) -> bool {
-        tags.compiled(
-            #[inline(always)]
-            || {
-                let key = self.shape.any_key(value);
-                let (found, further) = look_up(tags, self.lines(), key);
-                found || (further && self.find_further(key))
-            },
-        )
-    }
-
     /// Writes the answer for each value.
     fn find_all(&self, values: &[u64], found: &mut [bool]) {
-        match self.level.kind() {
-            Kind::Baseline(_) => self.find_each(Scalar, values, found),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => self.find_each(avx2, values, found),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => self.find_each(avx512.avx2(), values, found),
-        }
-    }
-
-    #[inline(never)]
-    fn find_each<T: Tags>(&self, tags: T, values: &[u64], found: &mut [bool]) {
-        tags.compiled(
+        self.level.compiled(
             #[inline(always)]
             || {
                 let (lines, shape) = (self.lines(), &self.shape);
@@ -410,7 +382,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
                     // A branch would be mispredicted for the few that may be in the next line.
                     let mut later = 0;
                     for (at, found) in found.iter_mut().enumerate() {
-                        let (here, further) = look_up(tags, lines, keys[at]);
+                        let (here, further) = look_up(lines, keys[at]);
                         *found = here;
                         beyond[later % BATCH] = at as u8;
                         later += usize::from(further);
@@ -432,7 +404,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
             return false;
         };
         let earlier = (1 << (next[COUNTS] & FIRST_OWN)) - 1;
-        Scalar.same(next, tag_of(key)) & earlier != 0
+        same(next, tag_of(key)) & earlier != 0
             || (line[COUNTS] & EXCEPTIONS != 0 && self.is_exception(key))
     }
 
@@ -445,12 +417,12 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
 
 /// Whether the key is in its own line, and if not, whether it may be further on.
 #[inline(always)]
-fn look_up<T: Tags>(tags: T, lines: &[[u8; 64]], key: Key) -> (bool, bool) {
+fn look_up(lines: &[[u8; 64]], key: Key) -> (bool, bool) {
     let Some(line) = lines.get(line_of(key) as usize) else {
         return (false, false);
     };
     let counts = line[COUNTS];
-    let own = tags.same(line, tag_of(key)) >> (counts & FIRST_OWN);
+    let own = same(line, tag_of(key)) >> (counts & FIRST_OWN);
     (own != 0, (counts >= MORE) & (tag_of(key) > last_tag(line)))
 }
 
