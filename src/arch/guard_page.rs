@@ -246,18 +246,30 @@ mod tests {
                     .collect();
                 let records = Guarded::new(&records);
                 let mut out = Guarded::new(&vec![0_u64; count]);
+                let rows = hash::Records::new(&records, width, count);
+                let points = if width == 33 {
+                    records.as_chunks().0
+                } else {
+                    &[]
+                };
+                let points: Vec<&[u8; 33]> = points.iter().collect();
+                let out_of_points = ..points.len();
                 for level in SimdLevel::available() {
                     match level.kind() {
                         Kind::Baseline(_) => (),
                         Kind::Avx2(avx2) => {
-                            hash::nut25::<_, 4>(avx2, &records, width, &mut out);
-                            hash::nut23(avx2, &records, width, &mut out);
+                            hash::nut25::<_, 4>(avx2, rows, &mut out);
+                            hash::nut23(avx2, rows, &mut out);
+                            hash::nut25::<_, 4>(avx2, &points[..], &mut out[out_of_points]);
+                            hash::nut23(avx2, &points[..], &mut out[out_of_points]);
                             hash::siphash::<_, 3, 2, 2>(avx2, KEY, &records, width, &mut out);
                             hash::map_to_range(avx2, &mut out, u64::MAX >> (width % 30));
                         }
                         Kind::Avx512(avx512) => {
-                            hash::nut25::<_, 8>(avx512, &records, width, &mut out);
-                            hash::nut23(avx512, &records, width, &mut out);
+                            hash::nut25::<_, 8>(avx512, rows, &mut out);
+                            hash::nut23(avx512, rows, &mut out);
+                            hash::nut25::<_, 8>(avx512, &points[..], &mut out[out_of_points]);
+                            hash::nut23(avx512, &points[..], &mut out[out_of_points]);
                             hash::siphash::<_, 4, 0, 4>(avx512, KEY, &records, width, &mut out);
                             hash::map_to_range(avx512, &mut out, u64::MAX >> (width % 30));
                         }

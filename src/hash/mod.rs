@@ -82,6 +82,12 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
         self.hash_items(items, out);
     }
 
+    /// Hashes points in place of [`ItemHash::hash_records_at`]. Returns false, and does nothing, without code for them.
+    #[doc(hidden)]
+    fn hash_points(&self, _: SimdLevel, _: &[&[u8; POINT_BYTES]], _: &mut [u64]) -> bool {
+        false
+    }
+
     /// [`ItemHash::hash_records`] at a given level, which hashers without kernels ignore.
     #[doc(hidden)]
     fn hash_records_at(
@@ -132,6 +138,17 @@ fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(
     if hash_in_place(hasher, level, items, out) {
         return;
     }
+    let mut points = [&[0; POINT_BYTES]; LONGEST_RUN];
+    while items[0].as_ref().len() == POINT_BYTES {
+        let run = point_run(items, &mut points);
+        if run < RUN || !hasher.hash_points(level, &points[..run], &mut out[..run]) {
+            break;
+        }
+        (items, out) = (&items[run..], &mut out[run..]);
+        if items.is_empty() {
+            return;
+        }
+    }
     let mut buffer = [0; BUFFER];
     while let Some(first) = items.first() {
         let width = first.as_ref().len();
@@ -156,6 +173,23 @@ fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(
         }
         (items, out) = (&items[now.len()..], later);
     }
+}
+
+/// Collects items while they are points, as many as there is room for, and returns their number.
+#[inline(always)]
+fn point_run<'a, I: AsRef<[u8]>>(
+    items: &'a [I],
+    points: &mut [&'a [u8; POINT_BYTES]; LONGEST_RUN],
+) -> usize {
+    let mut run = 0;
+    for (place, item) in points.iter_mut().zip(items) {
+        let Ok(point) = item.as_ref().try_into() else {
+            break;
+        };
+        *place = point;
+        run += 1;
+    }
+    run
 }
 
 /// Hashes items that are records already, such as a slice of arrays. Returns whether they are.
@@ -309,14 +343,33 @@ impl ItemHash for Nut25 {
         let done = match level.kind() {
             Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => kernels::nut25::<_, 4>(avx2, records, record_bytes.get(), out),
+            Kind::Avx2(avx2) => {
+                let records = kernels::Records::new(records, record_bytes.get(), out.len());
+                kernels::nut25::<_, 4>(avx2, records, out)
+            }
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(avx512) => {
-                kernels::nut25::<_, 8>(avx512, records, record_bytes.get(), out)
+                let records = kernels::Records::new(records, record_bytes.get(), out.len());
+                kernels::nut25::<_, 8>(avx512, records, out)
             }
         };
         if !done {
             murmur3::nut25_records(records, record_bytes.get(), out);
+        }
+    }
+
+    fn hash_points(
+        &self,
+        level: SimdLevel,
+        points: &[&[u8; POINT_BYTES]],
+        out: &mut [u64],
+    ) -> bool {
+        match level.kind() {
+            Kind::Baseline(_) => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => kernels::nut25::<_, 4>(avx2, points, out),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => kernels::nut25::<_, 8>(avx512, points, out),
         }
     }
 }
@@ -358,12 +411,33 @@ impl ItemHash for Nut23 {
         let done = match level.kind() {
             Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => kernels::nut23(avx2, records, record_bytes.get(), out),
+            Kind::Avx2(avx2) => {
+                let records = kernels::Records::new(records, record_bytes.get(), out.len());
+                kernels::nut23(avx2, records, out)
+            }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => kernels::nut23(avx512, records, record_bytes.get(), out),
+            Kind::Avx512(avx512) => {
+                let records = kernels::Records::new(records, record_bytes.get(), out.len());
+                kernels::nut23(avx512, records, out)
+            }
         };
         if !done {
             each_record(records, record_bytes, out, murmur3::x64_128_first);
+        }
+    }
+
+    fn hash_points(
+        &self,
+        level: SimdLevel,
+        points: &[&[u8; POINT_BYTES]],
+        out: &mut [u64],
+    ) -> bool {
+        match level.kind() {
+            Kind::Baseline(_) => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => kernels::nut23(avx2, points, out),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => kernels::nut23(avx512, points, out),
         }
     }
 }

@@ -15,6 +15,7 @@ mod murmur3;
 mod siphash;
 
 use super::lanes::Vectors;
+use super::x86_64::ask_ahead;
 
 pub(crate) use murmur3::{nut23, nut25};
 pub(crate) use siphash::{siphash, siphash_broadcast, siphash_columns};
@@ -61,10 +62,10 @@ pub(crate) trait Words: Vectors {
 
     /// The 64-bit words from byte `at` on of [`Words::LANES`] records of `width` bytes: [`Words::LOADED`] of each.
     /// Zeros fill up the last one.
-    fn words_64(self, group: &[u8], width: usize, at: usize) -> [Self::Vector; 4];
+    fn words_64(self, group: impl Rows, at: usize) -> [Self::Vector; 4];
     /// The 32-bit words of twice as many records, twice as many of each, with the records in the order of
     /// [`Words::store_halves`].
-    fn words_32(self, group: &[u8], width: usize, at: usize) -> [Self::Vector; 8];
+    fn words_32(self, group: impl Rows, at: usize) -> [Self::Vector; 8];
     /// Stores hashes from their halves.
     fn store_halves(self, upper: Self::Vector, lower: Self::Vector, out: &mut [u64]);
 }
@@ -75,8 +76,116 @@ pub(crate) const LONGEST: usize = 1 << 20;
 /// The number of words of a record of any length that are kept from the loads to the folds.
 const KEPT: usize = 16;
 
-fn check(records: &[u8], width: usize, out: &[u64]) {
-    assert_eq!(Some(records.len()), width.checked_mul(out.len()));
+/// Records of one width.
+pub(crate) trait Rows: Copy {
+    /// Whether they lie one after another.
+    const IN_PLACE: bool;
+    fn count(self) -> usize;
+    fn width(self) -> usize;
+    /// The records from `from` on, so many.
+    fn part(self, from: usize, count: usize) -> Self;
+    /// The first byte of a record that is there.
+    fn start(self, record: usize) -> *const u8;
+    /// The same, if the width is known at compile time.
+    fn of_width(self, width: usize) -> Self;
+    /// Prefetches records that may follow these in memory.
+    fn ask_ahead(self);
+}
+
+/// Records that lie one after another.
+#[derive(Clone, Copy)]
+pub(crate) struct Records<'a> {
+    bytes: &'a [u8],
+    width: usize,
+    count: usize,
+}
+
+impl<'a> Records<'a> {
+    /// # Panics
+    ///
+    /// `bytes` are not `count` records of `width` bytes.
+    pub(crate) fn new(bytes: &'a [u8], width: usize, count: usize) -> Self {
+        assert_eq!(Some(bytes.len()), width.checked_mul(count));
+        Self {
+            bytes,
+            width,
+            count,
+        }
+    }
+}
+
+impl Rows for Records<'_> {
+    const IN_PLACE: bool = true;
+
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    fn width(self) -> usize {
+        self.width
+    }
+
+    #[inline(always)]
+    fn part(self, from: usize, count: usize) -> Self {
+        let bytes = &self.bytes[from * self.width..][..count * self.width];
+        Self {
+            bytes,
+            count,
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    fn start(self, record: usize) -> *const u8 {
+        self.bytes.as_ptr().wrapping_add(record * self.width)
+    }
+
+    #[inline(always)]
+    fn of_width(self, width: usize) -> Self {
+        Self { width, ..self }
+    }
+
+    #[inline(always)]
+    fn ask_ahead(self) {
+        ask_ahead(self.bytes, self.bytes.len());
+    }
+}
+
+/// Records anywhere.
+impl<const WIDTH: usize> Rows for &[&[u8; WIDTH]] {
+    const IN_PLACE: bool = false;
+
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn width(self) -> usize {
+        WIDTH
+    }
+
+    #[inline(always)]
+    fn part(self, from: usize, count: usize) -> Self {
+        &self[from..][..count]
+    }
+
+    #[inline(always)]
+    fn start(self, record: usize) -> *const u8 {
+        self[record].as_ptr()
+    }
+
+    #[inline(always)]
+    fn of_width(self, _: usize) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn ask_ahead(self) {
+        ask_ahead(self[0], WIDTH * self.len());
+    }
 }
 
 /// `hash * f >> 64` for each, in place.

@@ -2,58 +2,56 @@
 
 use core::hint::black_box;
 
-use super::{KEPT, LONGEST, Words, check};
-use crate::arch::x86_64::ask_ahead;
+use super::{KEPT, LONGEST, Rows, Words};
 
-/// NUT-25 of each of `out.len()` records of `width` bytes, in `GROUPS` interleaved groups. Returns false, and does
-/// nothing, if they are too few, too short or too long.
+/// NUT-25 of each of `out.len()` records, in `GROUPS` interleaved groups. Returns false, and does nothing, if they are too
+/// few, too short or too long.
 ///
 /// # Panics
 ///
-/// `records` are not `out.len()` records. So do the other functions.
+/// There are more records or fewer. So do the other functions.
 pub(crate) fn nut25<S: Words, const GROUPS: usize>(
     simd: S,
-    records: &[u8],
-    width: usize,
+    records: impl Rows,
     out: &mut [u64],
 ) -> bool {
-    check(records, width, out);
+    assert_eq!(records.count(), out.len());
+    let width = records.width();
     if out.len() < 2 * S::LANES || !(S::SHORTEST..=LONGEST).contains(&width) {
         return false;
     }
     simd.compiled(
         #[inline(always)]
         || match width {
-            33 => nut25_all::<S, 33, 12, GROUPS>(simd, records, width, out),
-            48 => nut25_all::<S, 48, 12, GROUPS>(simd, records, width, out),
-            _ => nut25_all::<S, 0, { 2 * KEPT }, GROUPS>(simd, records, width, out),
+            33 => nut25_all::<S, _, 33, 12, GROUPS>(simd, records, out),
+            48 => nut25_all::<S, _, 48, 12, GROUPS>(simd, records, out),
+            _ => nut25_all::<S, _, 0, { 2 * KEPT }, GROUPS>(simd, records, out),
         },
     );
     true
 }
 
 #[inline(always)]
-fn nut25_all<S: Words, const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
+fn nut25_all<S: Words, R: Rows, const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
     simd: S,
-    records: &[u8],
-    width: usize,
+    records: R,
     out: &mut [u64],
 ) {
-    let done = nut25_groups::<S, WIDTH, WORDS, GROUPS>(simd, records, width, out, 0);
-    nut25_groups::<S, WIDTH, WORDS, 1>(simd, records, width, out, done);
+    let done = nut25_groups::<S, R, WIDTH, WORDS, GROUPS>(simd, records, out, 0);
+    nut25_groups::<S, R, WIDTH, WORDS, 1>(simd, records, out, done);
 }
 
 /// Hashes from record `done` on, as long as the records fill `GROUPS` groups; with one group, to the end. Returns the
 /// number of hashed records.
 #[inline(always)]
-fn nut25_groups<S: Words, const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
+fn nut25_groups<S: Words, R: Rows, const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
     simd: S,
-    records: &[u8],
-    width: usize,
+    records: R,
     out: &mut [u64],
     mut done: usize,
 ) -> usize {
-    let width = if WIDTH == 0 { width } else { WIDTH };
+    let width = if WIDTH == 0 { records.width() } else { WIDTH };
+    let records = records.of_width(width);
     let count = 2 * S::LANES * GROUPS;
     let enough = if GROUPS == 1 { 1 } else { count };
     if out.len() - done < enough {
@@ -64,7 +62,7 @@ fn nut25_groups<S: Words, const WIDTH: usize, const WORDS: usize, const GROUPS: 
     while out.len() - done >= enough {
         let start = done.min(out.len() - count);
         done = start + count;
-        let records = &records[start * width..][..count * width];
+        let records = records.part(start, count);
         let (mut upper, mut lower) = (zero, zero);
         if width <= 4 * WORDS {
             scramble_words(simd, records, width, 0, &mut words);
@@ -98,22 +96,22 @@ fn nut25_groups<S: Words, const WIDTH: usize, const WORDS: usize, const GROUPS: 
 #[inline(always)]
 fn scramble_words<S: Words, const WORDS: usize, const GROUPS: usize>(
     simd: S,
-    records: &[u8],
+    records: impl Rows,
     width: usize,
     at: usize,
     words: &mut [[S::Vector; GROUPS]; WORDS],
 ) {
-    let groups = records.chunks_exact(2 * S::LANES * width);
-    for (number, group) in groups.take(GROUPS).enumerate() {
+    for number in 0..GROUPS {
+        let group = records.part(2 * S::LANES * number, 2 * S::LANES);
         if at == 0 {
-            ask_ahead(group);
+            group.ask_ahead();
         }
         for (load, words) in words.chunks_mut(2 * S::LOADED).enumerate() {
             let at = at + 8 * S::LOADED * load;
             if at >= width {
                 break;
             }
-            let loaded = simd.words_32(group, width, at);
+            let loaded = simd.words_32(group, at);
             let len = (width - at).div_ceil(4);
             for (word, &loaded) in loaded.iter().enumerate().take(len.min(2 * S::LOADED)) {
                 words[word][number] = scramble_32(simd, loaded);
@@ -178,53 +176,54 @@ fn avalanche_32<S: Words, const GROUPS: usize>(
 }
 
 /// NUT-23: see [`nut25`]. Scalar code is nearly as fast as AVX2, which has no multiplication of 64 bits.
-pub(crate) fn nut23<S: Words>(simd: S, records: &[u8], width: usize, out: &mut [u64]) -> bool {
-    check(records, width, out);
+pub(crate) fn nut23<S: Words>(simd: S, records: impl Rows, out: &mut [u64]) -> bool {
+    assert_eq!(records.count(), out.len());
+    let width = records.width();
     if out.len() < S::LANES || width < S::SHORTEST {
         return false;
     }
     simd.compiled(
         #[inline(always)]
         || match width {
-            33 => nut23_all::<S, 33>(simd, records, width, out),
-            48 => nut23_all::<S, 48>(simd, records, width, out),
-            _ => nut23_all::<S, 0>(simd, records, width, out),
+            33 => nut23_all::<S, _, 33>(simd, records, out),
+            48 => nut23_all::<S, _, 48>(simd, records, out),
+            _ => nut23_all::<S, _, 0>(simd, records, out),
         },
     );
     true
 }
 
 #[inline(always)]
-fn nut23_all<S: Words, const WIDTH: usize>(simd: S, records: &[u8], width: usize, out: &mut [u64]) {
-    let done = nut23_groups::<S, WIDTH, 2>(simd, records, width, out, 0);
-    nut23_groups::<S, WIDTH, 1>(simd, records, width, out, done);
+fn nut23_all<S: Words, R: Rows, const WIDTH: usize>(simd: S, records: R, out: &mut [u64]) {
+    let done = nut23_groups::<S, R, WIDTH, 2>(simd, records, out, 0);
+    nut23_groups::<S, R, WIDTH, 1>(simd, records, out, done);
 }
 
 /// As [`nut25_groups`].
 #[inline(always)]
-fn nut23_groups<S: Words, const WIDTH: usize, const GROUPS: usize>(
+fn nut23_groups<S: Words, R: Rows, const WIDTH: usize, const GROUPS: usize>(
     simd: S,
-    records: &[u8],
-    width: usize,
+    records: R,
     out: &mut [u64],
     mut done: usize,
 ) -> usize {
-    let width = if WIDTH == 0 { width } else { WIDTH };
+    let width = if WIDTH == 0 { records.width() } else { WIDTH };
+    let records = records.of_width(width);
     let count = S::LANES * GROUPS;
     let enough = if GROUPS == 1 { 1 } else { count };
     let zero = simd.splat(0);
     while out.len() - done >= enough {
         let start = done.min(out.len() - count);
         done = start + count;
-        let records = &records[start * width..][..count * width];
-        ask_ahead(records);
+        let records = records.part(start, count);
+        records.ask_ahead();
         let mut states = [Pair { a: zero, b: zero }; GROUPS];
         // Not a loop over `step_by`, which the compiler does not unroll for points.
         for block in 0..width.div_ceil(8 * S::LOADED) {
             let at = 8 * S::LOADED * block;
             for (group, state) in states.iter_mut().enumerate() {
-                let group = &records[group * S::LANES * width..][..S::LANES * width];
-                let words = simd.words_64(group, width, at);
+                let group = records.part(group * S::LANES, S::LANES);
+                let words = simd.words_64(group, at);
                 for (number, words) in words.chunks_exact(2).enumerate().take(S::LOADED / 2) {
                     let left = (width - at).saturating_sub(16 * number);
                     if left >= 16 {

@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use super::{KEPT, Words, check};
+use super::{KEPT, Records, Words};
 use crate::arch::x86_64::ask_ahead;
 
 /// SipHash-2-4 from the initial state of the key: see [`nut25`](super::nut25). Scalar code hashes `SCALARS` records next to `GROUPS`
@@ -14,7 +14,7 @@ pub(crate) fn siphash<S: Words, const GROUPS: usize, const SCALARS: usize, const
     width: usize,
     out: &mut [u64],
 ) -> bool {
-    check(records, width, out);
+    assert_eq!(Some(records.len()), width.checked_mul(out.len()));
     if out.len() < S::LANES || width < S::SHORTEST {
         return false;
     }
@@ -78,7 +78,7 @@ fn siphash_groups<
         let start = done.min(out.len() - count);
         done = start + count;
         let records = &records[start * width..][..count * width];
-        ask_ahead(records);
+        ask_ahead(records, records.len());
         let mut states = unset;
         let rest = width % (8 * WORDS);
         let whole = width - rest;
@@ -124,7 +124,7 @@ fn load_words<S: Words, const WORDS: usize, const GROUPS: usize, const SCALARS: 
             if at >= width {
                 break;
             }
-            let loaded = simd.words_64(group, width, at);
+            let loaded = simd.words_64(Records::new(group, width, S::LANES), at);
             for (word, words) in words.iter_mut().enumerate() {
                 words.vectors[number] = loaded[word];
             }

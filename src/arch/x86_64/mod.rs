@@ -89,10 +89,10 @@ pub(crate) fn prefetch<T>(items: &[T], ahead: usize) {
 /// prefetching to the second-level cache.
 const RECORDS_AHEAD: usize = 4096;
 
-/// Prefetches as many bytes as `group` has, [`RECORDS_AHEAD`] of it. The CPU's own prefetching is too slow for the hashes.
+/// Prefetches `bytes` bytes, [`RECORDS_AHEAD`] of `group`. The CPU's own prefetching is too slow for the hashes.
 #[inline(always)]
-pub(crate) fn ask_ahead(group: &[u8]) {
-    for line in (0..group.len()).step_by(64) {
+pub(crate) fn ask_ahead(group: &[u8], bytes: usize) {
+    for line in (0..bytes).step_by(64) {
         prefetch(group, RECORDS_AHEAD + line);
     }
 }

@@ -5,7 +5,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::hash::Words;
+use crate::arch::hash::{Rows, Words};
 use crate::arch::lanes::Vectors;
 use crate::arch::x86_64::Avx2;
 
@@ -35,8 +35,8 @@ impl Words for Avx2 {
     }
 
     #[inline(always)]
-    fn words_64(self, group: &[u8], width: usize, at: usize) -> [__m256i; 4] {
-        let columns = Columns::<4>::new(group, width, at);
+    fn words_64(self, group: impl Rows, at: usize) -> [__m256i; 4] {
+        let columns = Columns::<_, 4>::new(group, at);
         // SAFETY: the token proves that the CPU has AVX2.
         unsafe {
             let zero = _mm256_setzero_si256();
@@ -47,8 +47,8 @@ impl Words for Avx2 {
     }
 
     #[inline(always)]
-    fn words_32(self, group: &[u8], width: usize, at: usize) -> [__m256i; 8] {
-        let columns = Columns::<8>::new(group, width, at);
+    fn words_32(self, group: impl Rows, at: usize) -> [__m256i; 8] {
+        let columns = Columns::<_, 8>::new(group, at);
         // SAFETY: the token proves that the CPU has AVX2.
         unsafe {
             let zero = _mm256_setzero_si256();
@@ -86,23 +86,22 @@ impl Words for Avx2 {
 }
 
 /// The bytes of a group of `LANES` records from byte `at` of each on, up to 16.
-struct Columns<'a, const LANES: usize> {
-    group: &'a [u8],
-    width: usize,
+struct Columns<R, const LANES: usize> {
+    group: R,
     /// The offset of the 16 bytes to load: `at`, or less if fewer bytes are left.
     from: usize,
     /// The number of loaded bytes before `at`.
     skip: usize,
 }
 
-impl<'a, const LANES: usize> Columns<'a, LANES> {
+impl<R: Rows, const LANES: usize> Columns<R, LANES> {
     #[inline(always)]
-    fn new(group: &'a [u8], width: usize, at: usize) -> Self {
-        assert!(group.len() == LANES * width && width >= 16 && at < width);
+    fn new(group: R, at: usize) -> Self {
+        let width = group.width();
+        assert!(group.count() == LANES && width >= 16 && at < width);
         let from = at.min(width - 16);
         Self {
             group,
-            width,
             from,
             skip: at - from,
         }
@@ -113,11 +112,11 @@ impl<'a, const LANES: usize> Columns<'a, LANES> {
     #[target_feature(enable = "avx2")]
     fn two(&self, low: usize, high: usize) -> __m256i {
         assert!(low < LANES && high < LANES);
-        let start = self.group.as_ptr();
-        // SAFETY: record `low` is within the group, and 16 bytes at `from` are within the record: `new` checked it.
-        let low = unsafe { _mm_loadu_si128(start.add(low * self.width + self.from).cast()) };
+        let (low, high) = (self.group.start(low), self.group.start(high));
+        // SAFETY: the group has record `low`, and 16 bytes at `from` are within the record: `new` checked it.
+        let low = unsafe { _mm_loadu_si128(low.add(self.from).cast()) };
         // SAFETY: the same, for record `high`.
-        let high = unsafe { _mm_loadu_si128(start.add(high * self.width + self.from).cast()) };
+        let high = unsafe { _mm_loadu_si128(high.add(self.from).cast()) };
         let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
         if self.skip == 0 {
             return both;

@@ -7,7 +7,7 @@
 use core::arch::x86_64::*;
 
 use super::encode::map;
-use crate::arch::hash::{LONGEST, Words};
+use crate::arch::hash::{LONGEST, Rows, Words};
 use crate::arch::lanes::Vectors;
 use crate::arch::x86_64::Avx512;
 
@@ -39,15 +39,16 @@ impl Words for Avx512 {
     }
 
     #[inline(always)]
-    fn words_64(self, group: &[u8], width: usize, at: usize) -> [__m512i; 4] {
+    fn words_64(self, group: impl Rows, at: usize) -> [__m512i; 4] {
+        let width = group.width();
         // SAFETY: the token proves that the CPU has the features.
         unsafe {
             let left = width - at;
             if left <= 8 && width >= 8 {
                 let zero = _mm512_setzero_si512();
-                return [tail_64(group, width, left), zero, zero, zero];
+                return [tail_64(group, left), zero, zero, zero];
             }
-            let columns = Columns::<8>::new(group, width, at);
+            let columns = Columns::<_, 8>::new(group, at);
             let (a, b) = (columns.two(0, 2), columns.two(1, 3));
             let (c, d) = (columns.two(4, 6), columns.two(5, 7));
             // Each quarter of a vector has two words of one record now, and one word of two records afterwards.
@@ -63,16 +64,17 @@ impl Words for Avx512 {
     }
 
     #[inline(always)]
-    fn words_32(self, group: &[u8], width: usize, at: usize) -> [__m512i; 8] {
+    fn words_32(self, group: impl Rows, at: usize) -> [__m512i; 8] {
+        let width = group.width();
         // SAFETY: the token proves that the CPU has the features.
         unsafe {
             let left = width - at;
             if left <= 4 && width >= 4 {
                 let zero = _mm512_setzero_si512();
-                let tail = tail_32(group, width, left);
+                let tail = tail_32(group, left);
                 return [tail, zero, zero, zero, zero, zero, zero, zero];
             }
-            let columns = Columns::<16>::new(group, width, at);
+            let columns = Columns::<_, 16>::new(group, at);
             let mut halves = [[_mm512_setzero_si512(); 4]; 2];
             for (half, first) in [0, 4].into_iter().enumerate() {
                 let a = columns.two(first, first + 2);
@@ -119,25 +121,20 @@ impl Words for Avx512 {
 }
 
 /// The bytes of a group of `LANES` records from byte `at` of each on, up to 32.
-struct Columns<'a, const LANES: usize> {
-    group: &'a [u8],
-    width: usize,
+struct Columns<R, const LANES: usize> {
+    group: R,
     at: usize,
     /// A bit for each byte within the record.
     mask: __mmask32,
 }
 
-impl<'a, const LANES: usize> Columns<'a, LANES> {
+impl<R: Rows, const LANES: usize> Columns<R, LANES> {
     #[inline(always)]
-    fn new(group: &'a [u8], width: usize, at: usize) -> Self {
-        assert!(group.len() == LANES * width && at < width);
+    fn new(group: R, at: usize) -> Self {
+        let width = group.width();
+        assert!(group.count() == LANES && at < width);
         let mask = u32::MAX >> (32 - (width - at).min(32));
-        Self {
-            group,
-            width,
-            at,
-            mask,
-        }
+        Self { group, at, mask }
     }
 
     /// The words of record `low` in the lower half and of record `high` in the upper. Zeros beyond the records.
@@ -145,16 +142,12 @@ impl<'a, const LANES: usize> Columns<'a, LANES> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
     fn two(&self, low: usize, high: usize) -> __m512i {
         assert!(low < LANES && high < LANES);
-        let start = self.group.as_ptr();
-        // SAFETY: record `low` is within the group, and byte `at` is within the record, as asserted. The mask ends
-        // with the record, and masked bytes are not read.
-        let low = unsafe {
-            _mm256_maskz_loadu_epi8(self.mask, start.add(low * self.width + self.at).cast())
-        };
+        let (low, high) = (self.group.start(low), self.group.start(high));
+        // SAFETY: the group has record `low`, and byte `at` is within the record, as asserted. The mask ends with the
+        // record, and masked bytes are not read.
+        let low = unsafe { _mm256_maskz_loadu_epi8(self.mask, low.add(self.at).cast()) };
         // SAFETY: the same for record `high`.
-        let high = unsafe {
-            _mm256_maskz_loadu_epi8(self.mask, start.add(high * self.width + self.at).cast())
-        };
+        let high = unsafe { _mm256_maskz_loadu_epi8(self.mask, high.add(self.at).cast()) };
         _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
     }
 }
@@ -169,14 +162,15 @@ const ODD: i32 = 0b11_01_11_01;
 /// With 32-bit words, the gather of sixteen is faster once the records come from memory.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn tail_64(group: &[u8], width: usize, len: usize) -> __m512i {
-    assert!(width >= 8 && group.len() == 8 * width);
+fn tail_64(group: impl Rows, len: usize) -> __m512i {
+    let width = group.width();
+    assert!(width >= 8 && group.count() == 8);
     let mut halves = [_mm256_setzero_si256(); 2];
-    for (half, group) in group.chunks_exact(4 * width).enumerate() {
+    for (half, first) in [0, 4].into_iter().enumerate() {
         let last = |record: usize| {
             assert!(record < 4);
-            // SAFETY: the eight bytes end with the record, which has at least eight and is within the group.
-            let word = unsafe { group.as_ptr().add((record + 1) * width - 8).cast::<i64>() };
+            // SAFETY: the eight bytes end with the record, which has at least eight and is in the group.
+            let word = unsafe { group.start(first + record).add(width - 8).cast::<i64>() };
             // SAFETY: they may be read, as said, at any alignment.
             _mm256_set1_epi64x(unsafe { word.read_unaligned() })
         };
@@ -188,6 +182,10 @@ fn tail_64(group: &[u8], width: usize, len: usize) -> __m512i {
     _mm512_srl_epi64(last, _mm_cvtsi64_si128(64 - 8 * len as i64))
 }
 
+fn in_place<R: Rows>(_: R) -> bool {
+    R::IN_PLACE
+}
+
 /// The order of sixteen records in the lanes of [`words_32`], the first eight are in the
 /// lower halves of the four quarters.
 const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
@@ -195,14 +193,26 @@ const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 1
 /// The last `len` bytes (1 to 4) of sixteen records of at least 4 bytes, in the order of [`ORDER_32`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn tail_32(group: &[u8], width: usize, len: usize) -> __m512i {
-    assert!((4..=LONGEST).contains(&width) && group.len() == 16 * width);
+fn tail_32(group: impl Rows, len: usize) -> __m512i {
+    let width = group.width();
+    assert!((4..=LONGEST).contains(&width) && group.count() == 16);
+    let shift = _mm_cvtsi32_si128(32 - 8 * len as i32);
+    if !in_place(group) {
+        let last = ORDER_32.map(|record| {
+            // SAFETY: the four bytes end with the record, which has at least four and is in the group.
+            let word = unsafe { group.start(record as usize).add(width - 4).cast::<i32>() };
+            // SAFETY: they may be read, as said, at any alignment.
+            unsafe { word.read_unaligned() }
+        });
+        // SAFETY: the array has 64 bytes.
+        return _mm512_srl_epi32(unsafe { _mm512_loadu_si512(last.as_ptr().cast()) }, shift);
+    }
     // SAFETY: the array has 64 bytes.
     let order = unsafe { _mm512_loadu_si512(ORDER_32.as_ptr().cast()) };
     let starts = _mm512_mullo_epi32(order, _mm512_set1_epi32(width as i32));
     let offsets = _mm512_add_epi32(starts, _mm512_set1_epi32(width as i32 - 4));
     // SAFETY: reads four bytes at each offset. By the assertions, the first offset is not negative, the last word
     // ends with the group, and no offset overflows.
-    let last = unsafe { _mm512_i32gather_epi32::<1>(offsets, group.as_ptr().cast()) };
-    _mm512_srl_epi32(last, _mm_cvtsi32_si128(32 - 8 * len as i32))
+    let last = unsafe { _mm512_i32gather_epi32::<1>(offsets, group.start(0).cast()) };
+    _mm512_srl_epi32(last, shift)
 }
