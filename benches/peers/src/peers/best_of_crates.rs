@@ -200,20 +200,26 @@ pub(super) fn ask<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let asked = targets(fixture, &group.task);
     let (n, words) = (fixture.n(), words(&fixture.bytes));
     let (range, p) = default_range(n);
+    // A target and its place in one word, which the radix sort takes.
+    let place_bits = asked.items.len().ilog2() + 1;
+    assert!(range <= u64::MAX >> place_bits);
     let ask = move || {
-        let map = |(at, item)| (reference::map(mur3_crate(item), range), at);
-        let items = asked.items.iter().enumerate();
-        let mut targets: Vec<(u64, usize)> = items.map(map).collect();
-        targets.sort_unstable();
+        let map = |(place, item)| {
+            let target = reference::map(mur3_crate(item), range);
+            target << place_bits | place
+        };
+        let mut targets: Vec<u64> = (0..).zip(asked.items).map(map).collect();
+        fastest_sort(&mut targets);
         let mut found = vec![false; targets.len()];
         let mut reader = reader(&words);
         let (mut value, mut left) = (next(&mut reader, p), n - 1);
-        for (target, at) in targets {
+        for word in targets {
+            let target = word >> place_bits;
             while value < target && left > 0 {
                 value += next(&mut reader, p);
                 left -= 1;
             }
-            found[at] = value == target;
+            found[(word - (target << place_bits)) as usize] = value == target;
         }
         found
     };
