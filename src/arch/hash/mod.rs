@@ -76,11 +76,12 @@ pub(crate) const LONGEST: usize = 1 << 20;
 /// The number of words of a record of any length that are kept from the loads to the folds.
 const KEPT: usize = 16;
 
-/// Records of one width.
+/// Records of one width. Kernels read `width` bytes from each of `count` starts.
 pub(crate) trait Rows: Copy {
     /// Whether they lie one after another.
     const IN_PLACE: bool;
-    fn count(self) -> usize;
+    /// Whether there are so many.
+    fn are(self, count: usize) -> bool;
     fn width(self) -> usize;
     /// The records from `from` on, so many.
     fn part(self, from: usize, count: usize) -> Self;
@@ -97,20 +98,11 @@ pub(crate) trait Rows: Copy {
 pub(crate) struct Records<'a> {
     bytes: &'a [u8],
     width: usize,
-    count: usize,
 }
 
 impl<'a> Records<'a> {
-    /// # Panics
-    ///
-    /// `bytes` are not `count` records of `width` bytes.
-    pub(crate) fn new(bytes: &'a [u8], width: usize, count: usize) -> Self {
-        assert_eq!(Some(bytes.len()), width.checked_mul(count));
-        Self {
-            bytes,
-            width,
-            count,
-        }
+    pub(crate) fn new(bytes: &'a [u8], width: usize) -> Self {
+        Self { bytes, width }
     }
 }
 
@@ -118,8 +110,8 @@ impl Rows for Records<'_> {
     const IN_PLACE: bool = true;
 
     #[inline(always)]
-    fn count(self) -> usize {
-        self.count
+    fn are(self, count: usize) -> bool {
+        Some(self.bytes.len()) == count.checked_mul(self.width)
     }
 
     #[inline(always)]
@@ -130,11 +122,7 @@ impl Rows for Records<'_> {
     #[inline(always)]
     fn part(self, from: usize, count: usize) -> Self {
         let bytes = &self.bytes[from * self.width..][..count * self.width];
-        Self {
-            bytes,
-            count,
-            ..self
-        }
+        Self { bytes, ..self }
     }
 
     #[inline(always)]
@@ -144,6 +132,7 @@ impl Rows for Records<'_> {
 
     #[inline(always)]
     fn of_width(self, width: usize) -> Self {
+        assert_eq!(self.width, width);
         Self { width, ..self }
     }
 
@@ -158,8 +147,8 @@ impl<const WIDTH: usize> Rows for &[&[u8; WIDTH]] {
     const IN_PLACE: bool = false;
 
     #[inline(always)]
-    fn count(self) -> usize {
-        self.len()
+    fn are(self, count: usize) -> bool {
+        self.len() == count
     }
 
     #[inline(always)]

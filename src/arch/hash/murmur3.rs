@@ -15,7 +15,7 @@ pub(crate) fn nut25<S: Words, const GROUPS: usize>(
     records: impl Rows,
     out: &mut [u64],
 ) -> bool {
-    assert_eq!(records.count(), out.len());
+    assert!(records.are(out.len()));
     let width = records.width();
     if out.len() < 2 * S::LANES || !(S::SHORTEST..=LONGEST).contains(&width) {
         return false;
@@ -177,7 +177,7 @@ fn avalanche_32<S: Words, const GROUPS: usize>(
 
 /// NUT-23: see [`nut25`]. Scalar code is nearly as fast as AVX2, which has no multiplication of 64 bits.
 pub(crate) fn nut23<S: Words>(simd: S, records: impl Rows, out: &mut [u64]) -> bool {
-    assert_eq!(records.count(), out.len());
+    assert!(records.are(out.len()));
     let width = records.width();
     if out.len() < S::LANES || width < S::SHORTEST {
         return false;

@@ -124,7 +124,7 @@ fn load_words<S: Words, const WORDS: usize, const GROUPS: usize, const SCALARS: 
             if at >= width {
                 break;
             }
-            let loaded = simd.words_64(Records::new(group, width, S::LANES), at);
+            let loaded = simd.words_64(Records::new(group, width), at);
             for (word, words) in words.iter_mut().enumerate() {
                 words.vectors[number] = loaded[word];
             }

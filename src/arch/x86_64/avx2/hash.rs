@@ -98,7 +98,7 @@ impl<R: Rows, const LANES: usize> Columns<R, LANES> {
     #[inline(always)]
     fn new(group: R, at: usize) -> Self {
         let width = group.width();
-        assert!(group.count() == LANES && width >= 16 && at < width);
+        assert!(group.are(LANES) && width >= 16 && at < width);
         let from = at.min(width - 16);
         Self {
             group,

@@ -132,7 +132,7 @@ impl<R: Rows, const LANES: usize> Columns<R, LANES> {
     #[inline(always)]
     fn new(group: R, at: usize) -> Self {
         let width = group.width();
-        assert!(group.count() == LANES && at < width);
+        assert!(group.are(LANES) && at < width);
         let mask = u32::MAX >> (32 - (width - at).min(32));
         Self { group, at, mask }
     }
@@ -164,7 +164,7 @@ const ODD: i32 = 0b11_01_11_01;
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn tail_64(group: impl Rows, len: usize) -> __m512i {
     let width = group.width();
-    assert!(width >= 8 && group.count() == 8);
+    assert!(width >= 8 && group.are(8));
     let mut halves = [_mm256_setzero_si256(); 2];
     for (half, first) in [0, 4].into_iter().enumerate() {
         let last = |record: usize| {
@@ -182,10 +182,6 @@ fn tail_64(group: impl Rows, len: usize) -> __m512i {
     _mm512_srl_epi64(last, _mm_cvtsi64_si128(64 - 8 * len as i64))
 }
 
-fn in_place<R: Rows>(_: R) -> bool {
-    R::IN_PLACE
-}
-
 /// The order of sixteen records in the lanes of [`words_32`], the first eight are in the
 /// lower halves of the four quarters.
 const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
@@ -193,11 +189,11 @@ const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 1
 /// The last `len` bytes (1 to 4) of sixteen records of at least 4 bytes, in the order of [`ORDER_32`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn tail_32(group: impl Rows, len: usize) -> __m512i {
+fn tail_32<R: Rows>(group: R, len: usize) -> __m512i {
     let width = group.width();
-    assert!((4..=LONGEST).contains(&width) && group.count() == 16);
+    assert!((4..=LONGEST).contains(&width) && group.are(16));
     let shift = _mm_cvtsi32_si128(32 - 8 * len as i32);
-    if !in_place(group) {
+    if !R::IN_PLACE {
         let last = ORDER_32.map(|record| {
             // SAFETY: the four bytes end with the record, which has at least four and is in the group.
             let word = unsafe { group.start(record as usize).add(width - 4).cast::<i32>() };
