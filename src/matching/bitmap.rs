@@ -4,11 +4,11 @@
 //! about twenty needs a search, over the few values that share a word of the bitmap. Targets need no order.
 
 use alloc::vec::Vec;
+use core::ops::ControlFlow;
 
 use super::search;
 use crate::decode::{self, Coded};
 use crate::error::DecodeError;
-use crate::params::Params;
 
 /// The bitmap has between this many bits per item and twice as many. Half as many cost more searches, and twice as
 /// many more cache misses.
@@ -20,9 +20,10 @@ const BATCH: usize = 512;
 /// The values of one filter. Keeps its memory for the next filter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bitmap {
-    /// The number of low bits of a value that the bitmap ignores.
+    /// The number of low bits of a value that the bitmap ignores, and the other bits that it does not.
     shift: u32,
-    /// One bit for each `2^shift` values of the range.
+    mask: u64,
+    /// One bit for each bucket of values.
     words: Vec<u64>,
     /// All values, in order.
     values: Vec<u64>,
@@ -37,10 +38,7 @@ impl Bitmap {
     ///
     /// As [`decode::validate`]. The values are then meaningless.
     pub(crate) fn load(&mut self, coded: &Coded<'_>) -> Result<(), DecodeError> {
-        self.shift = shift(coded.params);
-        let words = (coded.range() >> self.shift) / 64 + 1;
-        self.words.clear();
-        self.words.resize(words as usize, 0);
+        self.clear(coded.range(), shift(coded.params.m()));
         let (lanes, values) = (&mut self.lanes, &mut self.values);
         values.clear();
         decode::append_values(lanes, values, *coded)?;
@@ -51,12 +49,70 @@ impl Bitmap {
         Ok(())
     }
 
+    /// [`Bitmap::load`] for these targets alone: keeps the values that share a bit of a bitmap with one of them.
+    ///
+    /// A bitmap of the targets needs no order either, and decoding goes through it from front to back.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode::validate`].
+    pub(crate) fn load_near(
+        &mut self,
+        coded: &Coded<'_>,
+        targets: &[u64],
+    ) -> Result<(), DecodeError> {
+        self.clear(coded.range(), shift(coded.range() / targets.len() as u64));
+        let (shift, words, values) = (self.shift, &mut self.words[..], &mut self.values);
+        for target in targets {
+            let bucket = target >> shift;
+            // Targets beyond the range are in no filter.
+            if let Some(word) = words.get_mut((bucket / 64) as usize) {
+                *word |= 1 << (bucket % 64);
+            }
+        }
+        let mut kept = 0;
+        let decoded = decode::visit(*coded, |block| {
+            if values.len() - kept < block.len() {
+                values.resize(2 * kept + block.len(), 0);
+            }
+            let free = &mut values[kept..];
+            kept += coded.level.compiled(
+                #[inline(always)]
+                || {
+                    let mut kept = 0;
+                    for &value in block {
+                        let bucket = value >> shift;
+                        free[kept] = value;
+                        kept += (words[(bucket / 64) as usize] >> (bucket % 64) & 1) as usize;
+                    }
+                    kept
+                },
+            );
+            ControlFlow::Continue(())
+        });
+        decoded.map(drop)?;
+        values.truncate(kept);
+        // Each of them shares its high bits with a target, so only their low bits tell them from the others.
+        self.shift = 0;
+        self.mask = (words.len() as u64 * 32 + 1).next_power_of_two() - 1;
+        words.fill(0);
+        self.fill();
+        Ok(())
+    }
+
+    /// Makes an empty bitmap for values below `range`.
+    fn clear(&mut self, range: u64, shift: u32) {
+        (self.shift, self.mask) = (shift, u64::MAX);
+        self.words.clear();
+        self.words.resize(((range >> shift) / 64 + 1) as usize, 0);
+    }
+
     /// Sets the bits of all values.
     #[inline(always)]
     fn fill(&mut self) {
-        let (shift, words) = (self.shift, &mut self.words[..]);
+        let (shift, mask, words) = (self.shift, self.mask, &mut self.words[..]);
         let mut set = |value: u64| {
-            let bucket = value >> shift;
+            let bucket = value >> shift & mask;
             words[(bucket / 64) as usize] |= 1 << (bucket % 64);
         };
         // Neighbours often share a word, and wait for each other. Values from four places rarely do.
@@ -108,7 +164,7 @@ impl Bitmap {
     fn test(&self, targets: &[u64], places: &mut [u16; BATCH], found: &mut [u32; BATCH]) -> usize {
         let mut count = 0;
         for (place, target) in (0..).zip(targets) {
-            let bucket = target >> self.shift;
+            let bucket = target >> self.shift & self.mask;
             let word = self.words.get((bucket / 64) as usize);
             // The mask has no effect on the index; it saves the bounds check.
             places[count % BATCH] = place;
@@ -120,9 +176,9 @@ impl Bitmap {
     }
 }
 
-/// The number of low bits that the bitmap ignores: gaps are M on average.
-fn shift(params: Params) -> u32 {
-    (params.m() / u64::from(BITS_PER_ITEM))
+/// The number of low bits that a bitmap ignores, given the average gap.
+fn shift(gap: u64) -> u32 {
+    (gap / u64::from(BITS_PER_ITEM))
         .checked_ilog2()
         .unwrap_or(0)
 }

@@ -75,10 +75,18 @@ impl Coded<'_> {
         whole: bool,
     ) -> Result<Vec<bool>, DecodeError> {
         let mut found = vec![false; targets.len()];
-        self.visit_matches(strategy, targets, whole, |place| {
+        let mark = |place: usize| {
             found[place] = true;
             true
-        })?;
+        };
+        let strategy = strategy.unless_open(|| self.planned(targets.len(), whole));
+        if strategy == Strategy::Merge && plan::is_dense(self.n, targets.len()) {
+            let mut bitmap = Bitmap::default();
+            bitmap.load_near(self, targets)?;
+            bitmap.visit_matches(self.level, targets, mark);
+        } else {
+            self.visit_matches(strategy, targets, whole, mark)?;
+        }
         Ok(found)
     }
 

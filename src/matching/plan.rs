@@ -13,7 +13,7 @@ pub enum Strategy {
     Cheapest,
     /// A look-up for each target.
     Lookup,
-    /// One pass over the filter and the sorted targets.
+    /// One pass over the filter and the sorted targets, or a bitmap of them if all answers are wanted and they are many.
     Merge,
     /// One pass that puts the values into a bitmap, and a test of each target.
     Bitmap,
@@ -71,6 +71,8 @@ impl Thresholds {
 /// The maximum number of items of a bitmap, which takes 11 bytes per item. More do not fit in a cache near the
 /// core, and at a million items the page faults of fresh memory take longer than a merge.
 const MOST_IN_BITMAP: u32 = 1 << 17;
+/// The bitmap of more targets does not fit in a cache near the core.
+const MOST_DENSE: usize = 1 << 19;
 /// With fewer bits per item, a bitmap would take more than six times the memory of the filter.
 const BITS_FOR_BITMAP: u64 = 16;
 /// The number of items that a look-up decodes in addition to half a step, before a lane is checked again, and that
@@ -148,6 +150,12 @@ pub(super) fn in_batches(level: SimdLevel, size: Size, targets: usize) -> Strate
         true => Strategy::Lookup,
         false => Strategy::Bitmap,
     }
+}
+
+/// Whether a bitmap of the targets, of up to 4 bytes per target, is faster than sorting them. With fewer, testing all values
+/// takes longer.
+pub(super) fn is_dense(n: u32, targets: usize) -> bool {
+    targets <= MOST_DENSE && targets * 12 >= (n as usize).max(1)
 }
 
 fn has_room_for_bitmap((n, len): Size) -> bool {
