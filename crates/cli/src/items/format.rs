@@ -73,18 +73,6 @@ impl Encoding {
             Encoding::Hex => text.trim_ascii(),
         }
     }
-
-    /// Decodes an item and appends its bytes. The error says why the text is not a valid item.
-    pub(crate) fn decode_into(self, text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-        match self {
-            Encoding::Text => {
-                check_text(text)?;
-                out.extend_from_slice(text);
-                Ok(())
-            }
-            Encoding::Hex => hex::decode_into(text, out).map_err(|error| error.to_string()),
-        }
-    }
 }
 
 /// Why a text is not a valid item, or has one that is not.
