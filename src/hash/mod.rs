@@ -354,6 +354,7 @@ impl ItemHash for Nut25 {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     fn hash_points(
         &self,
         level: SimdLevel,
@@ -362,9 +363,7 @@ impl ItemHash for Nut25 {
     ) -> bool {
         match level.kind() {
             Kind::Baseline(_) => false,
-            #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => kernels::nut25::<_, 4>(avx2, points, out),
-            #[cfg(target_arch = "x86_64")]
             Kind::Avx512(avx512) => kernels::nut25::<_, 8>(avx512, points, out),
         }
     }
