@@ -90,7 +90,8 @@ fn descriptors_limit_the_connections() {
     let (place, _) = mint();
     let serve = serve_from(place.root(), "");
     for (descriptors, connections) in [(264, 100), (1 << 14, 4096)] {
-        let mut command = std::process::Command::new("sh");
+        let mut command = std::process::Command::new("/bin/sh");
+        command.env_clear();
         let script = format!("ulimit -Sn {descriptors}; exec \"$0\" \"$@\"");
         command.arg("-c").arg(script).arg(serve.get_program());
         let server = Server::start_unready(command.args(serve.get_args()));
