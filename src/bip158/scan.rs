@@ -7,9 +7,9 @@ use core::fmt;
 #[cfg(feature = "verify")]
 use super::HeaderChain;
 use super::{FilterHeader, Scratch, Watchlist};
-use crate::arch::SimdLevel;
 #[cfg(target_arch = "x86_64")]
-use crate::arch::{Kind, x86_64::side_by_side::Decodes};
+use crate::arch::x86_64::side_by_side::Decodes;
+use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
 use crate::hash::SipHash;
 #[cfg(feature = "verify")]
