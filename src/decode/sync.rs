@@ -31,7 +31,7 @@ const MAX_FAILED: u32 = 2;
 
 /// The bits that are left to the serial scan at the end. Lanes could take the padding in the last byte for
 /// items, and kernels read ahead.
-pub(super) const TAIL: u64 = 2_048;
+const TAIL: u64 = 10_240;
 
 /// With this limit the sums of one lane stay below 2^64. This many bits hold runs of 2^28 ones in total, which
 /// are 2^60 as quotients, and remainders below 2^60. One code that extends beyond them is below 2^45.

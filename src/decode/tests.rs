@@ -718,7 +718,7 @@ fn a_last_lane_of_more_items_than_there_is_room_for_is_decoded() {
             // Codes of 9 bits, then of 3: nothing but those in the last lane; and the bits that lanes leave at the end.
             let sparse = core::iter::repeat_n(24, (lanes - 1) * lane_bits / 9);
             let dense = core::iter::repeat_n(0, lane_bits / 3);
-            let end = core::iter::repeat_n(24, sync::TAIL as usize / 9);
+            let end = core::iter::repeat_n(24, 10_240 / 9);
             let numbers: Vec<u64> = sparse.chain(dense).chain(end).collect();
             let bytes = coded(numbers.iter().copied(), 2);
             check("dense", &bytes, numbers.len() as u32, params).unwrap();
