@@ -336,7 +336,9 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     ///   filter itself.
     /// - Many values are tested in a bitmap of the set's values, up to 131,072 items. It takes 11 bytes per item,
     ///   and decoding takes 8 more, at most half a megabyte.
-    /// - In larger filters, many values are sorted first, and the pass ends at the largest.
+    /// - In larger filters, up to 524,288 values, if they are at least a twelfth of N, are tested in a bitmap of their
+    ///   own. It takes up to 4 bytes per value, and up to 16 per item that shares a bit with one of them: usually few.
+    /// - Otherwise many values are sorted first, and the pass ends at the largest.
     ///
     /// For repeated queries, build an index: [`Filter::into_indexed`].
     ///
