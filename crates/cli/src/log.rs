@@ -94,12 +94,6 @@ pub(crate) fn catch_panics() {
     }));
 }
 
-/// Starts the log of a command: warnings and errors, for a person who reads them immediately.
-pub(crate) fn start_command(globals: &Globals) {
-    let targets = Targets::new().with_default(LevelFilter::WARN);
-    start(lines().without_time(), targets, globals);
-}
-
 /// Starts the log of a demo, which reads its own database and so needs no warnings about it.
 pub(crate) fn start_demo(globals: &Globals) {
     let targets = Targets::new()

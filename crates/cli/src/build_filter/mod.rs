@@ -8,8 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use nutfilter::gcs::FilterHeader;
 use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
-use nutfilter_cashu::{FilterResponse, NoteKind};
-use nutfilter_mint::source::MintType;
+use nutfilter_cashu::FilterResponse;
 use serde_json::json;
 
 use crate::error::CliError;
@@ -21,31 +20,21 @@ use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::progress::Progress;
 use crate::value_parsers;
 
-mod database;
 mod room;
 
 use self::room::Expected;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = EXAMPLES,
-    override_usage = "nutfilter build [OPTIONS] <ITEMS>\n       \
-                      nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID>\n             \
-                      --kind <KIND>"
-)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct BuildArgs {
     /// File of items, or `-` for standard input. Empty items are ignored.
-    #[arg(
-        required_unless_present = "mint_database",
-        conflicts_with = "mint_database"
-    )]
-    items: Option<PathBuf>,
+    items: PathBuf,
 
     #[command(flatten)]
     input: InputArgs,
 
     /// ITEMS are binary records of LEN bytes each.
-    #[arg(long, value_name = "LEN", requires = "items", conflicts_with_all = ["encoding", "null"], allow_negative_numbers = true, value_parser = value_parsers::whole::<NonZeroUsize>)]
+    #[arg(long, value_name = "LEN", conflicts_with_all = ["encoding", "null"], allow_negative_numbers = true, value_parser = value_parsers::whole::<NonZeroUsize>)]
     record_bytes: Option<NonZeroUsize>,
 
     #[command(flatten)]
@@ -82,27 +71,6 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
     timestamp: Option<u64>,
 
-    /// Read the items from a mint's database: a SQLite file, its directory, or a Postgres URL.
-    #[arg(long, value_name = "PATH|URL", requires_all = ["keyset", "kind"])]
-    mint_database: Option<String>,
-
-    /// Mint implementation [default: auto-detect].
-    #[arg(long, value_parser = value_parsers::mint_type(), value_name = "TYPE", requires = "mint_database")]
-    mint_type: Option<MintType>,
-
-    /// Keyset to read from the database.
-    #[arg(
-        long,
-        value_name = "ID",
-        requires = "mint_database",
-        allow_hyphen_values = true
-    )]
-    keyset: Option<String>,
-
-    /// Kind of notes to read.
-    #[arg(long, value_parser = value_parsers::kind(), requires = "mint_database")]
-    kind: Option<NoteKind>,
-
     /// Build an empty filter if there are no items, instead of failing.
     #[arg(long)]
     allow_empty: bool,
@@ -115,14 +83,13 @@ pub(crate) struct BuildArgs {
 const EXAMPLES: &str = "\
 Duplicate items are kept and counted, as mints do; only bip158 drops them.
 
-A filter is valid as of its timestamp. With --mint-database, that is the start of the read. For items that were
-dumped earlier, set --timestamp to a time before the dump began, as in the second example.
+A filter is valid as of its timestamp. For items that were dumped earlier, set --timestamp to a time before the
+dump began, as in the second example.
 
 Examples:
   nutfilter build spent.hex --output spent.json
   began=$(date +%s)
   sqlite3 mint.sqlite3 \"select y from proofs_used\" | nutfilter build - --timestamp $began > spent.json
-  nutfilter build --mint-database mint.sqlite3 --keyset 009a1f293253e41e --kind spent -o spent.json
   nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
   nutfilter build emails.txt --input text --profile siphash --key-file key -o emails.gcs
   nutfilter build notes.bin --record-bytes 33 -o notes.json
@@ -270,9 +237,7 @@ fn params(args: &BuildArgs, globals: &Globals) -> Result<Params, CliError> {
 
 /// About the number of items in a file, which must fit into memory; 0 if it is unknown.
 fn expected_items(args: &BuildArgs, params: Params) -> Result<usize, CliError> {
-    let Some(path) = &args.items else {
-        return Ok(0);
-    };
+    let path = &args.items;
     let Some(expected) = Expected::of_file(path, args.record_bytes, args.input.end()) else {
         return Ok(0);
     };
@@ -335,16 +300,9 @@ fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<B
     Ok(Built { filter, repeated })
 }
 
-/// Reads all items from a file or a database into `sink`.
+/// Reads all items into `sink`.
 fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Result<(), CliError> {
-    if let (Some(database), Some(keyset), Some(kind)) =
-        (&args.mint_database, &args.keyset, args.kind)
-    {
-        let (source, keyset) = database::open(database, args.mint_type, keyset, globals)?;
-        return database::read(source, &keyset, kind, globals, sink);
-    }
-    let path = args.items.as_deref();
-    let input = Input::open(path.ok_or_else(|| CliError::usage("ITEMS is required"))?)?;
+    let input = Input::open(&args.items)?;
     match args.record_bytes {
         Some(width) => input.records(width, globals, &mut |records| {
             sink.push_records(records, width)

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use nutfilter::{HashCollector, ItemHash as _, SortedHashes, SortedHashesBuilder};
+use nutfilter::{HashCollector, SortedHashes};
 
 use crate::error::CliError;
 use crate::globals::Globals;
@@ -152,12 +152,6 @@ impl<R: Read> Read for WithProgress<R> {
 
 /// A destination of items.
 pub(crate) trait ItemSink {
-    /// Discards all items, because they will be read again from the beginning.
-    fn restart(&mut self);
-
-    /// Adds one item.
-    fn push(&mut self, item: &[u8]) -> Result<(), CliError>;
-
     /// Adds many items of one length, stored one after another.
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError>;
 
@@ -167,46 +161,43 @@ pub(crate) trait ItemSink {
         input: Input,
         args: &InputArgs,
         globals: &Globals,
-    ) -> Result<(), CliError> {
-        input.items(args, globals, &mut |item| self.push(item.bytes))
-    }
+    ) -> Result<(), CliError>;
 }
 
 /// Keeps the items themselves.
 impl ItemSink for Vec<Vec<u8>> {
-    fn restart(&mut self) {
-        self.clear();
-    }
-
-    fn push(&mut self, item: &[u8]) -> Result<(), CliError> {
-        self.push(item.to_vec());
-        Ok(())
-    }
-
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
         self.extend(records.chunks_exact(record_bytes.get()).map(<[u8]>::to_vec));
         Ok(())
+    }
+
+    fn push_lines(
+        &mut self,
+        input: Input,
+        args: &InputArgs,
+        globals: &Globals,
+    ) -> Result<(), CliError> {
+        input.items(args, globals, &mut |item| {
+            self.push(item.bytes.to_vec());
+            Ok(())
+        })
     }
 }
 
 /// Hashes items as they arrive, and keeps 8 to 16 bytes per item.
 pub(crate) struct HashSink {
-    builder: SortedHashesBuilder<AnyHash>,
     hasher: AnyHash,
-    /// About so many items; 0 if unknown.
-    expected: usize,
     hashes: HashCollector<AnyHash>,
 }
 
 impl HashSink {
+    /// For about `expected` items; 0 if their number is unknown.
     pub(crate) fn new(hasher: AnyHash, expected: usize) -> Self {
         // Sorting takes a tenth of the time. Threads need memory of their own, and more time to clear it.
         let builder = SortedHashes::builder(hasher.clone());
         Self {
-            hashes: builder.clone().collector(expected),
-            builder,
+            hashes: builder.collector(expected),
             hasher,
-            expected,
         }
     }
 
@@ -216,15 +207,6 @@ impl HashSink {
 }
 
 impl ItemSink for HashSink {
-    fn restart(&mut self) {
-        self.hashes = self.builder.clone().collector(self.expected);
-    }
-
-    fn push(&mut self, item: &[u8]) -> Result<(), CliError> {
-        self.hashes.push_hashes(&[self.hasher.hash(item)]);
-        Ok(())
-    }
-
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
         Ok(self.hashes.push_records(records, record_bytes.get())?)
     }

@@ -1,11 +1,9 @@
 use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nutfilter_mint::NoteKind;
 use serde_json::Value;
 
 use crate::nutfilter::{Place, Ran, assert_contains, hex, item, lines};
-use crate::support::mint;
 
 #[test]
 fn small_vectors_are_built_byte_for_byte() {
@@ -120,7 +118,6 @@ fn other_invalid_inputs_are_errors() {
         items --profile bip158 --block-hash 0011 => expected 64 hex digits, not 4
         items --rate 2 => rate of 2 is not between
         items --json => --output
-        items --keyset 00 => --mint-database
         items --output no/such/place => no/such/place: No such file
         items --output . => .",
     );
@@ -421,51 +418,4 @@ fn best_p_is_derived_from_m_or_rate() {
     assert_eq!(summary("--m 1000 --p 19 --quiet").2, "");
     let both = place.run("build items --m 10 --rate 0.1");
     both.error_with("cannot be used with");
-}
-
-#[test]
-fn mint_database_gives_the_filter_of_its_notes() {
-    let (place, sample) = mint();
-    for kind in NoteKind::ALL {
-        let notes = (0..sample.count(kind)).map(|i| hex(&sample.note(kind, i)) + "\n");
-        let notes: String = notes.collect();
-        let wanted = place.run_with("build - --format raw", notes.as_bytes());
-        let wanted = hex(&wanted.ok());
-        assert!(!wanted.is_empty());
-        let from = format!("--mint-database . --keyset {} --kind {kind}", sample.keyset);
-        let built = place.run(format!("build {from} --format raw"));
-        assert_eq!(hex(&built.ok()), wanted, "{kind}");
-    }
-}
-
-#[test]
-fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
-    let (place, sample) = mint();
-    let none = "00ffffffffffffff";
-    let error = place.fails(
-        format!("build --kind spent --mint-database . --keyset {none}"),
-        format!("no keyset {none}"),
-    );
-    assert_contains(&error, sample.keyset.as_str());
-    place.fail_each(
-        "build --kind spent --mint-database",
-        "
-        . --keyset ../x => --keyset:
-        . --keyset -2yN-iRYfk_T => no keyset -2yN-iRYfk_T
-        none.sqlite --keyset 00ffffffffffffff => database not found: none.sqlite
-        . => --keyset",
-    );
-}
-
-#[test]
-fn usage_names_only_the_two_forms_of_build() {
-    let place = Place::new();
-    let both = "Usage: nutfilter build [OPTIONS] <ITEMS>\n       \
-                nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID>\n             \
-                --kind <KIND>\n";
-    let help = place.run("build --help").text();
-    assert_contains(&help, both);
-    for args in ["build", "build --kind spent", "build items --keyset 00"] {
-        place.fails(args, both);
-    }
 }

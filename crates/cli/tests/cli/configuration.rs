@@ -105,8 +105,6 @@ fn no_output_shows_the_password_of_a_wrong_location() {
                 assert_hidden(give(&mut place.command(serve)));
             }
         }
-        let build = "build --keyset 00deadbeefc0ffee --kind spent";
-        assert_hidden(given[0](&mut place.command(build)));
     }
 }
 

@@ -34,9 +34,11 @@ fn stop(child: &mut Child, signal: &str) -> Option<i32> {
 fn demo_of_nutshell_keeps_its_database() {
     let place = Place::new();
     run(&place, "--once --items 3k --mint nutshell --keep kept").ok();
-    let ran = place.run("build --mint-database kept/mint.sqlite3 --keyset 00deadbeefc0ffee --kind spent -o own.json");
-    ran.ok();
-    let text = place.run("inspect own.json").text();
+    let serve = "serve --mint-database kept/mint.sqlite3 --output own --once";
+    place.run(serve).ok();
+    let text = place
+        .run("inspect own/v1/filter/spent/00deadbeefc0ffee")
+        .text();
     assert_contains(&text, "3000");
 }
 

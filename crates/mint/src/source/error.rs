@@ -95,7 +95,7 @@ const ATTEMPTS: usize = 3;
 /// # Errors
 ///
 /// Those of the last attempt.
-pub fn retry_changed<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+pub(crate) fn retry_changed<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match attempt() {
             Err(SourceError::ChangedWhileRead(_)) => {}

@@ -15,7 +15,8 @@ use core::fmt;
 use core::ops::ControlFlow;
 
 pub use batch::ItemBatch;
-pub use error::{Result, RowFault, SourceError, retry_changed};
+pub(crate) use error::retry_changed;
+pub use error::{Result, RowFault, SourceError};
 pub use location::{DatabaseLocation, open};
 pub use postgres::PostgresSource;
 pub use sqlite::SqliteSource;
