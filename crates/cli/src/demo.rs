@@ -15,7 +15,7 @@ use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{MintType, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
 use nutfilter_sample::Sample;
-use nutfilter_serve::{Limits, Listener};
+use nutfilter_serve::Limits;
 use nutfilter_wallet::{MintClient, Outcome, Policy, Restore, RestoreOptions, Restored};
 use serde_json::{Value, json};
 
@@ -126,8 +126,8 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         .prefix("nutfilter-demo-")
         .tempdir()?;
     let work = args.keep.as_deref().unwrap_or(temporary.path()).to_owned();
-    let listener = Listener::tcp("127.0.0.1:0").await?;
-    let base = listener.to_string();
+    let listener = nutfilter_serve::listen("127.0.0.1:0").await?;
+    let base = format!("http://{}", listener.local_addr()?);
     let monitor = Monitor::new(Arc::new(Table::in_memory()));
     let router = nutfilter_serve::router(Service {
         monitor: Arc::clone(&monitor),
@@ -139,7 +139,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     let wallet = Arc::new(Wallet::new(&sample));
     let router = router.merge(wallet.clone().mint(sample.keyset.clone()));
     let limits = Limits::default();
-    let server = tokio::spawn(nutfilter_serve::serve(vec![listener], router, limits, end));
+    let server = tokio::spawn(nutfilter_serve::serve(listener, router, limits, end));
 
     let keyset = sample.keyset.clone();
     let run = DemoRun {

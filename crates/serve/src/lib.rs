@@ -22,7 +22,7 @@ mod server;
 mod site;
 
 pub use router::{object_router, router};
-pub use server::{Limits, Listener, serve};
+pub use server::{Limits, listen, serve};
 pub use site::{Refusal, Site};
 
 /// Compiles the README's example as a test.

@@ -1,11 +1,8 @@
 //! Serves a router on the network: HTTP/1.1, with limits on clients. TLS and HTTP/2 are for the proxy in front.
 
-use core::fmt;
-use core::future::{Future, poll_fn};
+use core::future::Future;
 use core::pin::{Pin, pin};
-use core::task::{Context, Poll, ready};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -14,10 +11,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-#[cfg(unix)]
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
@@ -62,7 +56,7 @@ fn descriptors() -> Option<usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum number of open connections, over all listeners; the default is 4,096, or what the process' limit of
+    /// Maximum number of open connections; the default is 4,096, or what the process' limit of
     /// descriptors allows if that is fewer. A thousand wallets need far fewer, and so many idle ones take some tens of
     /// MiB. A further connection is closed at once: its client, perhaps a proxy, can then retry now
     /// or elsewhere, while in the backlog it would wait without notice.
@@ -92,98 +86,25 @@ impl Default for Limits {
     }
 }
 
-/// A bound socket that accepts connections.
-#[derive(Debug)]
-pub enum Listener {
-    /// TCP.
-    Tcp(TcpListener),
-    /// A Unix socket.
-    #[cfg(unix)]
-    Unix(UnixListener),
+/// Binds a socket at `HOST:PORT`, whose connections have the right options for [`serve`].
+///
+/// # Errors
+///
+/// If the host is unknown, or if binding fails.
+pub async fn listen(address: &str) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await?;
+    // Accepted sockets inherit these options. Answers are written whole, so waiting for more data has no benefit.
+    let socket = socket2::SockRef::from(&listener);
+    socket.set_tcp_nodelay(true)?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    socket.set_tcp_notsent_lowat(MAX_UNSENT)?;
+    Ok(listener)
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
-
-impl Listener {
-    /// Binds a TCP socket at `HOST:PORT`.
-    ///
-    /// # Errors
-    ///
-    /// If the host is unknown, or if binding fails.
-    pub async fn tcp(address: &str) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        // Accepted sockets inherit these options. Answers are written whole, so waiting for more data has no benefit.
-        let socket = socket2::SockRef::from(&listener);
-        socket.set_tcp_nodelay(true)?;
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        socket.set_tcp_notsent_lowat(MAX_UNSENT)?;
-        Ok(Self::Tcp(listener))
-    }
-
-    /// Binds a Unix socket. Every user who may enter its directory may connect, as with a TCP port: what is served is
-    /// public, and a service manager may give the process a group of its own. The socket of a killed process is replaced.
-    ///
-    /// # Errors
-    ///
-    /// If a process listens at the path, if something other than a socket exists there, or if binding fails.
-    #[cfg(unix)]
-    pub async fn unix(path: &std::path::Path) -> io::Result<Self> {
-        use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|at| at.file_type().is_socket());
-        if is_socket
-            && let Err(error) = tokio::net::UnixStream::connect(path).await
-            && error.kind() == io::ErrorKind::ConnectionRefused
-        {
-            std::fs::remove_file(path)?;
-        }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
-        Ok(Self::Unix(listener))
-    }
-
-    /// The TCP address.
-    #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Tcp(listener) => listener.local_addr().ok(),
-            #[cfg(unix)]
-            Self::Unix(_) => None,
-        }
-    }
-
-    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Box<dyn Stream>>> {
-        Poll::Ready(Ok(match self {
-            Self::Tcp(listener) => Box::new(ready!(listener.poll_accept(context))?.0),
-            #[cfg(unix)]
-            Self::Unix(listener) => Box::new(ready!(listener.poll_accept(context))?.0),
-        }))
-    }
-}
-
-/// The address in URL form.
-impl fmt::Display for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(listener) => match listener.local_addr() {
-                Ok(address) => write!(f, "http://{address}"),
-                Err(_) => f.write_str("http://?"),
-            },
-            #[cfg(unix)]
-            Self::Unix(listener) => {
-                let address = listener.local_addr().ok();
-                let path = address.as_ref().and_then(|address| address.as_pathname());
-                write!(f, "http+unix:{}", path.unwrap_or("?".as_ref()).display())
-            }
-        }
-    }
-}
-
-/// Serves HTTP/1.1 on several listeners until `shutdown` is ready. Then no more connections are accepted, and idle
+/// Serves HTTP/1.1 until `shutdown` is ready. Then no more connections are accepted, and idle
 /// ones are closed. Unfinished requests are cut after the grace period.
 pub async fn serve(
-    listeners: Vec<Listener>,
+    listener: TcpListener,
     router: Router,
     limits: Limits,
     shutdown: impl Future<Output = ()>,
@@ -194,11 +115,10 @@ pub async fn serve(
     // Dropped, it ends all of them.
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
-    let mut turn = 0;
     loop {
         let stream = tokio::select! {
             () = &mut shutdown => break,
-            stream = accept(&listeners, &mut turn) => stream,
+            stream = accept(&listener) => stream,
         };
         while connections.try_join_next().is_some() {}
         if connections.len() >= limits.max_connections {
@@ -214,7 +134,7 @@ pub async fn serve(
             }
         });
     }
-    drop(listeners);
+    drop(listener);
     tracing::info!(
         open = graceful.count(),
         "waiting up to {} s for open requests",
@@ -225,17 +145,11 @@ pub async fn serve(
     }
 }
 
-/// Accepts the next connection. Listeners have their turns, so that a busy one does not keep others waiting.
-async fn accept(listeners: &[Listener], turn: &mut usize) -> Box<dyn Stream> {
+/// Accepts the next connection.
+async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
-        let accepted = poll_fn(|context| {
-            *turn += 1;
-            let (last, first) = listeners.split_at(*turn % listeners.len().max(1));
-            let mut polled = first.iter().chain(last).map(|one| one.poll_accept(context));
-            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
-        });
-        match accepted.await {
-            Ok(stream) => return stream,
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
             // The client has gone already.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -247,7 +161,7 @@ async fn accept(listeners: &[Listener], turn: &mut usize) -> Box<dyn Stream> {
     }
 }
 
-fn connection(stream: Box<dyn Stream>, router: &Router, limits: Limits) -> Connection {
+fn connection(stream: TcpStream, router: &Router, limits: Limits) -> Connection {
     // The body timeouts of tower-http cannot notice that a client takes nothing: their clock runs while hyper asks for the
     // next frame of a body, and a body here is one frame. This clock runs while the socket takes nothing.
     let mut stream = TimeoutStream::new(stream);
@@ -263,10 +177,8 @@ fn connection(stream: Box<dyn Stream>, router: &Router, limits: Limits) -> Conne
         )
 }
 
-type Connection = http1::Connection<
-    TokioIo<Pin<Box<TimeoutStream<Box<dyn Stream>>>>>,
-    TowerToHyperService<Router>,
->;
+type Connection =
+    http1::Connection<TokioIo<Pin<Box<TimeoutStream<TcpStream>>>>, TowerToHyperService<Router>>;
 
 /// Counts an open connection.
 struct Open;

@@ -1,10 +1,8 @@
 //! The options of `serve`, and their values. Each option is a flag, an environment
 //! variable and perhaps a default, in this precedence.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -64,9 +62,9 @@ pub(crate) struct Options {
     pub(crate) max_age: Option<Duration>,
 
     // Loopback by default: a proxy is meant to stand in front. The port is next to 3338, the usual one of a mint.
-    /// HOST:PORT or unix:/PATH; several are possible [default: 127.0.0.1:3339, without --output]
-    #[arg(long, env = "NUTFILTER_LISTEN", value_name = "ADDRESS", value_delimiter = ',', help_heading = HTTP)]
-    listen: Vec<Listen>,
+    /// Address to listen at [default: 127.0.0.1:3339, without --output]
+    #[arg(long, env = "NUTFILTER_LISTEN", value_name = "HOST:PORT", value_parser = address, help_heading = HTTP)]
+    listen: Option<String>,
 
     /// Key of the filters' entry in `nuts` of `/v1/info`
     #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = DEFAULT_INFO_KEY, value_parser = info_key, help_heading = MINT)]
@@ -90,12 +88,10 @@ const READY_REFRESHES: u32 = 10;
 const DEFAULT_LISTEN: &str = "127.0.0.1:3339";
 
 impl Options {
-    /// Where to listen: at the default address only if there is no output directory.
-    pub(crate) fn listen(&self) -> Vec<Listen> {
-        match (&self.listen[..], &self.output) {
-            ([], None) => vec![Listen::Tcp(DEFAULT_LISTEN.to_owned())],
-            (listen, _) => listen.to_vec(),
-        }
+    /// Where to listen, if anywhere: at the default address only if there is no output directory.
+    pub(crate) fn listen(&self) -> Option<&str> {
+        let default = self.output.is_none().then_some(DEFAULT_LISTEN);
+        self.listen.as_deref().or(default)
     }
 
     /// How old a filter may be while the service counts as ready.
@@ -122,48 +118,17 @@ const LEAST_RATE: u64 = 784_931;
 /// The longest time that any option accepts: a day, in seconds.
 const DAY: u64 = 86_400;
 
-/// A place to listen at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    /// `HOST:PORT`
-    Tcp(String),
-    /// The path of a Unix socket.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Listen::Tcp(address) => f.write_str(address),
-            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
+/// Checks `HOST:PORT`.
+fn address(text: &str) -> Result<String, String> {
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Err("must be HOST:PORT".to_owned());
+    };
+    let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+    if host.is_empty() || bare_ipv6 || host.contains(char::is_whitespace) {
+        return Err("must have a host before the port; IPv6 addresses need brackets".to_owned());
     }
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            // `unix:///run/x.sock` is as common.
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return match path.starts_with('/') {
-                true => Ok(Listen::Unix(path.into())),
-                false => Err("the path of a socket must be absolute".to_owned()),
-            };
-        }
-        let Some((host, port)) = text.rsplit_once(':') else {
-            return Err("must be HOST:PORT or unix:/PATH".to_owned());
-        };
-        let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
-        if host.is_empty() || bare_ipv6 || host.contains(char::is_whitespace) {
-            return Err(
-                "must have a host before the port; IPv6 addresses need brackets".to_owned(),
-            );
-        }
-        number::<u16>(0..=65_535)(port).map_err(|error| format!("port: {error}"))?;
-        Ok(Listen::Tcp(text.to_owned()))
-    }
+    number::<u16>(0..=65_535)(port).map_err(|error| format!("port: {error}"))?;
+    Ok(text.to_owned())
 }
 
 /// A parser of whole numbers in a range.
@@ -223,12 +188,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listen_accepts_host_and_port_or_socket() {
+    fn address_is_a_host_and_a_port() {
         for text in ["127.0.0.1:0", "localhost:65535", "[::1]:80", "0.0.0.0:3339"] {
-            assert_eq!(text.parse(), Ok(Listen::Tcp(text.to_owned())));
-        }
-        for text in ["unix:/run/a.sock", "unix:///run/a.sock"] {
-            assert_eq!(text.parse(), Ok(Listen::Unix("/run/a.sock".into())));
+            assert_eq!(address(text).as_deref(), Ok(text));
         }
         for text in [
             "",
@@ -239,10 +201,9 @@ mod tests {
             "host:65536",
             "host:-1",
             "a b:1",
-            "unix:",
-            "unix:a.sock",
+            "unix:/run/a.sock",
         ] {
-            assert!(text.parse::<Listen>().is_err(), "{text}");
+            assert!(address(text).is_err(), "{text}");
         }
     }
 

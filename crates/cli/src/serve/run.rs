@@ -11,13 +11,14 @@ use nutfilter::Params;
 use nutfilter_mint::source::{self, ItemSink, Keysets, MintSource, Reading, SourceError};
 use nutfilter_mint::{MintInfo, Monitor, NoteKind, RefreshOptions, RefreshThread, Refresher};
 use nutfilter_objects::Table;
-use nutfilter_serve::{Limits, Listener};
+use nutfilter_serve::Limits;
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use super::check;
 use super::manager;
 use super::metrics;
-use super::options::{Listen, Options, VARIABLES};
+use super::options::{Options, VARIABLES};
 use super::signals::{Hangup, stop_signal};
 use super::site::{Service, check_published};
 use crate::error::CliError;
@@ -138,20 +139,24 @@ async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), Cl
         manager::tell("STOPPING=1");
     };
     let limits = Limits::default();
-    let listeners = listen(&options.listen()).await?;
-    for listener in &listeners {
-        let version = env!("CARGO_PKG_VERSION");
-        let max_connections = limits.max_connections;
-        tracing::info!(target: log::SERVICE, version, max_connections, "listening on {listener}");
-    }
+    let listener = match options.listen() {
+        Some(address) => Some(listen(address, limits).await?),
+        None => None,
+    };
     let monitor = Arc::clone(refresher.monitor());
     let thread = RefreshThread::start(refresher, options.refresh)?;
     let service = || -> Result<Service, CliError> { service(options, Arc::clone(&monitor)) };
     let router = nutfilter_serve::router(service()?);
     let watched = service()?;
+    let serve = async {
+        match listener {
+            Some(listener) => nutfilter_serve::serve(listener, router, limits, stop).await,
+            None => stop.await,
+        }
+    };
     let orderly = async {
         tokio::select! {
-            () = nutfilter_serve::serve(listeners, router, limits, stop) => {}
+            () = serve => {}
             never = refresh_at_hangups(&thread, hangup) => match never {},
             never = manager::keep_alive() => match never {},
             never = tell_when_ready(&watched) => match never {},
@@ -220,20 +225,14 @@ async fn refresh_at_hangups(thread: &RefreshThread, mut hangup: Hangup) -> Infal
     }
 }
 
-/// Binds every address.
-async fn listen(addresses: &[Listen]) -> Result<Vec<Listener>, CliError> {
-    let mut listeners = vec![];
-    for address in addresses {
-        let bound = match address {
-            Listen::Tcp(address) => Listener::tcp(address).await,
-            #[cfg(unix)]
-            Listen::Unix(path) => Listener::unix(path).await,
-            #[cfg(not(unix))]
-            Listen::Unix(_) => Err(std::io::ErrorKind::Unsupported.into()),
-        };
-        listeners.push(bound.map_err(|error| CliError::at(address, error))?);
-    }
-    Ok(listeners)
+/// Binds the address, and says so in the log.
+async fn listen(address: &str, limits: Limits) -> Result<TcpListener, CliError> {
+    let bound = nutfilter_serve::listen(address).await;
+    let listener = bound.map_err(|error| CliError::at(address, error))?;
+    let (version, max_connections) = (env!("CARGO_PKG_VERSION"), limits.max_connections);
+    let at = listener.local_addr()?;
+    tracing::info!(target: log::SERVICE, version, max_connections, "listening on http://{at}");
+    Ok(listener)
 }
 
 /// A runtime that answers requests on the configured number of threads. Filters are built on other threads.

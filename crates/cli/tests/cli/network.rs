@@ -1,37 +1,10 @@
-//! Listening addresses, the resources besides the filters, and access to them.
+//! The resources besides the filters, and access to them.
 
 use std::fs;
-use std::io::{Read, Write};
 use std::time::Instant;
 
 use super::support::{PATIENCE, Server, mint, sample, serve_from};
 use crate::nutfilter::{Place, assert_contains};
-
-#[cfg(unix)]
-#[test]
-fn several_addresses_work() {
-    use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::net::UnixStream;
-
-    let (place, _) = mint();
-    let socket = place.path("http.sock");
-    let listen = format!("127.0.0.1:0,unix:{}", socket.display());
-    let mut serve = place.command("serve --mint-database .");
-    let mut server = Server::start(serve.env("NUTFILTER_LISTEN", listen));
-    assert_eq!(server.get("/health").0, "HTTP/1.1 200 OK");
-    assert_eq!(
-        fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
-        0o666
-    );
-    let mut stream = UnixStream::connect(&socket).unwrap();
-    stream
-        .write_all(b"GET /health HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    server.stop();
-}
 
 #[test]
 fn additional_resources_are_as_configured() {

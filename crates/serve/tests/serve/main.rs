@@ -9,5 +9,3 @@ mod refused;
 mod server;
 mod site;
 mod transport;
-#[cfg(unix)]
-mod unix;

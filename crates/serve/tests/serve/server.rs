@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use nutfilter_serve::{Limits, Listener};
+use nutfilter_serve::Limits;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -72,25 +72,14 @@ impl Server {
     }
 
     pub(crate) fn limited(router: axum::Router, limits: Limits) -> Self {
-        Self::listening(router, limits, |listener| vec![listener])
-    }
-
-    /// Serves on the listeners that `listeners` makes from one on loopback, within a runtime.
-    pub(crate) fn listening(
-        router: axum::Router,
-        limits: Limits,
-        listeners: impl FnOnce(Listener) -> Vec<Listener>,
-    ) -> Self {
         let runtime = Runtime::new().unwrap();
-        let entered = runtime.enter();
-        let listener = runtime.block_on(Listener::tcp("127.0.0.1:0")).unwrap();
-        let address = listener.address().unwrap();
+        let listener = runtime.block_on(nutfilter_serve::listen("127.0.0.1:0"));
+        let listener = listener.unwrap();
+        let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let listeners = listeners(listener);
-        let served = runtime.spawn(nutfilter_serve::serve(listeners, router, limits, async {
+        let served = runtime.spawn(nutfilter_serve::serve(listener, router, limits, async {
             let _ = stopped.await;
         }));
-        drop(entered);
         let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(60)))
