@@ -104,62 +104,6 @@ export function matchItems(filter: Coded, items: Iterable<Uint8Array>, into: Has
   return matchHashes(filter, hashItems(list, into));
 }
 
-/**
- * A drop-in replacement for the class `GCSFilter` of cashu-ts: same names, arguments, bytes and answers.
- *
- * Unlike the original it accepts repeated targets and empty filters, and throws a {@link FilterError} if the
- * bytes are not a valid filter. Bytes can be a `Uint8Array` or a `Buffer`; `content` is a `Buffer` if the items
- * were.
- */
-export class GCSFilter<T extends Uint8Array = Uint8Array> {
-  /** The coded set. */
-  readonly content: T;
-  /** The number of items, repetitions included. */
-  readonly numItems: number;
-  /** The inverse false-positive rate, M. */
-  readonly invFpr: number;
-  /** The remainder bits, P. */
-  readonly remBitlength: number;
-
-  /** Takes a filter that was received, and decodes all of it once. */
-  constructor(content: T, numItems: number, invFpr = DEFAULT_M, remBitlength = DEFAULT_P) {
-    new Filter(content, numItems, { p: remBitlength, m: invFpr });
-    this.content = content;
-    this.numItems = numItems;
-    this.invFpr = invFpr;
-    this.remBitlength = remBitlength;
-  }
-
-  /** Makes the filter of `items`, in any order; repeated items count. */
-  static create<T extends Uint8Array = Uint8Array>(
-    items: readonly T[],
-    p = DEFAULT_P,
-    m = DEFAULT_M,
-  ): GCSFilter<T> {
-    const { bytes, n } = Filter.from(items, { p, m });
-    return new GCSFilter(likeFirst(items, bytes), n, m, p);
-  }
-
-  /** Returns for each target whether it may be in the set, in the given order. */
-  matchMany(targets: readonly Uint8Array[]): boolean[] {
-    const coded = { bytes: this.content, n: this.numItems, p: this.remBitlength, m: this.invFpr };
-    return matchItems(coded, targets, hashInto({ profile: 'nut25' }));
-  }
-}
-
-interface BufferClass {
-  isBuffer?(value: unknown): boolean;
-  from(buffer: ArrayBufferLike, offset: number, length: number): Uint8Array;
-}
-
-/** The bytes as a `Buffer` if the first item is one: of Node, or of the package `buffer`. */
-function likeFirst<T extends Uint8Array>(items: readonly T[], bytes: Uint8Array): T {
-  const first = items[0];
-  const constructor = first?.constructor as BufferClass | undefined;
-  const isBuffer = typeof constructor?.isBuffer === 'function' && constructor.isBuffer(first);
-  return (isBuffer ? constructor.from(bytes.buffer, bytes.byteOffset, bytes.length) : bytes) as T;
-}
-
 export function checkItems(items: Iterable<Uint8Array>): readonly Uint8Array[] {
   if (isBytes(items) || typeof items === 'string' || typeof items?.[Symbol.iterator] !== 'function') {
     throw new FilterError('BadArgument', `the items are ${show(items)}; expected an array of Uint8Array`);

@@ -6,6 +6,6 @@
 
 export { parseBlockFilter } from './bip158.js';
 export { FilterError, type FilterErrorCode } from './errors.js';
-export { Filter, type FilterOptions, GCSFilter } from './filter.js';
+export { Filter, type FilterOptions } from './filter.js';
 export type { Profile } from './hash.js';
 export { type FilterResponse, parseResponse, type ResponseOptions } from './response.js';

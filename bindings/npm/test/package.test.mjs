@@ -24,11 +24,11 @@ function run(file, source) {
   return execFileSync(process.execPath, [file], { cwd: folder, encoding: 'utf8' }).trim();
 }
 
-const EXPECTED = 'GCSFilter,Filter,parseResponse,parseBlockFilter,FilterError true,false';
+const EXPECTED = 'Filter,parseResponse,parseBlockFilter,FilterError true,false';
 const IMPORT = `import * as library from 'nutfilter';
-const names = ['GCSFilter', 'Filter', 'parseResponse', 'parseBlockFilter', 'FilterError'];
+const names = ['Filter', 'parseResponse', 'parseBlockFilter', 'FilterError'];
 const [a, b] = [Uint8Array.of(2, 1), Uint8Array.of(2, 2)];
-const result = [names.filter((name) => name in library), library.GCSFilter.create([a]).matchMany([a, b])].join(' ');
+const result = [names.filter((name) => name in library), library.Filter.from([a]).matches([a, b])].join(' ');
 `;
 
 test('the archive has the sources, one file for each, and is below 120 KB', () => {
@@ -70,12 +70,12 @@ test('esbuild bundles the package for every format', async () => {
 });
 
 test('the default entry runs where there is nothing but the language', async () => {
-  const source = `import { GCSFilter, parseResponse } from 'nutfilter';
+  const source = `import { Filter, parseResponse } from 'nutfilter';
     const items = Array.from({ length: 500 }, (_, i) => Uint8Array.of(2, i, i >> 8));
-    const { content, numItems } = GCSFilter.create(items.slice(0, 400));
+    const filter = Filter.from(items.slice(0, 400));
     const text = '{"n": 1, "content": "lNqo", "timestamp": 1}';
     const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
-    globalThis.result = [parseResponse(text).n, parseResponse(bytes).n, ...new GCSFilter(content, numItems).matchMany(items)];`;
+    globalThis.result = [parseResponse(text).n, parseResponse(bytes).n, ...filter.matches(items)];`;
   const context = vm.createContext({ BigInt: undefined });
   vm.runInContext(await bundle(source, { format: 'iife', target: 'es2017' }), context);
   const expected = [1, 1, ...Array.from({ length: 500 }, (_, i) => i < 400)];
@@ -92,7 +92,7 @@ function readme() {
 const blocks = readme();
 
 test('the code in the README runs', async () => {
-  assert.equal(blocks.length, 7);
+  assert.equal(blocks.length, 6);
   cpSync(join(root, 'test/mint.mjs'), join(folder, 'mint.mjs'));
   // A mint that signed the first of two messages, whose note is spent, and others for the seed of the first block.
   const mint = `import { Filter } from 'nutfilter';

@@ -1,6 +1,6 @@
 """Read by mypy --strict only: every line is typed, and every ignored error has to be one."""
 
-from typing import Dict, List
+from typing import List
 
 import numpy as np
 import nutfilter
@@ -13,7 +13,6 @@ answers = made.matches(np.zeros((2, 33), np.uint8))
 hashes: nutfilter.SortedHashes = nutfilter.SortedHashes.from_hashes(np.zeros(3, np.uint64))
 version: str = nutfilter.__version__
 content: bytes = nutfilter.SortedHashes(iter(ITEMS)).encode().content
-found: Dict[bytes, bool] = nutfilter.GCSFilter(content, 1).match_many(ITEMS)
 number: int = nutfilter.hash64(b"a")
 try:
     nutfilter.Filter(content, 1)

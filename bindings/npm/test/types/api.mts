@@ -3,7 +3,6 @@ import {
   FilterError,
   type FilterErrorCode,
   type FilterResponse,
-  GCSFilter,
   parseBlockFilter,
   parseResponse,
 } from 'nutfilter';
@@ -16,17 +15,6 @@ const bytes: Uint8Array = Filter.from(items).bytes;
 const again: Filter = new Filter(filter.bytes, filter.n, structuredClone(filter));
 const block: Filter = parseBlockFilter(bytes, '00');
 
-// A wallet that used the class of cashu-ts; only the import changes.
-function spent(notes: Buffer[], answer: { n: number; content: string }): boolean[] {
-  const filter = new GCSFilter(Buffer.from(answer.content, 'base64'), answer.n);
-  const base64: string = filter.content.toString('base64');
-  const own: Buffer = GCSFilter.create(notes, 19, 784931).content;
-  const numItems: number = filter.numItems;
-  const general: GCSFilter = GCSFilter.create([Uint8Array.of(2)]);
-  const content: Uint8Array = general.content;
-  return base64.length + own.length + numItems + content.length > 0 ? filter.matchMany(notes) : [];
-}
-
 function code(error: unknown): FilterErrorCode | undefined {
   return error instanceof FilterError ? error.code : undefined;
 }
@@ -38,4 +26,4 @@ Filter.from(items, { profile: 'sha256' });
 // @ts-expect-error: read-only
 filter.n = 3;
 
-export { again, answers, block, bytes, code, response, spent };
+export { again, answers, block, bytes, code, response };

@@ -13,7 +13,6 @@ present" has a false-positive rate of 1 in 784,931.
 """
 
 from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, ResidentError
-from ._gcs import GCSFilter
 from ._native import (
     Filter,
     ResidentFilter,
@@ -28,7 +27,6 @@ __all__ = [
     "BuildError",
     "DecodeError",
     "Filter",
-    "GCSFilter",
     "NutfilterError",
     "ParamsError",
     "ResidentError",
