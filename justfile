@@ -386,9 +386,9 @@ real-mints minutes='5' seed='1': binary e2e-venv
     target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}}
     target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --postgres
 
-# faults: of the running service. soak: two services under load, with kills, full disks, restored databases and clients that
-# misbehave. load: ten million notes, requests per second and latency. bitcoin: block filters next to other
-# libraries, and a light client that follows a chain on loopback.
+# faults: of the running service. soak: two services under load, with kills, full disks and restored databases. load: ten
+# million notes, requests per second and latency. bitcoin: block filters next to other libraries, and a light client that
+# follows a chain on loopback.
 # End to end: `faults`, `soak`, `load` or `bitcoin`, for example `just e2e soak --minutes 60`
 [group('campaign')]
 e2e what *options: binary e2e-venv

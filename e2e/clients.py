@@ -22,9 +22,7 @@ import threading
 import time
 import zlib
 
-from e2e import misbehaving_clients
 from e2e.journal import KINDS, Version, sha256
-from e2e.misbehaving_clients import Wrong
 from e2e.reference_filter import M, P
 from e2e.service_under_test import exchange
 
@@ -34,6 +32,10 @@ FORMS = {
     "json": {"Accept-Encoding": "identity"},
     "gzip": {"Accept-Encoding": "gzip"},
 }
+
+
+class Wrong(Exception):
+    """An answer that should not have been given."""
 
 
 def demand(condition, message):
@@ -324,8 +326,6 @@ class Fleet:
     def run(self, end, seed):
         threads = [threading.Thread(target=self.work, args=(job, pause, f"{seed} {i}"), daemon=True)
                    for i, (job, pause) in enumerate(self.jobs())]
-        threads += [threading.Thread(target=misbehaving_clients.misbehave, args=(self, what, f"{seed} {i}"), daemon=True)
-                    for i, what in enumerate(misbehaving_clients.ALL if self.many else ())]
         for thread in threads:
             thread.start()
         end.wait()

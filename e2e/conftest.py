@@ -21,7 +21,6 @@ MARKERS = {
     "real_cdk": "a real cdk-mintd, by --cdk-mintd: the comparisons, and a restore by cashu-ts",
     "cashu_ts": "a wallet of cashu-ts restores at a real nutshell, in four orders",
     "contrib": "the examples in contrib/",
-    "slow_readers": "slow readers of a large filter, directly and behind proxies (13 minutes)",
     "bitcoin": "block filters next to other libraries, and a light client",
 }
 

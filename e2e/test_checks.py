@@ -17,9 +17,8 @@ import types
 import pytest
 
 from e2e import clients, drift, events, reference_filter
-from e2e.clients import START, Seen
+from e2e.clients import START, Seen, Wrong
 from e2e.journal import RECORD, Clock, Journal, Verifier, Version, builder, sha256
-from e2e.misbehaving_clients import Wrong
 from e2e.scenario import Scenario, Windows
 from e2e.service_under_test import Address
 

@@ -158,17 +158,21 @@ def nginx(work, file, place, mint_port=3338):
     return running(["nginx", "-e", work / "nginx.log", "-c", work / "nginx.conf"], port, work / "nginx.out")
 
 
-def caddy(work, file, usual, ours):
-    """Caddy with a file of contrib/, without certificates, and with our place instead of the usual one."""
+def caddy(work, file, places):
+    """Caddy with a file of contrib/, without certificates, and with our places instead of the usual ones."""
     port = free_port()
-    _, site = (CONTRIB / file).read_text().replace(usual, str(ours)).rsplit("mint.example {", 1)
+    _, site = (CONTRIB / file).read_text().rsplit("mint.example {", 1)
+    for usual, ours in places.items():
+        assert usual in site
+        site = site.replace(usual, str(ours))
     (work / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n}\n"
                                     f"http://:{port} {{{site}\n")
     return running(["caddy", "run", "--adapter", "caddyfile", "--config", work / "Caddyfile"], port, work / "caddy.log")
 
 
-def test_nginx_in_front(binary, make_mint, work):
-    need("nginx")
+@pytest.mark.parametrize("server", ["nginx", "caddy"])
+def test_a_proxy_in_front(server, binary, make_mint, work):
+    need(server)
     mint = make_mint("cdk", "sqlite")
     mint.fill(2000, 500)
     upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeMint)
@@ -180,7 +184,9 @@ def test_nginx_in_front(binary, make_mint, work):
     try:
         service.wait_served(("spent", mint.keysets[0]))
         wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
-        with nginx(work, "nginx.conf", f"127.0.0.1:{service.address.port}", upstream.server_port) as proxy:
+        place, mint_place = f"127.0.0.1:{service.address.port}", f"127.0.0.1:{upstream.server_port}"
+        with (nginx(work, "nginx.conf", place, upstream.server_port) if server == "nginx" else
+              caddy(work, "Caddyfile", {"127.0.0.1:3339": place, "127.0.0.1:3338": mint_place})) as proxy:
             def get(path, method="GET", **headers):
                 with contextlib.closing(proxy.connect()) as connection:
                     return exchange(connection, path, method, {name.replace("_", "-"): v for name, v in headers.items()})
@@ -232,7 +238,7 @@ def test_a_web_server_over_the_files(server, binary, make_mint, work):
     path = f"/v1/filter/spent/{mint.keysets[0]}"
     try:
         serve = (nginx(work, "nginx-files.conf", files, upstream.server_port) if server == "nginx" else
-                 caddy(work, "Caddyfile-files", "/var/lib/nutfilter", files))
+                 caddy(work, "Caddyfile-files", {"/var/lib/nutfilter": files}))
         with serve as address:
             plain, zipped = get_all(address, path)
             assert plain.body == (files / path[1:]).read_bytes() and zipped.headers["content-encoding"] == "gzip"
