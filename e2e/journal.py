@@ -241,8 +241,9 @@ def builder(binary):
     def build(records):
         if not records:
             return b""
-        done = subprocess.run([binary, "--quiet", "--threads", "1", "build", "-", "--record-bytes", str(RECORD),
-                               "--format", "raw"], input=records, capture_output=True, check=False)
+        done = subprocess.run([binary, "--quiet", "build", "-", "--record-bytes", str(RECORD),
+                               "--format", "raw"], input=records, capture_output=True, check=False,
+                              env={"RAYON_NUM_THREADS": "1"})
         if done.returncode:
             raise RuntimeError(f"nutfilter build: {done.stderr.decode(errors='replace')}")
         return done.stdout

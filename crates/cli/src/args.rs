@@ -6,7 +6,7 @@ use crate::build_filter::BuildArgs;
 use crate::check::CheckArgs;
 use crate::completions::CompletionsArgs;
 use crate::demo::DemoArgs;
-use crate::globals::{Globals, MAX_THREADS};
+use crate::globals::Globals;
 use crate::inspect::InspectArgs;
 use crate::restore::RestoreArgs;
 use crate::serve::ServeArgs;
@@ -15,13 +15,9 @@ use crate::serve::ServeArgs;
 #[derive(Debug, Parser)]
 #[command(name = "nutfilter", version, propagate_version = true, max_term_width = 80, after_help = EXAMPLES)]
 pub(crate) struct Cli {
-    /// Do not print progress, summaries or warnings on stderr.
+    /// Do not print summaries or warnings on stderr.
     #[arg(long, short, global = true, display_order = LAST)]
     quiet: bool,
-
-    /// Number of threads [default: one per CPU].
-    #[arg(long, env = "NUTFILTER_THREADS", global = true, display_order = LAST, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
-    threads: Option<u16>,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -29,14 +25,11 @@ pub(crate) struct Cli {
 
 impl Cli {
     pub(crate) fn globals(&self) -> Globals {
-        Globals {
-            quiet: self.quiet,
-            threads: self.threads.map(usize::from),
-        }
+        Globals { quiet: self.quiet }
     }
 }
 
-/// Sorts the global options after a subcommand's own options.
+/// Sorts the global option after a subcommand's own options.
 const LAST: usize = 900;
 
 const EXAMPLES: &str = "\

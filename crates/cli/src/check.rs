@@ -18,7 +18,6 @@ use crate::globals::Globals;
 use crate::items::{Input, InputArgs, ItemList, is_stdin};
 use crate::output::{self, utc};
 use crate::profile::{AnyHash, ProfileArgs};
-use crate::progress::Progress;
 use crate::value_parsers;
 
 #[derive(Debug, Args)]
@@ -63,7 +62,13 @@ pub(crate) struct CheckArgs {
 struct MintArgs {
     /// Fetch the filter from this mint, which is not trusted. Items are points
     /// in hex.
-    #[arg(long = "mint", id = "mint", value_name = "URL", requires = "keyset", conflicts_with_all = ["encoding", "null"])]
+    #[arg(
+        long = "mint",
+        id = "mint",
+        value_name = "URL",
+        requires = "keyset",
+        conflicts_with = "encoding"
+    )]
     url: Option<String>,
 
     /// Keyset whose filter to fetch.
@@ -76,7 +81,12 @@ struct MintArgs {
 
     /// Number of items that should match. Far more matches are an error, far
     /// fewer a warning.
-    #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        requires = "mint",
+        allow_negative_numbers = true
+    )]
     expected: Option<u64>,
 
     /// Seconds within which an answer must begin, and its longest pause
@@ -87,8 +97,7 @@ struct MintArgs {
 
 const EXAMPLES: &str = "\
 Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in input order. An
-item with a line break is printed as a JSON string; with --null, lines end in
-NUL. After a warning that the filter may have been made with another hash,
+item with a line break is printed as a JSON string. After a warning that the filter may have been made with another hash,
 `unknown` stands instead of `absent`. `maybe` is wrong for one non-member in M.
 `absent` is certain as of the filter's timestamp, if the filter is honest. With
 --count: `maybe<TAB>number` and `absent<TAB>number`. The filter's size and
@@ -163,14 +172,14 @@ fn check_file(
     items: &Path,
     globals: &Globals,
 ) -> Result<(Checked, ItemList), CliError> {
-    let file = filter_file::read(path, Some(&args.profile), globals)?;
+    let file = filter_file::read(path, Some(&args.profile))?;
     // A response object is about notes, and those are points; with a key it is somebody's own.
     let is_of_notes = !file.names_profile && !file.profile.is_keyed();
     let input = match is_of_notes {
         true => &args.input.of_points(),
         false => &args.input,
     };
-    let list = read(items, input, globals)?;
+    let list = read(items, input)?;
     let items = list.items();
     let is_point = |item: &&[u8]| PointKind::ALL.iter().any(|kind| kind.bytes() == item.len());
     if let Some(place) = items.iter().position(|item| is_of_notes && !is_point(item)) {
@@ -183,7 +192,6 @@ fn check_file(
         };
         return Err(CliError::failed(error));
     }
-    let _progress = Progress::uncounted(globals, "checking");
     let matched = file.filter.matches(&items);
     let mut doubt = false;
     if let Some(other) = other_dialect(&file.filter, &items, &matched) {
@@ -205,8 +213,8 @@ fn check_file(
     Ok((checked, list))
 }
 
-fn read(path: &Path, args: &InputArgs, globals: &Globals) -> Result<ItemList, CliError> {
-    let list = ItemList::read_as(Input::open(path)?, args, globals)?;
+fn read(path: &Path, args: &InputArgs) -> Result<ItemList, CliError> {
+    let list = ItemList::read_as(Input::open(path)?, args)?;
     match list.items().is_empty() {
         true => Err(CliError::at(path.display(), CheckError::NoItems)),
         false => Ok(list),
@@ -220,7 +228,7 @@ fn check_mint(
     globals: &Globals,
 ) -> Result<(Checked, ItemList), CliError> {
     let hasher = args.profile.hasher()?;
-    let items = read(items, &args.input.of_points(), globals)?;
+    let items = read(items, &args.input.of_points())?;
     let checked = match hasher {
         AnyHash::Nut25(_) => ask_mint::<Nut25>(args, url, &items, globals),
         AnyHash::Nut23(_) => ask_mint::<Nut23>(args, url, &items, globals),
@@ -240,7 +248,7 @@ fn ask_mint<H: ItemHash + Default>(
     let client = fetch::client(url, &args.fetch, args.mint.timeout, globals)?;
     let keyset = fetch::keyset(&client, args.mint.keyset.as_deref().unwrap_or_default())?;
     let kind = args.mint.kind.unwrap_or(NoteKind::Spent);
-    let filter: MintFilter<H> = fetch::filter(&client, &keyset, kind, globals)?;
+    let filter: MintFilter<H> = fetch::filter(&client, &keyset, kind)?;
     let matches = filter
         .matches(&items.items(), args.mint.expected)
         .map_err(|error| fetch::refused(client.base_url(), error))?;
@@ -288,17 +296,16 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
             writeln!(out, "{word}\t{count}")?;
         }
     } else {
-        let end: &[u8] = if args.input.null { b"\0" } else { b"\n" };
         for (&found, item) in checked.found.iter().zip(items.given()) {
             write!(out, "{}\t", checked.word(found))?;
             let breaks = item.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
-            if breaks && !args.input.null {
+            if breaks {
                 serde_json::to_writer(&mut out, &String::from_utf8_lossy(item))
                     .map_err(io::Error::from)?;
             } else {
                 out.write_all(item)?;
             }
-            out.write_all(end)?;
+            out.write_all(b"\n")?;
         }
     }
     Ok(out.flush()?)

@@ -23,7 +23,6 @@ use crate::error::CliError;
 use crate::globals::{self, Globals};
 use crate::log;
 use crate::output::{self, count};
-use crate::progress::Progress;
 use crate::serve::{self, Service};
 use crate::value_parsers;
 
@@ -54,8 +53,8 @@ valid.";
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct DemoArgs {
-    /// Notes of each kind, spent and issued, in the sample mint, such as 1000000, 1e6 or 1M.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS, value_parser = parse_items)]
+    /// Notes of each kind, spent and issued, in the sample mint.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS, value_parser = clap::value_parser!(u64).range(1..=MAX_ITEMS))]
     items: u64,
 
     /// Whose database to write, cdk or nutshell.
@@ -97,17 +96,9 @@ fn lines_to_try(base: &str, keyset: &KeysetId, pairs: &Path) -> String {
     .join("\n")
 }
 
-fn parse_items(text: &str) -> Result<u64, String> {
-    let items = value_parsers::count(text)?;
-    match items {
-        1..=MAX_ITEMS => Ok(items),
-        _ => Err(format!("{items} is not in 1..={MAX_ITEMS}")),
-    }
-}
-
 pub(crate) fn run(args: DemoArgs, globals: &Globals) -> Result<(), CliError> {
     log::start_demo(globals);
-    let runtime = serve::runtime(globals)?;
+    let runtime = serve::runtime()?;
     let result = runtime.block_on(demonstrate(&args, *globals));
     // After a ctrl-c the run may still be working; do not wait for it.
     runtime.shutdown_background();
@@ -295,16 +286,8 @@ impl DemoRun {
 
     fn write_sample(&self) -> Result<(), CliError> {
         let database = self.path(database_of(self.sample.mint));
-        let total = self.sample.spent + self.sample.issued;
-        let step = Step::start(
-            &self.globals,
-            1,
-            "write the database of a sample mint",
-            total,
-        );
-        self.sample
-            .write(&database, &mut |written| step.progress.set(written.written))
-            .map_err(CliError::failed)?;
+        let step = Step::start(&self.globals, 1, "write the database of a sample mint");
+        self.sample.write(&database).map_err(CliError::failed)?;
         step.finish(format_args!(
             "{} spent and {} issued notes, {}",
             count(self.sample.spent),
@@ -319,8 +302,7 @@ impl DemoRun {
         let source = SqliteSource::open(&location, None)?;
         let monitor = Arc::clone(&self.monitor);
         let mut refresher = Refresher::new(source, monitor, RefreshOptions::default());
-        let total = self.sample.spent + self.sample.issued;
-        let step = Step::start(&self.globals, 2, "read it and build the filters", total);
+        let step = Step::start(&self.globals, 2, "read it and build the filters");
         let mut report = refresher.refresh(true).map_err(CliError::failed)?;
         if let Some((what, error)) = report.failures.pop() {
             return Err(CliError::at(what, error));
@@ -351,7 +333,7 @@ impl DemoRun {
     /// about the live ones.
     fn restore(&self) -> Result<Found, CliError> {
         let pairs = &self.wallet.pairs;
-        let step = Step::start(&self.globals, 3, "restore a wallet", pairs.len() as u64);
+        let step = Step::start(&self.globals, 3, "restore a wallet");
         let client = MintClient::new(&self.base, Policy::default())?;
         let keyset = &self.sample.keyset;
         let (mut lines, mut bytes, mut filters) = (String::new(), 0, Vec::new());
@@ -447,11 +429,10 @@ impl DemoRun {
     }
 }
 
-/// A numbered step with its progress, and a line when it is finished.
+/// A numbered step, with a line when it is finished.
 struct Step {
     number: u32,
     what: &'static str,
-    progress: Progress,
     start: Instant,
     globals: Globals,
 }
@@ -460,19 +441,16 @@ struct Step {
 const STEPS: u32 = 3;
 
 impl Step {
-    fn start(globals: &Globals, number: u32, what: &'static str, total: u64) -> Self {
-        let text = format!("{number}/{STEPS} {what}");
+    fn start(globals: &Globals, number: u32, what: &'static str) -> Self {
         Self {
             number,
             what,
-            progress: Progress::items(globals, text, Some(total)),
             start: Instant::now(),
             globals: *globals,
         }
     }
 
     fn finish(self, result: impl fmt::Display) {
-        drop(self.progress);
         let (number, what) = (self.number, self.what);
         let took = time(self.start.elapsed());
         let line = format_args!("{number}/{STEPS} {what}: {result} ({took})");

@@ -11,7 +11,6 @@ use nutfilter_wallet::{
 
 use crate::error::CliError;
 use crate::globals::Globals;
-use crate::progress::Progress;
 
 /// The options for fetching a filter.
 #[derive(Debug, Args)]
@@ -76,9 +75,7 @@ pub(crate) fn filter<H: ItemHash + Default>(
     client: &MintClient,
     keyset: &KeysetId,
     kind: NoteKind,
-    globals: &Globals,
 ) -> Result<MintFilter<H>, CliError> {
-    let _progress = Progress::uncounted(globals, format!("fetching from {}", client.base_url()));
     let filter = client.fetch_as(keyset, kind, None);
     filter.map_err(|error| CliError::at(place(client), error))
 }

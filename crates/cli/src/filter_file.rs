@@ -8,7 +8,6 @@ use nutfilter_cashu::FilterResponse;
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::globals::Globals;
 use crate::hex;
 use crate::items::Input;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
@@ -35,14 +34,10 @@ fn hasher(args: Option<&ProfileArgs>, named: Option<Profile>) -> Result<AnyHash,
 
 /// Reads and validates a filter: a response object, a .gcs file, or a block's filter in hex. Without `args` it cannot be
 /// matched: its hasher may be another one.
-pub(crate) fn read(
-    path: &Path,
-    args: Option<&ProfileArgs>,
-    globals: &Globals,
-) -> Result<FilterFile, CliError> {
+pub(crate) fn read(path: &Path, args: Option<&ProfileArgs>) -> Result<FilterFile, CliError> {
     let input = Input::open(path)?;
     let name = &input.name.clone();
-    let bytes = input.read_all(globals)?;
+    let bytes = input.read_all()?;
     if is_gcs(&bytes) {
         return read_gcs(name, bytes, args);
     }

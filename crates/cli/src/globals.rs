@@ -1,40 +1,16 @@
 //! Options of every subcommand, and messages on stderr.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
-
-use crate::error::CliError;
-
-/// Maximum number of threads, also in the configuration of `serve`. Beyond the number of CPUs of the largest
-/// machines, threads only cost memory, and starting tens of thousands takes minutes.
-pub(crate) const MAX_THREADS: i64 = 1_024;
+use std::io::{self, Write};
 
 /// The values of the global options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Globals {
-    /// Suppresses progress, summaries and warnings on stderr. Errors still appear.
+    /// Suppresses summaries and warnings on stderr. Errors still appear.
     pub(crate) quiet: bool,
-    /// Number of worker threads; `None` means one per CPU.
-    pub(crate) threads: Option<usize>,
 }
 
 impl Globals {
-    /// Starts the requested number of threads. Without a number, the pool starts at its first use.
-    pub(crate) fn start_threads(&self) -> Result<(), CliError> {
-        let Some(threads) = self.threads else {
-            return Ok(());
-        };
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build_global()
-            .map_err(|error| CliError::at("--threads", error))
-    }
-
-    /// Whether to show progress.
-    pub(crate) fn shows_progress(&self) -> bool {
-        !self.quiet && io::stderr().is_terminal()
-    }
-
     /// Prints information on stderr, unless `--quiet`.
     pub(crate) fn note(&self, message: impl fmt::Display) {
         if !self.quiet {

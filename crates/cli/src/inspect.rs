@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::filter_file::{self, FilterFile};
-use crate::globals::Globals;
 use crate::output::{self, utc};
 use crate::profile::AnyHash;
 
@@ -33,8 +32,8 @@ Examples:
   nutfilter inspect spent.json
   bitcoin-cli getblockfilter $HASH | nutfilter inspect - --json";
 
-pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError> {
-    let file = match filter_file::read(&args.filter, None, globals) {
+pub(crate) fn run(args: &InspectArgs) -> Result<(), CliError> {
+    let file = match filter_file::read(&args.filter, None) {
         Ok(file) => file,
         Err(CliError::Failed(error)) if args.json => {
             return match output::print_json(&json!({ "valid": false, "error": error })) {

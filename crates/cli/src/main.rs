@@ -18,7 +18,6 @@ mod log;
 mod output;
 mod output_file;
 mod profile;
-mod progress;
 mod restore;
 mod serve;
 mod usage;
@@ -66,7 +65,6 @@ fn run() -> Result<ExitCode, CliError> {
         },
     };
     let globals = cli.globals();
-    globals.start_threads()?;
     let matches = matches.subcommand().map(|(_, matches)| matches);
     let matches = matches.expect("a subcommand is required");
     if matches!(cli.command, Command::Serve(_)) {
@@ -79,7 +77,7 @@ fn run() -> Result<ExitCode, CliError> {
         Command::Build(args) => build_filter::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
-        Command::Inspect(args) => inspect::run(&args, &globals)?,
+        Command::Inspect(args) => inspect::run(&args)?,
         Command::Serve(args) => serve::run::run(&args, matches, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
         Command::Completions(args) => completions::run(&args, &mut command)?,

@@ -19,8 +19,6 @@ use crate::globals::{Globals, eprint_error};
 use crate::hex::{self, HexError};
 use crate::items::Input;
 use crate::output;
-use crate::progress::Progress;
-use crate::value_parsers;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,7 +43,7 @@ pub(crate) struct RestoreArgs {
 
     /// Number of live notes by the wallet's records. Far more are an error, and
     /// the mint is shown nothing; far fewer are a warning.
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     expected: Option<u64>,
 
     /// Ask the mint about the notes that match its filter of spent notes. Shows
@@ -90,7 +88,7 @@ Examples:
 type Pair = (Vec<u8>, Vec<u8>);
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
-    let pairs = read_pairs(args, globals)?;
+    let pairs = read_pairs(args)?;
     let usual = RestoreOptions::default();
     let options = RestoreOptions {
         expected: args.expected,
@@ -109,7 +107,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     };
     let keyset = fetch::keyset(&client, &args.keyset)?;
     let fetch = |kind| -> Result<MintFilter, CliError> {
-        let filter = fetch::filter(&client, &keyset, kind, globals)?;
+        let filter = fetch::filter(&client, &keyset, kind)?;
         say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
         Ok(filter)
     };
@@ -117,7 +115,6 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     let restore = Restore::new(&keyset, &pairs, &issued, &spent, &options, client.policy());
     let restore = restore.map_err(at)?;
     fetch::warn(&restore.so_far().warnings, globals);
-    let progress = Progress::uncounted(globals, format!("querying {}", client.base_url()));
     let (restored, error) = match client.resume(restore) {
         Ok(restored) => (restored, None),
         Err(error) => match error.unfinished {
@@ -125,7 +122,6 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
             None => return Err(at(error.cause)),
         },
     };
-    drop(progress);
     let printed = print(&restored, &pairs);
     if let Some(error) = error {
         eprint_error(error);
@@ -141,10 +137,10 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     output::exit_code(printed, restored.outcomes.iter().any(is_live))
 }
 
-fn read_pairs(args: &RestoreArgs, globals: &Globals) -> Result<Vec<Pair>, CliError> {
+fn read_pairs(args: &RestoreArgs) -> Result<Vec<Pair>, CliError> {
     let input = Input::open(&args.pairs)?;
     let name = input.name.clone();
-    let bytes = input.read_all(globals)?;
+    let bytes = input.read_all()?;
     let mut pairs = Vec::new();
     for (number, line) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
         let fields = line.split(u8::is_ascii_whitespace);

@@ -18,9 +18,6 @@ mod tables;
 /// index grows only at one end.
 const CHUNK: usize = 1 << 20;
 
-/// Progress is reported once per this number of notes.
-const PROGRESS_STEP: u64 = 1 << 14;
-
 /// A sample database to be written.
 #[derive(Clone, Debug)]
 pub struct Sample {
@@ -34,15 +31,6 @@ pub struct Sample {
     pub issued: u64,
     /// Samples with the same seed have the same notes.
     pub seed: u64,
-}
-
-/// Progress of writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SampleProgress {
-    /// Number of notes written so far, of both kinds.
-    pub written: u64,
-    /// Number of notes to write.
-    pub total: u64,
 }
 
 /// Why a sample could not be written.
@@ -116,22 +104,17 @@ impl Sample {
     ///
     /// About 5 s and 550 MiB of disk per million notes of each kind. Nothing is synced, because a sample can be
     /// written again after a power failure.
-    pub fn write(
-        &self,
-        path: &Path,
-        progress: &mut dyn FnMut(SampleProgress),
-    ) -> Result<(), SampleError> {
+    pub fn write(&self, path: &Path) -> Result<(), SampleError> {
         if path.try_exists().unwrap_or(true) {
             return Err(SampleError::Exists { path: path.into() });
         }
-        self.fill(path, progress)
-            .map_err(|source| SampleError::Sqlite {
-                path: path.into(),
-                source,
-            })
+        self.fill(path).map_err(|source| SampleError::Sqlite {
+            path: path.into(),
+            source,
+        })
     }
 
-    fn fill(&self, path: &Path, progress: &mut dyn FnMut(SampleProgress)) -> rusqlite::Result<()> {
+    fn fill(&self, path: &Path) -> rusqlite::Result<()> {
         let mut connection = Connection::open(path)?;
         connection.execute_batch(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -131072;",
@@ -140,14 +123,8 @@ impl Sample {
         let tables = Tables::of(self.mint);
         transaction.execute_batch(&tables.create())?;
         transaction.execute(tables.insert_keyset, [self.keyset.as_str()])?;
-        let mut done = 0;
         for kind in NoteKind::ALL {
-            let total = self.spent + self.issued;
-            self.insert(&transaction, kind, 0..self.count(kind), &mut |written| {
-                let written = done + written;
-                progress(SampleProgress { written, total });
-            })?;
-            done += self.count(kind);
+            self.insert(&transaction, kind, 0..self.count(kind))?;
         }
         transaction.execute_batch(tables.index)?;
         transaction.commit()?;
@@ -155,19 +132,18 @@ impl Sample {
         connection.close().map_err(|(_, error)| error)
     }
 
-    /// Inserts notes, and reports how many.
+    /// Inserts notes.
     fn insert(
         &self,
         transaction: &Transaction<'_>,
         kind: NoteKind,
         notes: Range<u64>,
-        step: &mut dyn FnMut(u64),
     ) -> rusqlite::Result<()> {
         let tables = Tables::of(self.mint);
         let mut statement = transaction.prepare(tables.insert(kind))?;
         // Bound once: a new string per row would cost as much as the row.
         let keyset = Value::from(self.keyset.as_str().to_owned());
-        let (mut total, mut written) = (0, 0_u64);
+        let mut total = 0;
         for start in notes.clone().step_by(CHUNK) {
             let chunk = start..notes.end.min(start + CHUNK as u64);
             let mut notes: Vec<_> = chunk.map(|index| self.note(kind, index)).collect();
@@ -175,13 +151,8 @@ impl Sample {
             for note in notes {
                 tables::insert(&mut statement, tables, &keyset, &note)?;
                 total += tables::amount(&note);
-                written += 1;
-                if written.is_multiple_of(PROGRESS_STEP) {
-                    step(written);
-                }
             }
         }
-        step(written);
         self.add_total(transaction, kind, total)
     }
 
@@ -207,7 +178,7 @@ impl Sample {
             for start in (self.count(kind)..end).step_by(IN_TRANSACTION) {
                 let transaction = connection.transaction()?;
                 let notes = start..end.min(start + IN_TRANSACTION as u64);
-                self.insert(&transaction, kind, notes, &mut |_| ())?;
+                self.insert(&transaction, kind, notes)?;
                 transaction.commit()?;
             }
             connection.close().map_err(|(_, error)| error)
@@ -285,22 +256,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mint.sqlite");
         std::fs::write(&path, "precious").unwrap();
-        let error = Sample::new(1, 1).write(&path, &mut |_| ()).unwrap_err();
+        let error = Sample::new(1, 1).write(&path).unwrap_err();
         assert!(matches!(error, SampleError::Exists { .. }));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     }
 
     #[test]
-    fn progress_covers_all_notes() {
+    fn stopped_mint_leaves_one_file() {
         let directory = tempfile::tempdir().unwrap();
-        let mut told = Vec::new();
         let path = directory.path().join("mint.sqlite");
-        Sample::new(20_000, 3)
-            .write(&path, &mut |progress| told.push(progress))
-            .unwrap();
-        let written: Vec<u64> = told.iter().map(|progress| progress.written).collect();
-        assert_eq!(written, [16_384, 20_000, 20_003]);
-        assert!(told.iter().all(|progress| progress.total == 20_003));
+        Sample::new(20_000, 3).write(&path).unwrap();
         let files = std::fs::read_dir(directory.path()).unwrap().count();
         assert_eq!(files, 1, "a stopped mint leaves the database alone");
     }

@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use nutfilter::gcs::FilterHeader;
 use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::FilterResponse;
-use serde_json::json;
 
 use crate::error::CliError;
 use crate::filter_file;
@@ -17,7 +16,6 @@ use crate::globals::Globals;
 use crate::items::{HashSink, Input, InputArgs, ItemSink};
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
-use crate::progress::Progress;
 use crate::value_parsers;
 
 mod room;
@@ -34,18 +32,23 @@ pub(crate) struct BuildArgs {
     input: InputArgs,
 
     /// ITEMS are binary records of LEN bytes each.
-    #[arg(long, value_name = "LEN", conflicts_with_all = ["encoding", "null"], allow_negative_numbers = true, value_parser = value_parsers::whole::<NonZeroUsize>)]
+    #[arg(
+        long,
+        value_name = "LEN",
+        conflicts_with = "encoding",
+        allow_negative_numbers = true
+    )]
     record_bytes: Option<NonZeroUsize>,
 
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
 
     /// Remainder bits [default: the best for M].
-    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     p: Option<u32>,
 
     /// Inverse false-positive rate: one look-up in M matches by chance [default: 784931].
-    #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
+    #[arg(long, value_name = "M", allow_negative_numbers = true)]
     m: Option<u64>,
 
     /// False-positive rate, instead of M, such as 0.001, 1e-3, 0.1% or 1/1000.
@@ -68,16 +71,12 @@ pub(crate) struct BuildArgs {
     /// The filter's time in Unix seconds, not later than the moment at which the dump began. A note spent after
     /// that is missing from the filter, which would call it unspent [default: the start of this command, which is
     /// too late for items dumped earlier].
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<u64>,
 
     /// Build an empty filter if there are no items, instead of failing.
     #[arg(long)]
     allow_empty: bool,
-
-    /// Print the summary as a JSON object on standard output. Needs --output.
-    #[arg(long, requires = "output")]
-    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -118,11 +117,6 @@ struct Built {
 
 pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     let destination = Destination::of(args.output.as_deref());
-    if destination == Destination::Stdout && args.json {
-        return Err(CliError::usage(
-            "--json prints the summary on standard output, so the filter needs --output FILE",
-        ));
-    }
     if args.format() != Format::Json {
         destination.no_terminal()?;
     }
@@ -131,18 +125,15 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     let timestamp = args.timestamp.unwrap_or_else(now);
     let expected = expected_items(args, params)?;
     let built = match args.profile.profile() {
-        Profile::Bip158 => build_bip158(args, params, globals)?,
-        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => {
-            build_nut(args, params, expected, globals)?
-        }
+        Profile::Bip158 => build_bip158(args, params)?,
+        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => build_nut(args, params, expected)?,
     };
-    let mut written = 0;
     destination.write(|out| {
-        let done = write(args, &built.filter, timestamp, out);
-        written = done.map_err(|error| destination.failed(&error))?;
-        Ok(())
+        let written = write(args, &built.filter, timestamp, out);
+        written.map_err(|error| destination.failed(&error))
     })?;
-    summarise(args, &built, timestamp, written, globals)
+    summarise(args, &built, globals);
+    Ok(())
 }
 
 impl BuildArgs {
@@ -156,16 +147,15 @@ impl BuildArgs {
     }
 }
 
-/// Writes a filter in the selected format. Returns the length of the output.
+/// Writes a filter in the selected format.
 fn write(
     args: &BuildArgs,
     filter: &Filter<Vec<u8>, AnyHash>,
     timestamp: u64,
     output: &mut dyn Write,
-) -> io::Result<u64> {
+) -> io::Result<()> {
     let profile = args.profile.profile();
     let (n, params) = (filter.n(), filter.params());
-    let mut output = Counted { output, written: 0 };
     match args.format() {
         Format::Gcs => {
             let header = FilterHeader {
@@ -188,30 +178,11 @@ fn write(
         }
         Format::Raw => output.write_all(filter.bytes())?,
         Format::Json => {
-            FilterResponse::write(&mut output, n, params, filter.bytes(), timestamp)?;
+            FilterResponse::write(&mut *output, n, params, filter.bytes(), timestamp)?;
             output.write_all(b"\n")?;
         }
     }
-    output.flush()?;
-    Ok(output.written)
-}
-
-/// Counts the written bytes.
-struct Counted<'a> {
-    output: &'a mut dyn Write,
-    written: u64,
-}
-
-impl Write for Counted<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.output.write(bytes)?;
-        self.written += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
-    }
+    output.flush()
 }
 
 /// P and M, with a warning if another P would give a smaller filter.
@@ -238,7 +209,7 @@ fn params(args: &BuildArgs, globals: &Globals) -> Result<Params, CliError> {
 /// About the number of items in a file, which must fit into memory; 0 if it is unknown.
 fn expected_items(args: &BuildArgs, params: Params) -> Result<usize, CliError> {
     let path = &args.items;
-    let Some(expected) = Expected::of_file(path, args.record_bytes, args.input.end()) else {
+    let Some(expected) = Expected::of_file(path, args.record_bytes) else {
         return Ok(0);
     };
     let item_bytes = match args.profile.profile() {
@@ -262,20 +233,13 @@ fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
     ))
 }
 
-fn build_nut(
-    args: &BuildArgs,
-    params: Params,
-    expected: usize,
-    globals: &Globals,
-) -> Result<Built, CliError> {
+fn build_nut(args: &BuildArgs, params: Params, expected: usize) -> Result<Built, CliError> {
     let hasher = args.profile.hasher()?;
     let mut sink = HashSink::new(hasher, expected);
-    gather(args, globals, &mut sink)?;
-    let progress = Progress::uncounted(globals, "sorting and encoding");
+    gather(args, &mut sink)?;
     let hashes: SortedHashes<AnyHash> = sink.finish();
     check_not_empty(args, hashes.len())?;
     let filter = hashes.encode(params)?;
-    drop(progress);
     let repeated = hashes
         .as_slice()
         .windows(2)
@@ -284,14 +248,14 @@ fn build_nut(
     Ok(Built { filter, repeated })
 }
 
-fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Built, CliError> {
+fn build_bip158(args: &BuildArgs, params: Params) -> Result<Built, CliError> {
     let key = match args.profile.hasher()? {
         AnyHash::Sip(key) => key,
         other => unreachable!("the bip158 profile is hashed with SipHash, not {other:?}"),
     };
     // Duplicate items are dropped, but duplicate hashes are not, so the items must be kept.
     let mut items: Vec<Vec<u8>> = Vec::new();
-    gather(args, globals, &mut items)?;
+    gather(args, &mut items)?;
     check_not_empty(args, items.len())?;
     let given = items.len() as u64;
     let filter = bip158::build_with(key, items, params)?;
@@ -301,38 +265,18 @@ fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<B
 }
 
 /// Reads all items into `sink`.
-fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Result<(), CliError> {
+fn gather(args: &BuildArgs, sink: &mut dyn ItemSink) -> Result<(), CliError> {
     let input = Input::open(&args.items)?;
     match args.record_bytes {
-        Some(width) => input.records(width, globals, &mut |records| {
-            sink.push_records(records, width)
-        }),
-        None => sink.push_lines(input, &args.input, globals),
+        Some(width) => input.records(width, &mut |records| sink.push_records(records, width)),
+        None => sink.push_lines(input, &args.input),
     }
 }
 
-fn summarise(
-    args: &BuildArgs,
-    built: &Built,
-    timestamp: u64,
-    written: u64,
-    globals: &Globals,
-) -> Result<(), CliError> {
+fn summarise(args: &BuildArgs, built: &Built, globals: &Globals) {
     let (filter, params) = (&built.filter, built.filter.params());
     let (n, bytes) = (filter.n(), filter.bytes().len() as u64);
     let bits_per_item = bytes as f64 * 8.0 / f64::from(n.max(1));
-    if args.json {
-        return output::print_json(&json!({
-            "n": n,
-            "p": params.p(),
-            "m": params.m(),
-            "bytes": bytes,
-            "bits_per_item": bits_per_item,
-            "written": written,
-            "repeated": built.repeated,
-            "timestamp": timestamp,
-        }));
-    }
     let repeated = match built.repeated {
         0 => String::new(),
         dropped if args.profile.profile() == Profile::Bip158 => {
@@ -346,7 +290,6 @@ fn summarise(
         params.m(),
         output::count(bytes),
     ));
-    Ok(())
 }
 
 fn now() -> u64 {

@@ -24,11 +24,7 @@ pub(super) struct Expected {
 impl Expected {
     /// Counts the records of a file, or estimates the number of its lines from the first ones. `None` for a pipe, and for
     /// a file that cannot be read or has no line.
-    pub(super) fn of_file(
-        path: &Path,
-        record_bytes: Option<NonZeroUsize>,
-        line_end: u8,
-    ) -> Option<Self> {
+    pub(super) fn of_file(path: &Path, record_bytes: Option<NonZeroUsize>) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         if is_stdin(path) || !metadata.is_file() {
             return None;
@@ -44,8 +40,8 @@ impl Expected {
         let read = File::open(path).ok()?.take(SAMPLE).read_to_end(&mut sample);
         read.ok()?;
         // Whole lines only. There are at most as many as bytes, so the quotient fits.
-        let sampled = memchr::memrchr(line_end, &sample)? + 1;
-        let lines = memchr::memchr_iter(line_end, &sample).count();
+        let sampled = memchr::memrchr(b'\n', &sample)? + 1;
+        let lines = memchr::memchr_iter(b'\n', &sample).count();
         let items = u128::from(bytes) * lines as u128 / sampled as u128;
         Some(Self {
             items: u64::try_from(items).ok()?,
@@ -153,15 +149,15 @@ mod tests {
         let expect = |contents: &[u8], width: Option<usize>| {
             fs::write(&path, contents).expect("a file");
             let width = width.and_then(NonZeroUsize::new);
-            Expected::of_file(&path, width, b'\n').map(|expected| expected.items)
+            Expected::of_file(&path, width).map(|expected| expected.items)
         };
         assert_eq!(expect(&b"ab\n".repeat(100_000), None), Some(100_000));
         assert_eq!(expect(b"abcd\nef\n", None), Some(2));
         assert_eq!(expect(b"", None), None);
         assert_eq!(expect(b"one line", None), None);
         assert_eq!(expect(&[0; 100], Some(33)), Some(3));
-        assert_eq!(Expected::of_file(directory.path(), None, b'\n'), None);
-        assert_eq!(Expected::of_file("-".as_ref(), None, b'\n'), None);
+        assert_eq!(Expected::of_file(directory.path(), None), None);
+        assert_eq!(Expected::of_file("-".as_ref(), None), None);
     }
 
     #[test]

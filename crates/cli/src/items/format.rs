@@ -10,7 +10,6 @@ use rayon::prelude::*;
 
 use super::Input;
 use crate::error::CliError;
-use crate::globals::Globals;
 use crate::hex;
 
 /// The options that describe the input format.
@@ -19,10 +18,6 @@ pub(crate) struct InputArgs {
     /// Format of the items, one per line.
     #[arg(long = "input", value_enum, value_name = "FORMAT", default_value_t = Encoding::Hex)]
     encoding: Encoding,
-
-    /// Items end with a NUL byte instead of a line break.
-    #[arg(long)]
-    pub(crate) null: bool,
 
     /// Whether these come from the command line. A command without these options has the defaults.
     #[arg(skip = true)]
@@ -57,11 +52,6 @@ impl InputArgs {
             can_change: false,
             ..*self
         }
-    }
-
-    /// The byte that ends an item.
-    pub(crate) fn end(&self) -> u8 {
-        if self.null { b'\0' } else { b'\n' }
     }
 }
 
@@ -116,40 +106,30 @@ const HINT: &str = "; items are lines of hex unless --input text (lines of text)
 
 impl Input {
     /// Passes each item to `sink`. Ignores empty items and a byte-order mark at the beginning.
-    pub(crate) fn items(
-        self,
-        args: &InputArgs,
-        globals: &Globals,
-        sink: Sink<'_>,
-    ) -> Result<(), CliError> {
-        let name = self.name.clone();
+    pub(crate) fn items(self, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
         let each = |piece: &Piece, block: &_| piece.items(block).try_for_each(&mut *sink);
-        lines(&name, self.with_progress(globals), args, |_, _| {}, each)
+        lines(&self.name, self.reader, args, |_, _| {}, each)
     }
 
     /// Passes the hashes of all items to `sink`, many at a time. The order is any.
     pub(crate) fn hashes(
         self,
         args: &InputArgs,
-        globals: &Globals,
         hasher: &impl ItemHash,
         sink: &mut dyn FnMut(&[u64]),
     ) -> Result<(), CliError> {
-        let name = self.name.clone();
         let hash = |piece: &mut Piece, block: &_| piece.hash(hasher, block);
         let each = |piece: &Piece, _: &_| {
             sink(&piece.hashes);
             Ok(())
         };
-        lines(&name, self.with_progress(globals), args, hash, each)
+        lines(&self.name, self.reader, args, hash, each)
     }
 }
 
 /// Whole lines from a reader, as many as one read returns.
 struct Blocks<R> {
     reader: R,
-    /// The byte that ends a line.
-    end: u8,
     buffer: Vec<u8>,
     /// Bytes of the buffer that were read, and of these the ones that were returned.
     filled: usize,
@@ -157,10 +137,9 @@ struct Blocks<R> {
 }
 
 impl<R: Read> Blocks<R> {
-    fn new(reader: R, end: u8) -> Self {
+    fn new(reader: R) -> Self {
         Self {
             reader,
-            end,
             buffer: vec![0; BLOCK],
             filled: 0,
             taken: 0,
@@ -187,12 +166,12 @@ impl<R: Read> Blocks<R> {
                 read => self.filled += read?,
             }
             if self.filled > LONGEST
-                && memchr::memchr(self.end, &self.buffer[..self.filled])
+                && memchr::memchr(b'\n', &self.buffer[..self.filled])
                     .is_none_or(|length| length > LONGEST)
             {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            self.taken = match memchr::memrchr(self.end, &self.buffer[fresh..self.filled]) {
+            self.taken = match memchr::memrchr(b'\n', &self.buffer[fresh..self.filled]) {
                 Some(at) => fresh + at + 1,
                 None if self.filled == fresh => fresh,
                 None => continue,
@@ -203,15 +182,15 @@ impl<R: Read> Blocks<R> {
 }
 
 /// The lines of a block, without their line ends.
-fn lines_of(block: &[u8], end: u8) -> impl Iterator<Item = Range<usize>> {
-    let rest = block.len() - usize::from(block.ends_with(&[end]));
-    let ends = memchr::memchr_iter(end, &block[..rest]).chain([rest]);
+fn lines_of(block: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let rest = block.len() - usize::from(block.ends_with(b"\n"));
+    let ends = memchr::memchr_iter(b'\n', &block[..rest]).chain([rest]);
     let mut start = 0;
     ends.map(move |at| {
         let line = start..at;
         start = at + 1;
         match block[line.clone()] {
-            [.., b'\r'] if end == b'\n' => line.start..at - 1,
+            [.., b'\r'] => line.start..at - 1,
             _ => line,
         }
     })
@@ -236,10 +215,10 @@ const PIECE: usize = 128 << 10;
 const BATCH: usize = 512;
 
 /// Divides a block into pieces of whole lines.
-fn pieces(mut block: &[u8], end: u8) -> impl Iterator<Item = &[u8]> {
+fn pieces(mut block: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let from = PIECE.min(block.len());
-        let length = memchr::memchr(end, &block[from..]).map_or(block.len(), |at| from + at + 1);
+        let length = memchr::memchr(b'\n', &block[from..]).map_or(block.len(), |at| from + at + 1);
         let piece = block.split_off(..length)?;
         (length > 0).then_some(piece)
     })
@@ -263,7 +242,7 @@ struct Piece {
 impl Piece {
     /// Replaces the items by those of `piece`.
     fn decode(&mut self, piece: &[u8], args: &InputArgs) {
-        let (end, encoding) = (args.end(), args.encoding);
+        let encoding = args.encoding;
         self.encoding = encoding;
         self.texts.clear();
         self.lines = 0;
@@ -273,7 +252,7 @@ impl Piece {
         let mut free = &mut self.bytes[..];
         // The lines of a valid text are valid.
         let is_valid = encoding == Encoding::Text && check_text(piece).is_ok();
-        for line in lines_of(piece, end) {
+        for line in lines_of(piece) {
             self.lines += 1;
             let text = encoding.trim(&piece[line.clone()]);
             if text.is_empty() {
@@ -342,9 +321,7 @@ fn lines(
     work: impl Fn(&mut Piece, &[u8]) + Sync,
     mut each: impl FnMut(&Piece, &[u8]) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let (end, encoding) = (args.end(), args.encoding);
-    let unit = if args.null { "item" } else { "line" };
-    let mut blocks = Blocks::new(reader, end);
+    let mut blocks = Blocks::new(reader);
     let (mut lines, mut is_first) = (0, true);
     let mut kept: Vec<Piece> = vec![];
     loop {
@@ -352,7 +329,7 @@ fn lines(
             Ok(Some(block)) => block,
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                let place = format_args!("{name}, {unit} {}", lines + 1);
+                let place = format_args!("{name}, line {}", lines + 1);
                 return Err(CliError::at(
                     place,
                     format_args!("longer than {LONGEST} bytes"),
@@ -360,7 +337,7 @@ fn lines(
             }
             Err(error) => return Err(CliError::at(name, error)),
         };
-        let pieces: Vec<_> = pieces(without_mark(block, lines == 0), end).collect();
+        let pieces: Vec<_> = pieces(without_mark(block, lines == 0)).collect();
         kept.resize_with(pieces.len().max(kept.len()), Piece::default);
         let decode = |(text, piece): (&&[u8], &mut Piece)| {
             piece.decode(text, args);
@@ -376,9 +353,9 @@ fn lines(
             each(piece, text)?;
             lines += piece.lines;
             if let Some((line, error)) = &piece.invalid {
-                let is_of_use = is_first && args.can_change && encoding == Encoding::Hex;
+                let is_of_use = is_first && args.can_change && args.encoding == Encoding::Hex;
                 let hint = if is_of_use { HINT } else { "" };
-                let place = format_args!("{name}, {unit} {lines}");
+                let place = format_args!("{name}, line {lines}");
                 return Err(match is_first && is_utf_16(line) {
                     true => CliError::at(place, UTF_16),
                     false => CliError::at(place, format_args!("{error}{hint}")),
@@ -490,10 +467,9 @@ mod tests {
             let input = Input {
                 name: "in".to_owned(),
                 reader: Box::new(io::Cursor::new(text.clone())),
-                bytes: None,
             };
             let mut sink = HashSink::new(AnyHash::Nut25(Nut25), 0);
-            let read = sink.push_lines(input, &args, &Globals::default());
+            let read = sink.push_lines(input, &args);
             read.expect("valid lines");
             wanted.sort_unstable();
             assert!(sink.finish().as_slice() == wanted, "{encoding:?}");

@@ -8,9 +8,7 @@ use std::path::Path;
 use nutfilter::{HashCollector, SortedHashes};
 
 use crate::error::CliError;
-use crate::globals::Globals;
 use crate::profile::AnyHash;
-use crate::progress::Progress;
 
 mod format;
 
@@ -23,7 +21,6 @@ const CHUNK: usize = 256 << 10;
 pub(crate) struct Input {
     pub(crate) name: String,
     reader: Box<dyn Read>,
-    bytes: Option<u64>,
 }
 
 impl Input {
@@ -32,60 +29,32 @@ impl Input {
             return Ok(Self {
                 name: "standard input".to_owned(),
                 reader: Box::new(io::stdin().lock()),
-                bytes: None,
             });
         }
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| CliError::at(&name, error))?;
-        let metadata = file
-            .metadata()
-            .map_err(|error| CliError::at(&name, error))?;
-        let bytes = metadata.is_file().then_some(metadata.len());
         Ok(Self {
             name,
             reader: Box::new(file),
-            bytes,
         })
     }
 
-    /// Reads everything, with a progress bar.
-    pub(crate) fn read_all(mut self, globals: &Globals) -> Result<Vec<u8>, CliError> {
-        let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
+    /// Reads everything.
+    pub(crate) fn read_all(mut self) -> Result<Vec<u8>, CliError> {
         let mut bytes = Vec::new();
-        loop {
-            let read = self
-                .reader
-                .by_ref()
-                .take(CHUNK as u64)
-                .read_to_end(&mut bytes);
-            match read.map_err(|error| CliError::at(&self.name, error))? {
-                0 => {
-                    // Growing may have doubled the capacity, and the decoded items need memory too.
-                    bytes.shrink_to_fit();
-                    return Ok(bytes);
-                }
-                read => progress.advance(read as u64),
-            }
-        }
-    }
-
-    /// The bytes, with a progress bar that disappears with the reader.
-    fn with_progress(self, globals: &Globals) -> impl Read {
-        let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
-        WithProgress {
-            reader: self.reader,
-            progress,
-        }
+        let read = self.reader.read_to_end(&mut bytes);
+        read.map_err(|error| CliError::at(&self.name, error))?;
+        // Growing may have doubled the capacity, and the decoded items need memory too.
+        bytes.shrink_to_fit();
+        Ok(bytes)
     }
 
     /// Passes records of `record_bytes` bytes to `sink`, many at a time.
     pub(crate) fn records(
         mut self,
         record_bytes: NonZeroUsize,
-        globals: &Globals,
         sink: &mut dyn FnMut(&[u8]) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
         let width = record_bytes.get();
         let chunk = (CHUNK / width).max(1).saturating_mul(width);
         let mut buffer = Vec::new();
@@ -108,7 +77,6 @@ impl Input {
                 ));
             }
             before += read as u64;
-            progress.advance(read as u64);
             sink(&buffer[..read])?;
         }
     }
@@ -136,32 +104,13 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Advances a progress bar once per read, not once per item.
-struct WithProgress<R> {
-    reader: R,
-    progress: Progress,
-}
-
-impl<R: Read> Read for WithProgress<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        self.progress.advance(read as u64);
-        Ok(read)
-    }
-}
-
 /// A destination of items.
 pub(crate) trait ItemSink {
     /// Adds many items of one length, stored one after another.
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError>;
 
     /// Adds the items of all lines.
-    fn push_lines(
-        &mut self,
-        input: Input,
-        args: &InputArgs,
-        globals: &Globals,
-    ) -> Result<(), CliError>;
+    fn push_lines(&mut self, input: Input, args: &InputArgs) -> Result<(), CliError>;
 }
 
 /// Keeps the items themselves.
@@ -171,13 +120,8 @@ impl ItemSink for Vec<Vec<u8>> {
         Ok(())
     }
 
-    fn push_lines(
-        &mut self,
-        input: Input,
-        args: &InputArgs,
-        globals: &Globals,
-    ) -> Result<(), CliError> {
-        input.items(args, globals, &mut |item| {
+    fn push_lines(&mut self, input: Input, args: &InputArgs) -> Result<(), CliError> {
+        input.items(args, &mut |item| {
             self.push(item.bytes.to_vec());
             Ok(())
         })
@@ -211,16 +155,9 @@ impl ItemSink for HashSink {
         Ok(self.hashes.push_records(records, record_bytes.get())?)
     }
 
-    fn push_lines(
-        &mut self,
-        input: Input,
-        args: &InputArgs,
-        globals: &Globals,
-    ) -> Result<(), CliError> {
+    fn push_lines(&mut self, input: Input, args: &InputArgs) -> Result<(), CliError> {
         let hashes = &mut self.hashes;
-        input.hashes(args, globals, &self.hasher, &mut |more| {
-            hashes.push_hashes(more)
-        })
+        input.hashes(args, &self.hasher, &mut |more| hashes.push_hashes(more))
     }
 }
 
@@ -256,13 +193,9 @@ impl Parts {
 
 impl ItemList {
     /// Reads items in the selected format.
-    pub(crate) fn read_as(
-        input: Input,
-        args: &InputArgs,
-        globals: &Globals,
-    ) -> Result<Self, CliError> {
+    pub(crate) fn read_as(input: Input, args: &InputArgs) -> Result<Self, CliError> {
         let mut list = Self::default();
-        input.items(args, globals, &mut |item| {
+        input.items(args, &mut |item| {
             list.texts.push(item.text);
             list.items.push(item.bytes);
             Ok(())

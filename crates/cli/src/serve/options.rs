@@ -136,7 +136,7 @@ fn number<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
-        let number = value_parsers::count(text).ok();
+        let number = text.parse().ok();
         let number = number.filter(|number| range.contains(number));
         number
             .and_then(|number| number.try_into().ok())

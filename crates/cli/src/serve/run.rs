@@ -62,10 +62,10 @@ pub(crate) fn run(
     }
     log::start_service(options.log_level, options.log_format, globals);
     log::catch_panics();
-    log::logged(serve(options, globals), options.log_format)
+    log::logged(serve(options), options.log_format)
 }
 
-fn serve(options: &Options, globals: &Globals) -> Result<(), CliError> {
+fn serve(options: &Options) -> Result<(), CliError> {
     metrics::start();
     let monitor = Monitor::new(Arc::new(table(options)?));
     let refresher = Refresher::new(
@@ -76,7 +76,7 @@ fn serve(options: &Options, globals: &Globals) -> Result<(), CliError> {
     if let (true, Some(output)) = (options.once, &options.output) {
         return once(refresher, output);
     }
-    let runtime = runtime(globals)?;
+    let runtime = runtime()?;
     let result = runtime.block_on(until_stopped(options, refresher));
     // Tasks that still run end with the process.
     runtime.shutdown_background();
@@ -235,13 +235,11 @@ async fn listen(address: &str, limits: Limits) -> Result<TcpListener, CliError> 
     Ok(listener)
 }
 
-/// A runtime that answers requests on the configured number of threads. Filters are built on other threads.
-pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    if let Some(threads) = globals.threads {
-        builder.worker_threads(threads);
-    }
-    Ok(builder.enable_all().build()?)
+/// A runtime that answers requests. Filters are built on other threads.
+pub(crate) fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
 }
 
 /// The error after a second stop signal.

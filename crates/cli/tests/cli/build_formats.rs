@@ -32,7 +32,6 @@ fn input_formats_of_the_same_items_give_the_same_filter() {
             "--input text",
             "\u{feff}".to_owned() + join(&plain, "\n").trim_end(),
         ),
-        ("--input text --null", join(&plain, "\0")),
     ] {
         assert!(
             raw(&place, args, input.as_bytes()) == wanted,
@@ -56,9 +55,6 @@ fn check_prints_items_as_given() {
     let asked = format!("{alice}\nmallory@example.org\n");
     let told = format!("maybe\t{alice}\nabsent\tmallory@example.org\n");
     assert_eq!(check("--input text", &asked), told);
-    let asked = format!("{alice}\0two\nlines\0");
-    let told = format!("maybe\t{alice}\0absent\ttwo\nlines\0");
-    assert_eq!(check("--input text --null", &asked), told);
     let asked = format!("{alice}\nmallory\n");
     let told: serde_json::Value =
         serde_json::from_str(&check("--input text --json", &asked)).expect("JSON");
@@ -290,8 +286,6 @@ fn malformed_gcs_header_is_one_clear_error() {
 fn records_and_line_formats_are_exclusive() {
     let place = Place::new();
     place.write("records", item(1));
-    for more in ["--input text", "--null"] {
-        let args = "build records --record-bytes 33";
-        place.fails(format!("{args} {more}"), "cannot be used with");
-    }
+    let args = "build records --record-bytes 33 --input text";
+    place.fails(args, "cannot be used with");
 }

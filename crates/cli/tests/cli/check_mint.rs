@@ -125,7 +125,7 @@ fn error_of_the_mint_is_exit_code_2_and_never_absent() {
         --mint http://127.0.0.1:9 => --keyset
         --mint http://127.0.0.1:9 --keyset=-2yN-iRYfk_T => Connection refused
         --mint http://127.0.0.1:9 --keyset -2yN-iRYfk_T => Connection refused
-        --expected -1 => '--expected <COUNT>': is below zero
+        --expected -1 => '--expected <COUNT>': invalid digit
         --timeout -1.5 => must be greater than 0
         --mint http://127.0.0.1:9 --keyset 009a1f293253e41e mine.hex => only file
         --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --input text => --input",

@@ -33,7 +33,7 @@ fn stop(child: &mut Child, signal: &str) -> Option<i32> {
 #[test]
 fn demo_of_nutshell_keeps_its_database() {
     let place = Place::new();
-    run(&place, "--once --items 3k --mint nutshell --keep kept").ok();
+    run(&place, "--once --items 3000 --mint nutshell --keep kept").ok();
     let serve = "serve --mint-database kept/mint.sqlite3 --output own --once";
     place.run(serve).ok();
     let text = place
@@ -45,7 +45,7 @@ fn demo_of_nutshell_keeps_its_database() {
 #[test]
 fn once_prints_the_figures_and_a_command_that_works() {
     let place = Place::new();
-    let ran = run(&place, "--once --items 12k");
+    let ran = run(&place, "--once --items 12000");
     let steps = ran.stderr.clone();
     let text = ran.text();
     for kind in ["issued", "spent"] {

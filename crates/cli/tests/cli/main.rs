@@ -19,4 +19,3 @@ mod publishing;
 mod restore;
 mod running;
 mod support;
-mod threads;

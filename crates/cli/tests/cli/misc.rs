@@ -39,8 +39,6 @@ fn help_and_version_succeed_and_unknown_options_fail() {
     assert_eq!(commands.join(" "), COMMANDS);
     place.run("").error();
     place.run("biuld").error();
-    place.run("completions bash --threads 0").error();
-    place.run("completions bash --threads 2").ok();
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn rate_is_the_m_of_every_filter_also_after_a_change() {
     for (rate, m, p) in [
         ("", 784_931, 19),
         ("--rate 16777216", 1 << 24, 23),
-        ("--rate 1M", 1_000_000, 19),
+        ("--rate 1000000", 1_000_000, 19),
     ] {
         place.run(format!("{SERVE} --once {rate}")).ok();
         for kind in NoteKind::ALL {

@@ -48,16 +48,14 @@ pub(crate) fn replace(place: &Place) -> Sample {
     let database = place.path("cdk-mintd.sqlite");
     std::fs::remove_file(&database).unwrap();
     let larger = Sample::new(301, 201);
-    larger.write(&database, &mut |_| ()).unwrap();
+    larger.write(&database).unwrap();
     larger
 }
 
 /// Writes a database with 300 spent and 200 issued notes, under its usual name.
 pub(crate) fn sample(directory: &Path) -> Sample {
     let sample = Sample::new(300, 200);
-    sample
-        .write(&directory.join("cdk-mintd.sqlite"), &mut |_| ())
-        .unwrap();
+    sample.write(&directory.join("cdk-mintd.sqlite")).unwrap();
     sample
 }
 

@@ -134,7 +134,7 @@ fn sample_database_holds_the_stated_notes() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sample.sqlite");
         let mut sample = Sample::of(mint, 7000, 300);
-        sample.write(&path, &mut |_| ()).unwrap();
+        sample.write(&path).unwrap();
         let source = SqliteSource::open(&DatabaseLocation::from(path.as_path()), None).unwrap();
         assert_eq!(source.mint(), mint.as_str());
         let monitor = Monitor::new(Arc::new(Table::in_memory()));
