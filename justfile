@@ -383,8 +383,7 @@ histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 
 # The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres
 [group('campaign')]
 real-mints minutes='5' seed='1': binary e2e-venv
-    target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}}
-    target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --postgres
+    {{e2e}} -m follow --minutes {{minutes}} --seed {{seed}} --require
 
 # faults: of the running service. soak: two services under load, with kills, full disks and restored databases. load: ten
 # million notes, requests per second and latency. bitcoin: block filters next to other libraries, and a light client that

@@ -16,10 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 MARKERS = {
     "quick": "the checks of these tests themselves, and one real nutshell on SQLite (about two minutes)",
     "faults": "the fault table",
+    "follow": "the service follows a real nutshell for --minutes, on SQLite and on Postgres",
     "soak": "load and events at random for --minutes",
     "load": "ten million notes, and requests per second",
     "real_cdk": "a real cdk-mintd, by --cdk-mintd: the comparisons, and a restore by cashu-ts",
-    "cashu_ts": "a wallet of cashu-ts restores at a real nutshell, in four orders",
+    "cashu_ts": "a wallet of cashu-ts restores at a real nutshell, in three orders",
     "contrib": "the examples in contrib/",
     "bitcoin": "block filters next to other libraries, and a light client",
 }

@@ -1,4 +1,4 @@
-"""What is done to a service and its mint. Each event is written once; the fault table, the soak and `follow` use it.
+"""What is done to a service and its mint. Each event is written once; the fault table, the soak and the real mints use it.
 
 An event takes a `Scenario`, breaks something, asserts what is promised meanwhile, repairs it, and waits until everything
 is served exactly again. What it returns goes into the record. Its docstring is `fault | promise`.

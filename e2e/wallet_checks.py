@@ -8,7 +8,7 @@ For every keyset that holds anything, and for both kinds:
                                         the mint itself says
 
 A proxy for both the mint and the service sees what leaves: live messages, with --confirm spent notes too, and nothing else. It also
-counts what four orders of asking show the mint.
+counts what three orders of asking show the mint.
 """
 
 import contextlib
@@ -31,8 +31,6 @@ from e2e.service_under_test import clean_environment, expect
 FRESH = 10_000  # random items
 CHANCE_MATCHES = 1  # 10,000 random items give one match in 1.3 % of filters, and two in one of 12,000
 COMMAND_SECONDS = 120
-# An example of nutfilter-wallet, which `cargo test --workspace` builds.
-LIBRARY = pathlib.Path(__file__).parents[1] / "target/debug/examples/restore_pairs"
 KINDS = {"spent": (["spent"], ["unspent", "pending"]), "issued": (["signed"], ["unsigned"])}
 
 
@@ -190,21 +188,8 @@ class WalletChecks:
             answers = [fetch(f"{url}/v1/checkstate", {"Ys": part}) for part in parts(asked, batch)]
             return {state["Y"] for answer in answers for state in answer["states"] if state["state"] != "SPENT"}
 
-        def matching(kind, items):
-            return [item for item in items if item in reference_filter.matches(fetch(f"{url}/v1/filter/{kind}/{keyset}"), items)]
-
-        def issued_first():
-            found = [ys[b] for b in restored(64, matching("issued", list(ys)))]
-            maybe = set(matching("spent", found))
-            return unspent(64, sorted(maybe)) | {y for y in found if y not in maybe}
-
         def filters_first():
             return {ys[line[1]] for line in self.run_restore(keyset, url, pairs, [], True) if line[0] == "live"}
-
-        def library():
-            given = "".join(f"{b}\t{y}\n" for b, y in pairs)
-            done = subprocess.run([LIBRARY, url, keyset], input=given, capture_output=True, text=True, check=True, timeout=60)
-            return {ys[b] for word, b in map(str.split, done.stdout.splitlines()) if word == "live"}
 
         def states_first():
             return {ys[b] for b in restored(500, [messages[y] for y in sorted(unspent(500, list(messages)))])}
@@ -215,9 +200,8 @@ class WalletChecks:
         print(f"{len(pairs)} candidates, {len(signed)} signed, {len(spent)} spent")
         print(f"{'order':42}{'requests':>9}{'messages (signed)':>20}{'points (spent)':>18}")
         found = {}
-        rust = [("both filters first (Rust library)", library)] if LIBRARY.exists() else []
-        for name, order in [("every issued match, then spent", issued_first), ("both filters first", filters_first), *rust,
-                            ("NUT-07, then NUT-09", states_first), ("NUT-13 as it is written", nut13)]:
+        for name, order in [("both filters first", filters_first), ("NUT-07, then NUT-09", states_first),
+                            ("NUT-13 as it is written", nut13)]:
             seen.clear()
             found[name] = order()
             shown = {output["B_"] for _, body in seen for output in body.get("outputs", [])}

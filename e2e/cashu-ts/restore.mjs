@@ -1,4 +1,4 @@
-// Restores a wallet of cashu-ts from its seed at a real mint in four orders, and counts what the mint learns from each:
+// Restores a wallet of cashu-ts from its seed at a real mint in three orders, and counts what the mint learns from each:
 //
 //     node --preserve-symlinks restore.mjs MINT SERVICE [GROUPS [ROUNDS]]
 //
@@ -6,11 +6,9 @@
 import { createServer } from 'node:http';
 import { OutputData, Wallet, hashToCurve } from '@cashu/cashu-ts';
 import { restoreAll } from 'nutfilter/cashu-ts';
-import { MintClient } from 'nutfilter/wallet';
 
 const [mintUrl, serviceUrl, groups = 4, rounds = 7] = process.argv.slice(2);
 const GAP = 300;
-const bytes = (hex) => Uint8Array.from(Buffer.from(hex, 'hex'));
 
 let learned;
 const forget = () => (learned = { requests: 0, messages: new Set(), points: new Set() });
@@ -30,7 +28,6 @@ const proxy = createServer(async (request, response) => {
 proxy.keepAliveTimeout = 60_000;
 await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
 const address = `http://127.0.0.1:${proxy.address().port}`;
-const client = new MintClient(address, { fetch });
 
 async function post(path, body) {
   const answer = await fetch(`${address}/v1/${path}`, { method: 'POST', body: JSON.stringify(body) });
@@ -49,30 +46,8 @@ async function inSteps(wallet, seed, size, use) {
 const yOf = ({ secret }) => hashToCurve(typeof secret === 'string' ? new TextEncoder().encode(secret) : secret);
 
 const orders = {
-  /** What this package did before: every issued match is restored, then tested against `spent`, and spent ones are confirmed. */
-  'issued first, then spent': async (wallet, seed) => {
-    const issued = await client.fetch(wallet.keysetId, 'issued');
-    const proofs = [];
-    await inSteps(wallet, seed, GAP, async (outputs, keyset) => {
-      const { answers } = issued.matches(outputs.map(({ blindedMessage }) => bytes(blindedMessage.B_)));
-      const asked = outputs.filter((_, i) => answers[i]);
-      for (let at = 0; at < asked.length; at += 64) {
-        const some = asked.slice(at, at + 64);
-        proofs.push(...await restoreShown(some, keyset));
-      }
-      return asked.length > 0;
-    });
-    const spent = await client.fetch(wallet.keysetId, 'spent');
-    const { answers } = spent.matches(proofs.map((proof) => yOf(proof).toBytes(true)));
-    const asked = proofs.filter((_, i) => answers[i]);
-    for (let at = 0; at < asked.length; at += 64) {
-      await post('checkstate', { Ys: asked.slice(at, at + 64).map((proof) => yOf(proof).toHex(true)) });
-    }
-    return proofs.filter((_, i) => !answers[i]);
-  },
-
   'both filters first': async (wallet, seed) => {
-    const { proofs, problems } = await restoreAll(wallet, seed, { gap: GAP, client });
+    const { proofs, problems } = await restoreAll(wallet, seed, { gap: GAP });
     if (problems.length > 0) {
       throw problems[0].error;
     }
