@@ -327,7 +327,7 @@ npm: binary e2e-venv
     npm ci --no-audit --no-fund --ignore-scripts --prefix {{justfile_directory()}}/e2e/cashu-ts
     cd {{justfile_directory()}} && {{e2e}} -m cashu_ts --require
 
-# The C library: its header, an example under valgrind, and one in Go
+# The C library: its header, and an example under valgrind
 [group('campaign')]
 native:
     #!/usr/bin/env bash
@@ -340,7 +340,6 @@ native:
     library=$PWD/target/release/libnutfilter_c.a
     gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude examples/scan.c "$library" -lm -o target/scan
     valgrind --quiet --leak-check=full --error-exitcode=9 target/scan
-    CGO_CFLAGS=-I$PWD/include CGO_LDFLAGS="$library -lm" go run examples/scan.go
 
 # Write the benchmark page to target/dashboard/index.html
 page *own:

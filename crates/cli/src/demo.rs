@@ -12,7 +12,7 @@ use axum::routing::post;
 use clap::Args;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{MintType, Monitor, RefreshOptions, Refresher};
+use nutfilter_mint::{Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
 use nutfilter_sample::Sample;
 use nutfilter_serve::Limits;
@@ -24,7 +24,6 @@ use crate::globals::{self, Globals};
 use crate::log;
 use crate::output::{self, count};
 use crate::serve::{self, Service};
-use crate::value_parsers;
 
 /// Default number of notes of each kind: realistic, and finished in about a second.
 const DEFAULT_ITEMS: u64 = 100_000;
@@ -57,10 +56,6 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS, value_parser = clap::value_parser!(u64).range(1..=MAX_ITEMS))]
     items: u64,
 
-    /// Whose database to write, cdk or nutshell.
-    #[arg(long, value_name = "TYPE", default_value = "cdk", value_parser = value_parsers::mint_type(), hide_possible_values = true)]
-    mint: MintType,
-
     /// Exit after printing the figures, instead of serving until ctrl-c.
     #[arg(long)]
     once: bool,
@@ -71,13 +66,8 @@ pub(crate) struct DemoArgs {
     keep: Option<PathBuf>,
 }
 
-/// The name that a mint gives its database.
-fn database_of(mint: MintType) -> &'static str {
-    match mint {
-        MintType::Nutshell => "mint.sqlite3",
-        _ => "cdk-mintd.sqlite",
-    }
-}
+/// The name that CDK gives its database.
+const DATABASE: &str = "cdk-mintd.sqlite";
 
 /// Commands to paste into a shell.
 fn lines_to_try(base: &str, keyset: &KeysetId, pairs: &Path) -> String {
@@ -126,7 +116,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         ready_within: Duration::MAX,
         max_age: Duration::from_secs(60),
     });
-    let sample = Sample::of(args.mint, args.items, args.items);
+    let sample = Sample::new(args.items, args.items);
     let wallet = Arc::new(Wallet::new(&sample));
     let router = router.merge(wallet.clone().mint(sample.keyset.clone()));
     let limits = Limits::default();
@@ -157,7 +147,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     }
     if args.once {
         if args.keep.is_none() {
-            std::fs::remove_file(work.join(database_of(args.mint)))?;
+            std::fs::remove_file(work.join(DATABASE))?;
             let _ = temporary.keep();
         }
         return Ok(());
@@ -285,7 +275,7 @@ impl DemoRun {
     }
 
     fn write_sample(&self) -> Result<(), CliError> {
-        let database = self.path(database_of(self.sample.mint));
+        let database = self.path(DATABASE);
         let step = Step::start(&self.globals, 1, "write the database of a sample mint");
         self.sample.write(&database).map_err(CliError::failed)?;
         step.finish(format_args!(
@@ -298,7 +288,7 @@ impl DemoRun {
     }
 
     fn refresh(&self) -> Result<(), CliError> {
-        let location = DatabaseLocation::from(self.path(database_of(self.sample.mint)).as_path());
+        let location = DatabaseLocation::from(self.path(DATABASE).as_path());
         let source = SqliteSource::open(&location, None)?;
         let monitor = Arc::clone(&self.monitor);
         let mut refresher = Refresher::new(source, monitor, RefreshOptions::default());

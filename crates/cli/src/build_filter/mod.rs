@@ -16,7 +16,6 @@ use crate::globals::Globals;
 use crate::items::{HashSink, Input, InputArgs, ItemSink};
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
-use crate::value_parsers;
 
 mod room;
 
@@ -51,8 +50,13 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "M", allow_negative_numbers = true)]
     m: Option<u64>,
 
-    /// False-positive rate, instead of M, such as 0.001, 1e-3, 0.1% or 1/1000.
-    #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = value_parsers::rate, conflicts_with = "m")]
+    /// False-positive rate, instead of M, such as 0.001 or 1e-3.
+    #[arg(
+        long,
+        value_name = "R",
+        allow_hyphen_values = true,
+        conflicts_with = "m"
+    )]
     rate: Option<f64>,
 
     /// Output format [default: gcs if the name of --output ends in .gcs, json otherwise].

@@ -31,18 +31,6 @@ fn stop(child: &mut Child, signal: &str) -> Option<i32> {
 }
 
 #[test]
-fn demo_of_nutshell_keeps_its_database() {
-    let place = Place::new();
-    run(&place, "--once --items 3000 --mint nutshell --keep kept").ok();
-    let serve = "serve --mint-database kept/mint.sqlite3 --output own --once";
-    place.run(serve).ok();
-    let text = place
-        .run("inspect own/v1/filter/spent/00deadbeefc0ffee")
-        .text();
-    assert_contains(&text, "3000");
-}
-
-#[test]
 fn once_prints_the_figures_and_a_command_that_works() {
     let place = Place::new();
     let ran = run(&place, "--once --items 12000");

@@ -30,23 +30,6 @@ fn missing_database_is_reported_and_waited_for() {
 
 #[cfg(unix)]
 #[test]
-fn sighup_refreshes_immediately() {
-    let (place, _) = mint();
-    let mut server = Server::of(&place, "--refresh 3600");
-    replace(&place);
-    let spent = |server: &Server| {
-        let health: serde_json::Value = serde_json::from_str(&server.get("/health").1).unwrap();
-        health["spent"].as_u64()
-    };
-    assert_eq!(spent(&server), Some(300));
-    kill(&server.child, "-HUP");
-    server.wait_for("SIGHUP: rereading everything now");
-    server.wait_for("refreshed");
-    assert_eq!(spent(&server), Some(301));
-}
-
-#[cfg(unix)]
-#[test]
 fn refresh_without_changes_is_logged_at_debug() {
     let (place, _) = mint();
     let mut server = Server::of(&place, "--refresh 3600 --log-level debug");

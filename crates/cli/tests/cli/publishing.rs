@@ -1,9 +1,9 @@
 //! `serve --output`: filters as files, and what becomes of them when something goes wrong.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use nutfilter_cashu::{FilterResponse, PointKind};
 use nutfilter_mint::NoteKind;
@@ -291,63 +291,6 @@ fn once_leaves_metrics_for_a_collector_and_says_an_error_once() {
         &metrics(&place),
         "nutfilter_last_refresh_timestamp_seconds 0\n",
     );
-}
-
-/// The number of kills: many in a campaign, which sets `NUTFILTER_KILLS`.
-fn kills() -> (u32, Duration) {
-    match std::env::var("NUTFILTER_KILLS") {
-        Ok(kills) => (kills.parse().unwrap(), Duration::from_secs(1)),
-        // A busy machine needs a moment to start a process.
-        Err(_) => (20, Duration::from_secs(5)),
-    }
-}
-
-fn assert_no_torn_file(directory: &Path, since: u64) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if !name.starts_with('.') && !name.ends_with(".gz") {
-            let (_, date) = count_and_date(&fs::read(&path).unwrap());
-            assert!((since..=now()).contains(&date), "{name} is of {date}");
-        }
-    }
-}
-
-fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap().as_secs()
-}
-
-#[cfg(unix)]
-#[test]
-fn killed_service_serves_its_output_at_once() {
-    use super::support::kill;
-    let (kills, patience) = kills();
-    let (place, sample) = mint();
-    once(&place).ok();
-    let path = format!("/v1/filter/spent/{}", sample.keyset);
-    let first = count_and_date(&place.read(&name_of(&sample))).1;
-    let mut last = first;
-    let options = format!("--refresh 1 --output {}", place.path("public").display());
-    for kills in 0..kills {
-        let start = Instant::now();
-        let server = Server::start_unready(serve_from(place.root(), &options));
-        let (status, body) = server.get(&path);
-        assert!(start.elapsed() < patience, "{:?}", start.elapsed());
-        assert_eq!(status, "HTTP/1.1 200 OK", "{}", server.seen);
-        assert!(!server.seen.contains("not serving"), "{}", server.seen);
-        let (n, date) = count_and_date(body.as_bytes());
-        assert_eq!(n, 300);
-        assert!((last..=now()).contains(&date), "{date} after {last}");
-        last = date;
-        // In the middle of a refresh, sooner or later.
-        std::thread::sleep(Duration::from_micros(u64::from(kills) * 331 % 9_000));
-        kill(&server.child, "-KILL");
-        drop(server);
-        for kind in NoteKind::ALL {
-            assert_no_torn_file(&place.path(&format!("public/v1/filter/{kind}")), first);
-        }
-    }
 }
 
 /// A server of the files of another mint, whose info is this text.

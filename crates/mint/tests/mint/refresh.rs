@@ -1,25 +1,11 @@
-//! Refreshes of a database that changes, on a thread and without one.
+//! Refreshes of a database that changes.
 
-use std::time::{Duration, Instant};
-
-use nutfilter_mint::{MintType, NoteKind, RefreshThread};
+use nutfilter_mint::{MintType, NoteKind};
 
 use crate::sql::{table, tables_of_notes};
 use crate::support::{MintDatabase, V1, V2, assert_served, filter, items, refresh};
 
 use NoteKind::Spent;
-
-/// Longer than any machine needs for the awaited events.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-#[track_caller]
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 #[test]
 fn refresh_finds_new_rows_keysets_and_signatures() {
@@ -102,29 +88,6 @@ fn database_that_did_not_only_grow_is_read_whole() {
 }
 
 #[test]
-fn restored_backup_is_noticed_and_its_loss_reported() {
-    for mint in MintType::ALL {
-        let database = MintDatabase::with_keyset(mint);
-        database.add(Spent, V1, &items(1, 100, 33));
-        let copy = database.directory().join("copy");
-        std::fs::copy(&database.path, &copy).unwrap();
-        let running = database.running();
-        database.add(Spent, V1, &items(2, 15, 33));
-        let mut refresher = database.refreshed();
-        drop(running);
-        std::fs::copy(&copy, &database.path).unwrap();
-        let _running = database.running();
-        // More notes than were lost.
-        database.add(Spent, V1, &items(3, 30, 33));
-        let report = refresh(&mut refresher);
-        assert_eq!((report.whole[0], report.lost), (Some(true), 15));
-        let expected = [items(1, 100, 33), items(3, 30, 33)].concat();
-        assert_served(&refresher, Spent, V1, &expected);
-        assert_eq!(refresher.monitor().status().items_lost, 15);
-    }
-}
-
-#[test]
 fn last_filters_are_served_while_the_database_is_gone() {
     for mint in MintType::ALL {
         let database = MintDatabase::with_keyset(mint);
@@ -144,25 +107,4 @@ fn last_filters_are_served_while_the_database_is_gone() {
         refresh(&mut refresher);
         assert_eq!(refresher.monitor().status().failure, None);
     }
-}
-
-#[test]
-fn thread_builds_at_once_follows_and_stops() {
-    let database = MintDatabase::with_keyset(MintType::Cdk);
-    let spent = items(1, 30, 33);
-    database.add(Spent, V1, &spent[..10]);
-    let refresher = database.refresher();
-    let monitor = refresher.monitor().clone();
-    let count = || {
-        let filters = monitor.status().filters;
-        filters.first().map_or(0, |filter| filter.items)
-    };
-    let thread = RefreshThread::start(refresher, Duration::from_secs(1)).unwrap();
-    wait_until("the first build", || count() == 10);
-    database.add(Spent, V1, &spent[10..20]);
-    wait_until("the interval to pass", || count() == 20);
-    database.add(Spent, V1, &spent[20..]);
-    thread.refresh_now();
-    wait_until("a refresh that was asked for", || count() == 30);
-    assert!(thread.stop(PATIENCE), "the thread has ended");
 }
