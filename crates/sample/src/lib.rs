@@ -1,16 +1,13 @@
-//! A mint's SQLite database full of generated notes, for demonstrations and measurements.
+//! The SQLite database of a CDK mint, full of generated notes, for demonstrations and measurements.
 //!
 //! The tables, the relevant indexes and the row widths are those of a real mint. So reading the sample costs as
 //! much as reading a real database. The notes are not curve points, because a filter only hashes bytes.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use nutfilter_cashu::{KeysetId, NoteKind};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Transaction};
-
-use self::tables::Tables;
-use nutfilter_mint::{KeysetId, MintType, NoteKind};
+use rusqlite::{Connection, Transaction, params};
 
 mod tables;
 
@@ -21,16 +18,12 @@ const CHUNK: usize = 1 << 20;
 /// A sample database to be written.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The mint whose tables are created.
-    pub mint: MintType,
     /// The keyset of its notes.
     pub keyset: KeysetId,
     /// The number of spent notes.
     pub spent: u64,
     /// The number of issued notes.
     pub issued: u64,
-    /// Samples with the same seed have the same notes.
-    pub seed: u64,
 }
 
 /// Why a sample could not be written.
@@ -54,22 +47,14 @@ pub enum SampleError {
 }
 
 impl Sample {
-    /// Creates a sample with CDK's tables, this many notes of each kind, and its own keyset.
+    /// Creates a sample with this many notes of each kind.
     #[must_use]
     pub fn new(spent: u64, issued: u64) -> Self {
-        Self::of(MintType::Cdk, spent, issued)
-    }
-
-    /// Creates a sample with this mint's tables. The notes do not depend on the tables.
-    #[must_use]
-    pub fn of(mint: MintType, spent: u64, issued: u64) -> Self {
         let keyset = KeysetId::parse("00deadbeefc0ffee").expect("16 hex digits beginning 00");
         Self {
-            mint,
             keyset,
             spent,
             issued,
-            seed: 1,
         }
     }
 
@@ -81,7 +66,7 @@ impl Sample {
             NoteKind::Spent => 1,
             NoteKind::Issued => 2,
         };
-        point(self.seed, stream, index).to_vec()
+        point(stream, index).to_vec()
     }
 
     /// Number of notes of a kind in the database.
@@ -120,102 +105,49 @@ impl Sample {
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -131072;",
         )?;
         let transaction = connection.transaction()?;
-        let tables = Tables::of(self.mint);
-        transaction.execute_batch(&tables.create())?;
-        transaction.execute(tables.insert_keyset, [self.keyset.as_str()])?;
+        transaction.execute_batch(&tables::create())?;
+        transaction.execute(tables::INSERT_KEYSET, [self.keyset.as_str()])?;
         for kind in NoteKind::ALL {
-            self.insert(&transaction, kind, 0..self.count(kind))?;
+            self.insert(&transaction, kind)?;
         }
-        transaction.execute_batch(tables.index)?;
+        transaction.execute_batch(tables::INDEX)?;
         transaction.commit()?;
         connection.execute_batch("PRAGMA journal_mode = WAL;")?;
         connection.close().map_err(|(_, error)| error)
     }
 
-    /// Inserts notes.
-    fn insert(
-        &self,
-        transaction: &Transaction<'_>,
-        kind: NoteKind,
-        notes: Range<u64>,
-    ) -> rusqlite::Result<()> {
-        let tables = Tables::of(self.mint);
-        let mut statement = transaction.prepare(tables.insert(kind))?;
+    /// Inserts the notes of a kind, and adds them to CDK's own totals.
+    fn insert(&self, transaction: &Transaction<'_>, kind: NoteKind) -> rusqlite::Result<()> {
+        let mut statement = transaction.prepare(tables::insert_note(kind))?;
         // Bound once: a new string per row would cost as much as the row.
         let keyset = Value::from(self.keyset.as_str().to_owned());
         let mut total = 0;
-        for start in notes.clone().step_by(CHUNK) {
-            let chunk = start..notes.end.min(start + CHUNK as u64);
+        for start in (0..self.count(kind)).step_by(CHUNK) {
+            let chunk = start..self.count(kind).min(start + CHUNK as u64);
             let mut notes: Vec<_> = chunk.map(|index| self.note(kind, index)).collect();
             notes.sort_unstable();
             for note in notes {
-                tables::insert(&mut statement, tables, &keyset, &note)?;
-                total += tables::amount(&note);
+                // A power of two.
+                let amount = 1_i64 << (note[note.len() - 1] & 7);
+                let secret = const_hex::encode(&note[1..]);
+                statement.execute(params![note, amount, keyset, secret])?;
+                total += amount;
             }
         }
-        self.add_total(transaction, kind, total)
-    }
-
-    /// Adds `notes` notes to a database that [`Sample::write`] has written. Like a running mint, it inserts them in
-    /// order of arrival, with ten notes per transaction. They are the next notes of the same seed, and are counted
-    /// from now on.
-    ///
-    /// # Errors
-    ///
-    /// If the database does not exist, or if SQLite fails. Committed notes stay in the database, but are not
-    /// counted.
-    ///
-    /// # Cost
-    ///
-    /// About 20 microseconds per note. Nothing is synced.
-    pub fn grow(&mut self, path: &Path, kind: NoteKind, notes: u64) -> Result<(), SampleError> {
-        const IN_TRANSACTION: usize = 10;
-        let end = self.count(kind) + notes;
-        let append = || -> rusqlite::Result<()> {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let mut connection = Connection::open_with_flags(path, flags)?;
-            connection.execute_batch("PRAGMA synchronous = OFF;")?;
-            for start in (self.count(kind)..end).step_by(IN_TRANSACTION) {
-                let transaction = connection.transaction()?;
-                let notes = start..end.min(start + IN_TRANSACTION as u64);
-                self.insert(&transaction, kind, notes)?;
-                transaction.commit()?;
-            }
-            connection.close().map_err(|(_, error)| error)
-        };
-        append().map_err(|source| SampleError::Sqlite {
-            path: path.into(),
-            source,
-        })?;
-        match kind {
-            NoteKind::Spent => self.spent = end,
-            NoteKind::Issued => self.issued = end,
-        }
-        Ok(())
-    }
-
-    /// Updates the mint's own totals, if it has any.
-    fn add_total(
-        &self,
-        transaction: &Transaction<'_>,
-        kind: NoteKind,
-        total: i64,
-    ) -> rusqlite::Result<()> {
         let (redeemed, issued) = match kind {
             NoteKind::Spent => (total, 0),
             NoteKind::Issued => (0, total),
         };
-        if let Some(sql) = Tables::of(self.mint).add_totals {
-            transaction.execute(sql, (self.keyset.as_str(), redeemed, issued))?;
-        }
+        let totals = (self.keyset.as_str(), redeemed, issued);
+        transaction.execute(tables::ADD_TOTALS, totals)?;
         Ok(())
     }
 }
 
 /// Bytes that look like a compressed point, different for each index of a stream.
-fn point(seed: u64, stream: u64, index: u64) -> [u8; 33] {
+fn point(stream: u64, index: u64) -> [u8; 33] {
     let mut bytes = [0; 33];
-    let start = mix(seed) ^ mix(stream << 32);
+    let start = mix(1) ^ mix(stream << 32);
     for (i, word) in bytes[1..].chunks_mut(8).enumerate() {
         let counter = index.wrapping_mul(4).wrapping_add(i as u64);
         word.copy_from_slice(&mix(start.wrapping_add(counter)).to_be_bytes());

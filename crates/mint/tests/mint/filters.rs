@@ -1,13 +1,9 @@
 //! The filters are, byte for byte, what the reference builds from the mint's notes.
 
-use std::sync::Arc;
+use nutfilter_mint::source::{ItemBatch, KeysetInfo, MintSource};
+use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
-use nutfilter_mint::source::{DatabaseLocation, ItemBatch, KeysetInfo, MintSource, SqliteSource};
-use nutfilter_mint::{KeysetId, MintType, Monitor, NoteKind, RefreshOptions, Refresher};
-use nutfilter_objects::Table;
-use nutfilter_sample::Sample;
-
-use crate::support::{LEGACY, MintDatabase, V1, V2, V3, assert_served, body, items, refresh};
+use crate::support::{LEGACY, MintDatabase, V1, V2, V3, assert_served, body, items};
 
 use NoteKind::{Issued, Spent};
 
@@ -125,30 +121,5 @@ fn spellings_of_an_id_are_one_keyset() {
         let of = |kind| [V1, "I2yN-iR_fkzT"].map(|id| format!("v1/filter/{kind}/{id}"));
         assert_eq!(paths[..4], [of(Issued), of(Spent)].concat());
         assert_eq!(paths[4..], ["v1/keysets"]);
-    }
-}
-
-#[test]
-fn sample_database_holds_the_stated_notes() {
-    for mint in MintType::ALL {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("sample.sqlite");
-        let mut sample = Sample::of(mint, 7000, 300);
-        sample.write(&path).unwrap();
-        let source = SqliteSource::open(&DatabaseLocation::from(path.as_path()), None).unwrap();
-        assert_eq!(source.mint(), mint.as_str());
-        let monitor = Monitor::new(Arc::new(Table::in_memory()));
-        let mut refresher = Refresher::new(source, monitor, RefreshOptions::default());
-        for more in [0, 1, 25] {
-            for kind in NoteKind::ALL {
-                sample.grow(&path, kind, more).unwrap();
-                let notes: Vec<Vec<u8>> = (0..sample.count(kind))
-                    .map(|index| sample.note(kind, index).to_vec())
-                    .collect();
-                refresh(&mut refresher);
-                assert_served(&refresher, kind, sample.keyset.as_str(), &notes);
-            }
-        }
-        assert_eq!((sample.spent, sample.issued), (7026, 326));
     }
 }
