@@ -4,7 +4,6 @@ use clap::{Parser, Subcommand};
 
 use crate::build_filter::BuildArgs;
 use crate::check::CheckArgs;
-use crate::completions::CompletionsArgs;
 use crate::demo::DemoArgs;
 use crate::globals::Globals;
 use crate::inspect::InspectArgs;
@@ -57,8 +56,6 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a demo on a sample mint: build, serve and restore.
     Demo(DemoArgs),
-    /// Print a completion script for a shell.
-    Completions(CompletionsArgs),
 }
 
 #[cfg(test)]

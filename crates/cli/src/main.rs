@@ -5,7 +5,6 @@
 mod args;
 mod build_filter;
 mod check;
-mod completions;
 mod demo;
 mod error;
 mod fetch;
@@ -80,7 +79,6 @@ fn run() -> Result<ExitCode, CliError> {
         Command::Inspect(args) => inspect::run(&args)?,
         Command::Serve(args) => serve::run::run(&args, matches, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
-        Command::Completions(args) => completions::run(&args, &mut command)?,
     }
     Ok(ExitCode::SUCCESS)
 }

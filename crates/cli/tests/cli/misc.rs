@@ -3,19 +3,7 @@ use std::process::Command;
 
 use crate::nutfilter::{Place, assert_contains, lines};
 
-const COMMANDS: &str = "build check restore inspect serve demo completions";
-
-#[test]
-fn completion_script_of_each_shell_has_all_subcommands() {
-    let place = Place::new();
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = place.run(format!("completions {shell}")).text();
-        for command in COMMANDS.split(' ') {
-            assert!(script.contains(command), "{shell} does not know {command}");
-        }
-    }
-    place.fails("completions tcsh", "tcsh");
-}
+const COMMANDS: &str = "build check restore inspect serve demo";
 
 #[test]
 fn help_and_version_succeed_and_unknown_options_fail() {
@@ -62,7 +50,6 @@ fn closed_outputs_cause_no_panic() {
         "build missing",
         "check filter items",
         "inspect filter",
-        "completions bash",
         "--help",
     ] {
         let mut command = place.command(args);

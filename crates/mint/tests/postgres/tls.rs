@@ -4,18 +4,17 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use nutfilter_mint::MintType;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
 use crate::cluster::{Cluster, Writer};
 use crate::sql::tables;
 use crate::support::open;
 
-/// `mint` must use TLS, `plain` may use it, and `certified` needs a client certificate.
+/// `mint` must use TLS, and `plain` may use it.
 const HBA: &str = "
     local all all trust
     hostssl all mint 127.0.0.1/32 scram-sha-256
-    hostssl all certified 127.0.0.1/32 cert
     host all plain 127.0.0.1/32 scram-sha-256
 ";
 
@@ -39,15 +38,6 @@ impl Authority {
     fn vouch(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
-        (key.serialize_pem(), certificate.pem())
-    }
-
-    /// A key and a certificate for a database user.
-    fn certify(&self, user: &str) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let mut parameters = CertificateParams::new(vec![]).unwrap();
-        parameters.distinguished_name.push(DnType::CommonName, user);
         let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
         (key.serialize_pem(), certificate.pem())
     }
@@ -78,34 +68,27 @@ impl Server {
 
     /// Starts a server with a key and a certificate. Clients that use `right` trust it.
     fn with(key: &str, certificate: &str, right: &str) -> Option<Self> {
-        let (clients, other) = (Authority::new(), Authority::new());
+        let other = Authority::new();
         let vacant = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
         let port = vacant.unwrap().port();
         let files = [
             ("server.key", key),
             ("server.crt", certificate),
-            ("clients.crt", &clients.pem),
-            ("postgresql.auto.conf", "ssl_ca_file = 'clients.crt'\n"),
             ("pg_hba.conf", HBA),
         ];
         let cluster = Cluster::start(Some(port), &files)?;
         let owner = Writer::connect(&cluster.url("postgres"));
         owner.run(
             "CREATE ROLE mint LOGIN SUPERUSER PASSWORD 'hunter2';
-             CREATE ROLE certified LOGIN SUPERUSER;
              CREATE ROLE plain LOGIN SUPERUSER PASSWORD 'hunter2'",
         );
         owner.run("CREATE DATABASE mint");
         Writer::connect(&cluster.url("mint")).run(tables(MintType::Cdk));
         let files = tempfile::tempdir().unwrap();
-        let (client_key, client) = clients.certify("certified");
         for (name, pem) in [
             ("right.pem", right),
             ("wrong.pem", &other.pem),
             ("empty.pem", ""),
-            ("client.pem", &client),
-            ("client.key", &client_key),
-            ("other.key", &other.vouch("other").0),
         ] {
             std::fs::write(files.path().join(name), pem).unwrap();
         }
@@ -205,30 +188,6 @@ fn self_signed_certificate_is_trusted_if_given() {
     }
     let full = options("verify-full", "right.pem");
     server.refuses("mint:hunter2@db.example", &full, "not valid for name");
-}
-
-#[test]
-fn client_certificate_opens_the_database() {
-    let Some(server) = Server::start() else {
-        return;
-    };
-    let files = |certificate: &str, key: &str| {
-        let (certificate, key) = (server.file(certificate), server.file(key));
-        let (certificate, key) = (certificate.display(), key.display());
-        format!("sslmode=require&sslcert={certificate}&sslkey={key}")
-    };
-    let open = |options: &str| server.open("certified@localhost", options);
-    open(&files("client.pem", "client.key")).unwrap();
-    server.refuses("certified@localhost", "sslmode=require", "certificate");
-    for (certificate, key, said) in [
-        ("client.pem", "other.key", "client.pem"),
-        ("empty.pem", "client.key", "no certificate"),
-        ("none.pem", "client.key", "none.pem"),
-        ("client.pem", "none.key", "none.key"),
-        ("client.pem", "client.pem", "client.pem"),
-    ] {
-        server.refuses("certified@localhost", &files(certificate, key), said);
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
@@ -15,7 +15,7 @@ use super::stream::Connector;
 use super::url::{PostgresUrl, Verification};
 use crate::source::{Result, SourceError};
 
-/// The TLS connector for the database of a URL. The files are read for each connection, so they may be replaced
+/// The TLS connector for the database of a URL. The roots are read for each connection, so they may be replaced
 /// while the service runs.
 pub(super) fn connector(url: &PostgresUrl) -> Result<Connector> {
     let provider = Arc::new(ring::default_provider());
@@ -28,21 +28,12 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<Connector> {
         .map_err(|source| failed("TLS", source))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier { trusted, provider }));
-    let Some((certificate, key)) = &url.identity else {
-        return Ok(Connector(Arc::new(config.with_no_client_auth())));
-    };
-    let chain = certificates("sslcert", certificate)?;
-    let what = format!("sslkey {}", key.display());
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|source| failed(&what, source))?;
-    let config = config
-        .with_client_auth_cert(chain, key)
-        .map_err(|source| failed(&format!("sslcert {}", certificate.display()), source))?;
-    Ok(Connector(Arc::new(config)))
+    Ok(Connector(Arc::new(config.with_no_client_auth())))
 }
 
 /// The certificates of a PEM file, at least one.
-fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let what = format!("{option} {}", file.display());
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let what = format!("sslrootcert {}", file.display());
     let certificates = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|source| failed(&what, source))?;
@@ -70,7 +61,7 @@ impl Trusted {
         let mut roots = RootCertStore::empty();
         let mut given = vec![];
         match file {
-            Some(file) => given = certificates("sslrootcert", file)?,
+            Some(file) => given = certificates(file)?,
             None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         }
         for certificate in &given {

@@ -36,8 +36,6 @@ pub(in crate::source) struct PostgresUrl {
     pub(super) verification: Verification,
     /// The file with the roots; `None` for Mozilla's.
     pub(super) roots: Option<PathBuf>,
-    /// The files with the client certificate and its key, for servers that require one.
-    pub(super) identity: Option<(PathBuf, PathBuf)>,
     /// The only schema to look for tables in, as in CDK's connection strings.
     pub(super) schema: Option<String>,
 }
@@ -75,19 +73,13 @@ impl PostgresUrl {
             .map_err(|_| {
                 refused(
                     "must have the form postgres://user:password@host:port/name?options, with the options of tokio-postgres \
-                     and schema, sslmode, sslrootcert, sslcert, sslkey; percent-encode characters such as /, ? and @ in \
+                     and schema, sslmode, sslrootcert; percent-encode characters such as /, ? and @ in \
                      names and passwords",
                 )
             })?;
         let roots = own.get("sslrootcert").map(String::as_str);
         let (mode, verification) = verification(own.get("sslmode").map(String::as_str), roots)?;
         let roots = roots.filter(|&roots| roots != SYSTEM).map(PathBuf::from);
-        let identity = match (own.remove("sslcert"), own.remove("sslkey")) {
-            (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
-            (None, None) => None,
-            (Some(_), None) => return Err(refused("sslcert needs sslkey")),
-            (None, Some(_)) => return Err(refused("sslkey needs sslcert")),
-        };
         let hosts = config.get_hosts();
         if hosts.is_empty() && config.get_hostaddrs().is_empty() {
             return Err(refused(
@@ -108,14 +100,13 @@ impl PostgresUrl {
             config,
             verification,
             roots,
-            identity,
             schema: own.remove("schema"),
         })
     }
 }
 
 /// The options that are not those of `tokio-postgres`.
-const OWN: [&str; 5] = ["schema", "sslcert", "sslkey", "sslmode", "sslrootcert"];
+const OWN: [&str; 3] = ["schema", "sslmode", "sslrootcert"];
 
 /// The name of the built-in roots: Mozilla's.
 const SYSTEM: &str = "system";
@@ -225,21 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn client_certificate_needs_its_key() {
-        let url = parse("db/mint?sslcert=/a%20b&sslkey=/c");
-        assert_eq!(url.identity, Some(("/a b".into(), "/c".into())));
-        assert_eq!(parse("db/mint").identity, None);
-        for (options, missing) in [
-            ("sslcert=/a", "needs sslkey"),
-            ("sslkey=/a", "needs sslcert"),
-        ] {
-            let error = PostgresUrl::parse(&format!("db/mint?{options}")).unwrap_err();
-            assert!(error.to_string().contains(missing), "{error}");
-        }
+    fn unknown_option_is_refused_without_its_value() {
         let error = PostgresUrl::parse("db/mint?sslpassword=hunter2").unwrap_err();
         let said = error.to_string();
         assert!(
-            said.contains("sslcert") && !said.contains("hunter2"),
+            said.contains("sslrootcert") && !said.contains("hunter2"),
             "{said}"
         );
     }
