@@ -1,6 +1,6 @@
 /** The class of a {@link FilterError}. */
 export type FilterErrorCode =
-  /** P, M, N, the profile or the key is outside the limits. */
+  /** P, M, N or the profile is outside the limits. */
   | 'BadParameter'
   /** An argument has the wrong type, for example a string where bytes are expected. */
   | 'BadArgument'

@@ -1,6 +1,6 @@
 import { FilterError } from './errors.js';
 import { encodeHashes, matchHashes } from './golomb.js';
-import { checkHasher, hashInto, type HashInto, hashItems, type Profile } from './hash.js';
+import { hashInto, type HashInto, hashItems, type Profile } from './hash.js';
 import {
   type Coded,
   checkCoded,
@@ -22,8 +22,6 @@ export interface FilterOptions {
   m?: number;
   /** The hash function. Default: `nut25`. */
   profile?: Profile;
-  /** The 16 bytes of the key of the profile `siphash`. */
-  key?: Uint8Array;
 }
 
 /**
@@ -42,8 +40,6 @@ export class Filter {
   readonly m: number;
   /** The hash function. */
   readonly profile: Profile;
-  /** The 16 bytes of the key of the profile `siphash`. */
-  readonly key?: Uint8Array;
 
   /**
    * Takes the filter of `n` items in `bytes` and decodes all of it once. Throws a {@link FilterError} if
@@ -52,12 +48,9 @@ export class Filter {
    */
   constructor(bytes: Uint8Array, n: number, options: FilterOptions = {}) {
     checkOptions(options);
-    const { p = DEFAULT_P, m = DEFAULT_M } = options;
-    const { profile, key } = checkHasher(options.profile, options.key);
+    const { p = DEFAULT_P, m = DEFAULT_M, profile = 'nut25' } = options;
+    hashInto(profile);
     this.profile = profile;
-    if (key !== undefined) {
-      this.key = key;
-    }
     this.bytes = bytes;
     this.n = n;
     this.p = p;
@@ -68,9 +61,9 @@ export class Filter {
   /** Makes the filter of `items`, in any order; repeated items count. */
   static from(items: Iterable<Uint8Array>, options: FilterOptions = {}): Filter {
     checkOptions(options);
-    const { p = DEFAULT_P, m = DEFAULT_M, profile, key } = options;
+    const { p = DEFAULT_P, m = DEFAULT_M, profile } = options;
     checkParams(p, m);
-    const into = hashInto(checkHasher(profile, key));
+    const into = hashInto(profile);
     const list = checkItems(items);
     checkRange(list.length, m);
     return new Filter(encodeHashes(hashItems(list, into), p, m), list.length, { ...options, p, m });
@@ -83,7 +76,7 @@ export class Filter {
 
   /** Returns for each item whether it may be in the set, in the given order. */
   matches(items: Iterable<Uint8Array>): boolean[] {
-    return matchItems(this, items, hashInto(this));
+    return matchItems(this, items, hashInto(this.profile));
   }
 
   /** Whether any of the items may be in the set. */

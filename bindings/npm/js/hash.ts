@@ -4,33 +4,9 @@
  */
 
 import { FilterError } from './errors.js';
-import { isBytes, show } from './params.js';
 
-/** The hash function of a filter. */
-export type Profile = 'nut25' | 'nut23' | 'siphash';
-
-export interface Hasher {
-  readonly profile: Profile;
-  /** The 16 bytes of a SipHash key. */
-  readonly key?: Uint8Array;
-}
-
-export function checkHasher(profile: Profile = 'nut25', key?: Uint8Array): Hasher {
-  if (profile === 'siphash') {
-    if (!isBytes(key) || key.length !== 16) {
-      const got = isBytes(key) ? `${key.length} bytes` : show(key);
-      throw new FilterError('BadParameter', `the key of SipHash is ${got}; expected a Uint8Array of 16 bytes`);
-    }
-    return { profile, key: key.slice() };
-  }
-  if (profile !== 'nut25' && profile !== 'nut23') {
-    throw new FilterError('BadParameter', `unknown profile; expected 'nut25', 'nut23' or 'siphash'`);
-  }
-  if (key !== undefined) {
-    throw new FilterError('BadParameter', `the profile ${profile} has no key`);
-  }
-  return { profile };
-}
+/** The hash function of a filter: that of NUT-25, or that of the text of NUT-23. */
+export type Profile = 'nut25' | 'nut23';
 
 /** Writes the hash of an item to `out[at]` (low half) and `out[at + 1]` (high half). */
 export type HashInto = (item: Uint8Array, out: Uint32Array, at: number) => void;
@@ -42,14 +18,15 @@ export function hashItems(items: readonly Uint8Array[], into: HashInto): Uint32A
   return hashes;
 }
 
-export function hashInto({ profile, key }: Hasher): HashInto {
+/** The hash function of a profile. */
+export function hashInto(profile: Profile = 'nut25'): HashInto {
   switch (profile) {
     case 'nut25':
       return nut25;
     case 'nut23':
       return nut23;
-    case 'siphash':
-      return sipHash(key as Uint8Array);
+    default:
+      throw new FilterError('BadParameter', `unknown profile; expected 'nut25' or 'nut23'`);
   }
 }
 
@@ -127,9 +104,6 @@ class Word {
 
   rotate(bits: number): this {
     const { high, low } = this;
-    if (bits === 32) {
-      return this.set(low, high);
-    }
     return bits < 32
       ? this.set((high << bits) | (low >>> (32 - bits)), (low << bits) | (high >>> (32 - bits)))
       : this.set((low << (bits - 32)) | (high >>> (64 - bits)), (high << (bits - 32)) | (low >>> (64 - bits)));
@@ -186,57 +160,4 @@ function scrambleSecond(bytes: Uint8Array, start: number, end: number): Word {
 
 function avalanche(word: Word): Word {
   return word.fold().multiply(0xff51afd7, 0xed558ccd).fold().multiply(0xc4ceb9fe, 0x1a85ec53).fold();
-}
-
-/** SipHash-2-4. */
-function sipHash(key: Uint8Array): HashInto {
-  const k0 = new Word().read(key, 0, 8);
-  const k1 = new Word().read(key, 8, 16);
-  const a = new Word();
-  const b = new Word();
-  const c = new Word();
-  const d = new Word();
-  const word = new Word();
-
-  const round = (): void => {
-    a.add(b);
-    c.add(d);
-    b.rotate(13).xor(a);
-    d.rotate(16).xor(c);
-    a.rotate(32).add(d);
-    c.add(b);
-    d.rotate(21).xor(a);
-    b.rotate(17).xor(c);
-    c.rotate(32);
-  };
-  const absorb = (): void => {
-    d.xor(word);
-    round();
-    round();
-    a.xor(word);
-  };
-
-  return (bytes, out, at) => {
-    const { length } = bytes;
-    const whole = length & ~7;
-    a.set(0x736f6d65, 0x70736575).xor(k0);
-    b.set(0x646f7261, 0x6e646f6d).xor(k1);
-    c.set(0x6c796765, 0x6e657261).xor(k0);
-    d.set(0x74656462, 0x79746573).xor(k1);
-    for (let i = 0; i < whole; i += 8) {
-      word.read(bytes, i, i + 8);
-      absorb();
-    }
-    word.read(bytes, whole, length);
-    word.high |= length << 24;
-    absorb();
-    c.low ^= 0xff;
-    round();
-    round();
-    round();
-    round();
-    a.xor(b).xor(c).xor(d);
-    out[at] = a.low;
-    out[at + 1] = a.high;
-  };
 }

@@ -1,10 +1,9 @@
 /**
- * Compact Golomb-coded set filters for Cashu ecash and Bitcoin, in plain TypeScript.
+ * Compact Golomb-coded set filters for Cashu ecash, in plain TypeScript.
  *
  * @packageDocumentation
  */
 
-export { parseBlockFilter } from './bip158.js';
 export { FilterError, type FilterErrorCode } from './errors.js';
 export { Filter, type FilterOptions } from './filter.js';
 export type { Profile } from './hash.js';

@@ -1,8 +1,8 @@
 import { FilterError } from './errors.js';
 
-/** The default P of NUT-25, NUT-23 and BIP158. */
+/** The default P of NUT-25 and NUT-23. */
 export const DEFAULT_P = 19;
-/** The default M of NUT-25, NUT-23 and BIP158. */
+/** The default M of NUT-25 and NUT-23. */
 export const DEFAULT_M = 784931;
 
 export const MAX_U32 = 0xffffffff;

@@ -21,7 +21,7 @@ export interface FilterResponse {
 }
 
 /** How to read a response. P and M are in the response. */
-export interface ResponseOptions extends Pick<FilterOptions, 'profile' | 'key'> {
+export interface ResponseOptions extends Pick<FilterOptions, 'profile'> {
   /**
    * The least M that is accepted, by default 784931. A mint that served a small M would make the wallet confirm,
    * and so reveal, notes that are not in the set.
@@ -35,13 +35,13 @@ export interface ResponseOptions extends Pick<FilterOptions, 'profile' | 'key'> 
  */
 export function parseResponse(response: string | Uint8Array | object, options: ResponseOptions = {}): FilterResponse {
   checkOptions(options);
-  const { minM = DEFAULT_M, ...hash } = options;
+  const { minM = DEFAULT_M, profile = 'nut25' } = options;
   const members = readMembers(response);
   const { n, p, m, content } = members;
   if (!isIntegerWithin(minM, 1, MAX_U32)) {
     throw new FilterError('BadParameter', `minM is ${show(minM)}; expected an integer from 1 to ${MAX_U32}`);
   }
-  const filter = new Filter(content, n, { p, m, ...hash });
+  const filter = new Filter(content, n, { p, m, profile });
   if (m < minM) {
     throw new FilterError('RateTooHigh', `M is ${m}; this wallet accepts ${minM} or more`);
   }

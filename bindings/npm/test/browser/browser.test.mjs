@@ -61,7 +61,7 @@ test('browsers load the package without a bundler, in pages and in module worker
     });
   }
   page('native.html', '/native/main.mjs');
-  assert.deepEqual(await result('native.html'), [7, 7]);
+  assert.deepEqual(await result('native.html'), [6, 6]);
 });
 
 test('bundles by esbuild run', async () => {
@@ -69,5 +69,5 @@ test('bundles by esbuild run', async () => {
   const outExtension = { '.js': '.mjs' };
   await esbuild.build({ entryPoints, outdir: join(folder, 'esbuild'), outExtension, bundle: true, minify: true, format: 'esm' });
   page('esbuild.html', '/esbuild/main.mjs');
-  assert.deepEqual(await result('esbuild.html'), [7, 7]);
+  assert.deepEqual(await result('esbuild.html'), [6, 6]);
 });
