@@ -44,7 +44,7 @@ Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did.
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Build a filter from items, or from a mint's database.
+    /// Build a filter from items.
     Build(BuildArgs),
     /// Check which items may be in a filter.
     Check(CheckArgs),

@@ -24,17 +24,23 @@ pub(super) fn start() {
 #[derive(Default)]
 struct Text(String);
 
+/// The type of a metric.
+const GAUGE: &str = "gauge";
+const COUNTER: &str = "counter";
+
 impl Text {
-    /// Adds a metric of this type, name and help, with its values, each with its labels, such as `kind="spent"`.
+    /// Adds a metric with its values, each with its labels, such as `kind="spent"`.
     fn metric<L: AsRef<str>>(
         &mut self,
-        [kind, name, help]: [&str; 3],
+        of: &str,
+        name: &str,
+        help: &str,
         values: impl IntoIterator<Item = (L, f64)>,
     ) {
         // Writing to a string cannot fail.
         let _ = writeln!(
             self.0,
-            "# HELP nutfilter_{name} {help}\n# TYPE nutfilter_{name} {kind}"
+            "# HELP nutfilter_{name} {help}\n# TYPE nutfilter_{name} {of}"
         );
         for (labels, value) in values {
             let _ = match labels.as_ref() {
@@ -44,15 +50,13 @@ impl Text {
         }
     }
 
-    fn one(&mut self, what: [&str; 3], value: f64) {
-        self.metric(what, [("", value)]);
+    fn one(&mut self, of: &str, name: &str, help: &str, value: f64) {
+        self.metric(of, name, help, [("", value)]);
     }
 
-    fn by_kind(&mut self, what: [&str; 3], value: impl Fn(NoteKind) -> f64) {
-        self.metric(
-            what,
-            NoteKind::ALL.map(|of| (format!("kind=\"{of}\""), value(of))),
-        );
+    fn by_kind(&mut self, of: &str, name: &str, help: &str, value: impl Fn(NoteKind) -> f64) {
+        let values = NoteKind::ALL.map(|kind| (format!("kind=\"{kind}\""), value(kind)));
+        self.metric(of, name, help, values);
     }
 }
 
@@ -62,80 +66,41 @@ impl Text {
 pub(super) fn text(monitor: &Monitor) -> String {
     let (status, mut text) = (monitor.status(), Text::default());
     let build = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
-    text.metric(
-        [
-            "gauge",
-            "build_info",
-            "Always 1; the version is in its label",
-        ],
-        [(build, 1.0)],
-    );
-    text.one(
-        [
-            "gauge",
-            "start_time_seconds",
-            "Unix time at which the process started",
-        ],
-        *START as f64,
-    );
+    let help = "Always 1; the version is in its label";
+    text.metric(GAUGE, "build_info", help, [(build, 1.0)]);
+    let help = "Unix time at which the process started";
+    text.one(GAUGE, "start_time_seconds", help, *START as f64);
     let words = ["starting", "ok", "degraded", "failing"].map(|one| {
         let is = one == word(&status);
         (format!("status=\"{one}\""), f64::from(u8::from(is)))
     });
-    text.metric(
-        [
-            "gauge",
-            "status",
-            "1 for the current status, 0 for the others",
-        ],
-        words,
-    );
+    let help = "1 for the current status, 0 for the others";
+    text.metric(GAUGE, "status", help, words);
     let filters = &status.filters;
     let of = |kind| filters.iter().filter(move |filter| filter.kind == kind);
     let date = |filter: &FilterStatus| Some(monitor.table().get(&filter.path)?.date());
-    let dates = |kind| of(kind).filter_map(date);
-    text.one(
-        ["gauge", "keysets", "Number of keysets served"],
-        of(NoteKind::Spent).count() as f64,
-    );
-    text.by_kind(["gauge", "items", "Notes in the served filters"], |kind| {
+    let keysets = of(NoteKind::Spent).count() as f64;
+    text.one(GAUGE, "keysets", "Number of keysets served", keysets);
+    text.by_kind(GAUGE, "items", "Notes in the served filters", |kind| {
         of(kind).map(|filter| filter.items).sum::<u64>() as f64
     });
-    let what = [
-        "gauge",
-        "as_of_timestamp_seconds",
-        "Timestamp of the oldest filter (Unix time)",
-    ];
-    text.by_kind(what, |kind| dates(kind).min().unwrap_or(0) as f64);
-    let what = [
-        "gauge",
-        "unreadable_rows",
-        "Rows not readable since the last whole reading; the filters of their keysets stay as they are",
-    ];
-    text.by_kind(what, |kind| status.unreadable[kind as usize] as f64);
-    let what = [
-        "gauge",
-        "last_refresh_timestamp_seconds",
-        "Start of the last refresh that succeeded (Unix time)",
-    ];
-    text.one(what, status.refreshed as f64);
-    let latest = NoteKind::ALL.into_iter().flat_map(dates).max().unwrap_or(0);
-    let what = [
-        "gauge",
-        "clock_behind_seconds",
-        "Seconds by which a filter is dated after the clock",
-    ];
-    text.one(what, latest.saturating_sub(now()) as f64);
+    let help = "Rows not readable since the last whole reading; the filters of their keysets stay as they are";
+    text.by_kind(GAUGE, "unreadable_rows", help, |kind| {
+        status.unreadable[kind as usize] as f64
+    });
+    let name = "last_refresh_timestamp_seconds";
+    let help = "Start of the last refresh that succeeded (Unix time)";
+    text.one(GAUGE, name, help, status.refreshed as f64);
+    let latest = filters.iter().filter_map(date).max().unwrap_or(0);
+    let help = "Seconds by which a filter is dated after the clock";
+    let behind = latest.saturating_sub(now()) as f64;
+    text.one(GAUGE, "clock_behind_seconds", help, behind);
     let results = ["ok", "partial", "failed"].map(|one| format!("result=\"{one}\""));
-    let counts = status.refreshes.map(|count| count as f64);
-    let what = ["counter", "refreshes_total", "Refreshes by their result"];
-    text.metric(what, results.into_iter().zip(counts));
-    let what = [
-        "counter",
-        "refresh_seconds_sum",
-        "Seconds that refreshes have taken, including failed ones",
-    ];
-    text.one(what, status.seconds);
+    let counts = results.into_iter().zip(status.refreshes.map(|n| n as f64));
+    let help = "Refreshes by their result";
+    text.metric(COUNTER, "refreshes_total", help, counts);
+    let help = "Seconds that refreshes have taken, including failed ones";
+    text.one(COUNTER, "refresh_seconds_sum", help, status.seconds);
     let read = NoteKind::ALL.iter().flat_map(|kind| {
         let [whole, new] = status.read[*kind as usize];
         [("whole", whole), ("new", new)].map(|(reading, items)| {
@@ -143,40 +108,21 @@ pub(super) fn text(monitor: &Monitor) -> String {
             (labels, items as f64)
         })
     });
-    text.metric(
-        [
-            "counter",
-            "items_read_total",
-            "Items read, by whole readings and by others",
-        ],
-        read,
-    );
-    text.by_kind(
-        ["counter", "whole_readings_total", "Readings of everything"],
-        |kind| status.whole_readings[kind as usize] as f64,
-    );
-    let what = [
-        "counter",
-        "items_lost_total",
-        "Items that a whole reading did not find again",
-    ];
-    text.one(what, status.items_lost as f64);
-    let what = [
-        "counter",
-        "withdrawn_total",
-        "Filters withdrawn because the clock was set back",
-    ];
-    text.one(what, status.withdrawn as f64);
-    let what = [
-        "counter",
-        "info_failures_total",
-        "Failed fetches of the mint's info",
-    ];
-    text.one(what, status.info_failures as f64);
-    let mut largest: Vec<_> = filters
-        .iter()
-        .filter(|filter| filter.keyset.is_some())
-        .collect();
+    let help = "Items read, by whole readings and by others";
+    text.metric(COUNTER, "items_read_total", help, read);
+    let help = "Readings of everything";
+    text.by_kind(COUNTER, "whole_readings_total", help, |kind| {
+        status.whole_readings[kind as usize] as f64
+    });
+    let help = "Items that a whole reading did not find again";
+    text.one(COUNTER, "items_lost_total", help, status.items_lost as f64);
+    let help = "Filters withdrawn because the clock was set back";
+    text.one(COUNTER, "withdrawn_total", help, status.withdrawn as f64);
+    let help = "Failed fetches of the mint's info";
+    let failures = status.info_failures as f64;
+    text.one(COUNTER, "info_failures_total", help, failures);
+    let named = filters.iter().filter(|filter| filter.keyset.is_some());
+    let mut largest: Vec<_> = named.collect();
     largest.sort_by_key(|filter| core::cmp::Reverse(filter.items));
     largest.truncate(MAX_KEYSETS * NoteKind::ALL.len());
     let labels = |filter: &FilterStatus| {
@@ -184,26 +130,13 @@ pub(super) fn text(monitor: &Monitor) -> String {
         let (kind, active) = (filter.kind, filter.active);
         format!("keyset=\"{keyset}\",kind=\"{kind}\",active=\"{active}\"")
     };
-    let what = [
-        "gauge",
-        "keyset_items",
-        "Notes in a filter; the 50 keysets with the most notes have this and the next",
-    ];
-    let items = largest
-        .iter()
-        .map(|filter| (labels(filter), filter.items as f64));
-    text.metric(what, items);
-    let dated = largest
-        .iter()
-        .filter_map(|filter| Some((labels(filter), date(filter)? as f64)));
-    text.metric(
-        [
-            "gauge",
-            "keyset_timestamp_seconds",
-            "Timestamp of a filter (Unix time)",
-        ],
-        dated,
-    );
+    let items = largest.iter().map(|one| (labels(one), one.items as f64));
+    let help = "Notes in a filter; the 50 keysets with the most notes have this and the next";
+    text.metric(GAUGE, "keyset_items", help, items);
+    let dated = largest.iter();
+    let dated = dated.filter_map(|one| Some((labels(one), date(one)? as f64)));
+    let help = "Timestamp of a filter (Unix time)";
+    text.metric(GAUGE, "keyset_timestamp_seconds", help, dated);
     let counted = TextEncoder::new().encode_to_string(&prometheus::gather());
     text.0 + &counted.unwrap_or_else(|error| format!("# {error}\n"))
 }

@@ -36,10 +36,6 @@ pub(crate) struct Options {
     #[arg(long, env = "NUTFILTER_OUTPUT", value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
 
-    /// Mode of the files, in octal
-    #[arg(long, env = "NUTFILTER_OUTPUT_MODE", value_name = "MODE", default_value = "644", value_parser = mode, help_heading = OUTPUT)]
-    pub(crate) output_mode: u32,
-
     // Variables may be those of a service, so an address to listen at is not an error.
     /// Write the files once and exit, without listening; for a timer
     #[arg(long, requires = "output", help_heading = OUTPUT)]
@@ -157,13 +153,6 @@ fn seconds(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Stri
         Ok(seconds) => Ok(Duration::from_secs(seconds)),
         Err(error) => Err(format!("{error} seconds")),
     }
-}
-
-/// The mode of a file, such as 644.
-fn mode(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok();
-    mode.filter(|mode| mode & !0o777 == 0 && mode & 0o600 == 0o600)
-        .ok_or_else(|| "must be octal, such as 644, and let the owner read and write".to_owned())
 }
 
 fn mint_api(text: &str) -> Result<String, InfoError> {

@@ -29,6 +29,9 @@ use crate::output_file::Output;
 /// How often to look whether the service is ready.
 const READY_POLL: Duration = Duration::from_millis(100);
 
+/// The mode of the files: filters are public, and a web server of another user sends them.
+const OUTPUT_MODE: u32 = 0o644;
+
 /// The file with the metrics of `--once`, for the textfile collector of `node_exporter`. A hidden file is not served.
 const METRICS: &str = ".nutfilter.prom";
 
@@ -88,8 +91,8 @@ fn table(options: &Options) -> Result<Table, CliError> {
     let Some(directory) = &options.output else {
         return Ok(Table::in_memory());
     };
-    let (table, refused) = Table::in_directory(directory, options.output_mode, check_published)
-        .map_err(CliError::failed)?;
+    let (table, refused) =
+        Table::in_directory(directory, OUTPUT_MODE, check_published).map_err(CliError::failed)?;
     for file in refused {
         let (path, reason) = (file.path.display(), file.reason);
         tracing::warn!(%path, reason, "not serving a file of the output directory");

@@ -75,9 +75,6 @@ fn once_writes_json_and_its_compressed_form() {
         let mode = fs::metadata(file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
     }
-    place.run(format!("{SERVE} --once --output-mode 640")).ok();
-    let mode = |name: &str| fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&name), 0o640);
     // Variables of a service on the same machine do not matter.
     let mut command = place.command(format!("{SERVE} --once"));
     Ran::from(

@@ -138,7 +138,7 @@ fn what_is_known_is_printed_after_an_error() {
 }
 
 #[test]
-fn implausible_or_missing_filters_show_the_mint_nothing() {
+fn implausible_filters_and_wrong_items_show_the_mint_nothing() {
     let mint = Mint::honest();
     let input = pairs(0..ISSUED);
     let error = mint.run("restore", &input, "--expected 3").error();
@@ -181,23 +181,6 @@ fn implausible_or_missing_filters_show_the_mint_nothing() {
         assert!(!error.contains("--input"), "{error}");
     }
     assert_eq!(mint.posts().len(), before);
-
-    let list = format!(r#"{{"keysets":[{{"id":"{KEYSET}","unit":"sat"}}]}}"#);
-    let mint = Mint::answering(move |request| match request.line.contains("/v1/keysets") {
-        true => ("200 OK", list.clone()),
-        false => ("404 Not Found", String::new()),
-    });
-    mint.run("restore", &input, "")
-        .error_with("the mint has no filters of this keyset");
-    let place = Place::new();
-    place.write("pairs", &input);
-    let wanted = format!("the mint does not have this keyset; it has {KEYSET} (sat)");
-    // A short id of version 01, and an id of nobody.
-    for id in ["019a1f293253e41e", "009a1f293253e41f"] {
-        let args = format!("restore --mint {} --keyset {id} pairs", mint.url);
-        place.run(args).error_with(&wanted);
-    }
-    assert_eq!(mint.posts().len(), 0);
 }
 
 #[test]
