@@ -184,6 +184,11 @@ unsafe fn advance(
                         rows[lane] = unsafe { _mm_loadu_si128(four.cast()) };
                     }
                     let next = columns(rows);
+                    // With few scripts, most groups pass none.
+                    let any = _mm_cmpeq_epi32(_mm_max_epu32(next[0], last), last);
+                    if _mm_movemask_epi8(any) == 0 {
+                        break;
+                    }
                     let mut index = load_four(at);
                     let mut passed = _mm_setzero_si128();
                     let mut twins = [zero; NEXT];

@@ -179,6 +179,10 @@ unsafe fn advance(
                         rows[lane] = unsafe { _mm_loadu_si128(four.cast()) };
                     }
                     let next = columns(rows);
+                    // With few scripts, most groups pass none.
+                    if _mm256_cmple_epu32_mask(next[0], last) == 0 {
+                        break;
+                    }
                     let mut twins = [zero; NEXT];
                     for (twin, target) in twins.iter_mut().zip(next) {
                         *twin = _mm512_permutexvar_epi32(twice, _mm512_castsi256_si512(target));
