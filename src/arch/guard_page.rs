@@ -15,6 +15,7 @@ const PAGE: usize = 64 << 10;
 /// Types for which any bits are a valid value.
 pub(crate) trait Plain: Copy {}
 impl Plain for u8 {}
+impl Plain for u32 {}
 impl Plain for u64 {}
 
 // The C library that `std` is linked with.
@@ -229,6 +230,63 @@ mod tests {
                 Kind::Baseline(_) => (),
                 Kind::Avx2(avx2) => look_up_near_the_end(avx2),
                 Kind::Avx512(avx512) => look_up_near_the_end(avx512),
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn lanes_of_filters_read_nothing_beyond_their_bytes_and_targets() {
+        use crate::arch::x86_64::side_by_side::{Decodes, LANES, LOADED, NEXT, SideBySide};
+
+        fn advance_to_the_end(simd: impl Decodes, round: u64) {
+            // One lane comes to its end; where another one stops, all do.
+            let short = round as usize % LANES;
+            let bytes: [_; LANES] = core::array::from_fn(|lane| {
+                let random = noise(round << 8 | lane as u64);
+                if lane == short {
+                    let len = LOADED + (random >> 8) as usize % 300;
+                    Guarded::new(&streams(len)[(random % 4) as usize])
+                } else {
+                    Guarded::new(&[0; 3000])
+                }
+            });
+            let targets: [_; LANES] = core::array::from_fn(|lane| {
+                let random = noise(round << 8 | lane as u64 | 1 << 32);
+                let mut numbers: Vec<u32> = (0..random % 40)
+                    .map(|i| noise(random + i) as u32 >> 10)
+                    .collect();
+                numbers.extend([u32::MAX; NEXT]);
+                numbers.sort_unstable();
+                Guarded::new(&numbers)
+            });
+            let random = |lane| noise(round << 8 | lane as u64 | 1 << 33);
+            let mut lanes = SideBySide {
+                positions: core::array::from_fn(|lane| {
+                    random(lane) % ((bytes[short].len() - LOADED + 1) as u64 * 8)
+                }),
+                sums: core::array::from_fn(|lane| random(lane) >> 44),
+                active: u32::MAX ^ (1_u64 << (round % 64)) as u32,
+                at_target: core::array::from_fn(|lane| {
+                    (random(lane) >> 20) as u32 % (targets[lane].len() - NEXT + 1) as u32
+                }),
+                dropped: core::array::from_fn(|lane| random(lane) % 4),
+                found: [0; LANES / 4],
+            };
+            let targets = targets.each_ref().map(|targets| &**targets);
+            lanes.advance(simd, &bytes.each_ref().map(|bytes| &**bytes), 100, targets);
+            for (at, targets) in lanes.at_target.iter().zip(targets) {
+                assert!(*at as usize + NEXT <= targets.len());
+            }
+        }
+
+        for round in 0..1000 {
+            for level in SimdLevel::available() {
+                match level.kind() {
+                    Kind::Baseline(_) => (),
+                    Kind::Avx2(avx2) => advance_to_the_end(avx2, round),
+                    Kind::Avx512(avx512) => advance_to_the_end(avx512, round),
+                }
             }
         }
     }
