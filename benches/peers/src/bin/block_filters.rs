@@ -225,11 +225,16 @@ fn contenders<'a>(
         }
     });
     for (name, fuse, wide) in [("fuse16", fuse16, true), ("fuse8", fuse8, false)] {
-        for (hash, ours, together) in [
-            ("our-hash", true, 1),
-            ("siphasher", false, 1),
-            ("verified-side-by-side", true, 32),
-        ] {
+        let best = Some(SimdLevel::detect());
+        let mut hashes_at = vec![
+            ("our-hash".to_owned(), best, 1),
+            ("siphasher".to_owned(), None, 1),
+            ("verified-side-by-side".to_owned(), best, 32),
+        ];
+        // As on a CPU without the later levels.
+        let earlier = SimdLevel::available().filter(|&level| Some(level) != best);
+        hashes_at.extend(earlier.map(|level| (format!("our-hash/{level}"), Some(level), 1)));
+        for (hash, level, together) in hashes_at {
             let mut hashes = vec![0; wallet.scripts.len() / SCRIPT];
             all.add(
                 &format!("whole/{name}/{hash}"),
@@ -240,7 +245,7 @@ fn contenders<'a>(
                         let batch = start..range.end.min(start + together);
                         fuse.verify(batch.clone());
                         for at in batch {
-                            wallet.hash(&blocks[at], ours, &mut hashes);
+                            wallet.hash(&blocks[at], level, &mut hashes);
                             if fuse_matches(fuse.filter(at), &hashes, wide) {
                                 found.push(at);
                             }
@@ -298,11 +303,11 @@ fn contenders<'a>(
             },
         );
     }
-    for (hash, ours) in [("ours", true), ("siphasher", false)] {
+    for (hash, level) in [("ours", Some(SimdLevel::detect())), ("siphasher", None)] {
         let mut hashes = vec![0; wallet.scripts.len() / SCRIPT];
         all.add(&format!("part/hash/{hash}"), 0, false, move |range, _| {
             for at in range {
-                wallet.hash(&blocks[at], ours, &mut hashes);
+                wallet.hash(&blocks[at], level, &mut hashes);
             }
         });
     }
@@ -340,9 +345,10 @@ impl Wallet {
         Self { scripts, list }
     }
 
-    fn hash(&self, block: &[u8; 32], ours: bool, hashes: &mut [u64]) {
-        if ours {
-            SipHash::from(*block).hash_records(&self.scripts, SCRIPT_BYTES, hashes);
+    /// By our code at a level, or the crate siphasher.
+    fn hash(&self, block: &[u8; 32], level: Option<SimdLevel>, hashes: &mut [u64]) {
+        if let Some(level) = level {
+            SipHash::from(*block).hash_records_at(level, &self.scripts, SCRIPT_BYTES, hashes);
         } else {
             let key = *block.first_chunk().expect("16 of 32 bytes");
             let hasher = siphasher::sip::SipHasher24::new_with_key(&key);
