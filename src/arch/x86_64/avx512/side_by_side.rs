@@ -11,8 +11,8 @@ use crate::arch::x86_64::side_by_side::{
 
 const VECTORS: usize = LANES / 8;
 
-/// Vectors that are decoded together. Four would need more registers than there are.
-const TOGETHER: usize = 2;
+/// Vectors that are decoded together.
+const TOGETHER: usize = 4;
 
 impl Decodes for Avx512 {
     token_methods! { "avx512f,avx512ifma",
