@@ -78,16 +78,13 @@ pub(crate) fn with_room<T>(items: usize) -> Vec<T> {
     room
 }
 
-/// From this number of bytes on, memory comes fresh from the system: the GNU C library keeps only smaller blocks.
-const ALWAYS_FRESH: usize = 32 << 20;
-
 /// Requests huge pages for a vector that is about to grow into its free memory, if it is large. Without them, page faults
 /// take more time than decoding into it (10 million values: 24 to 30 ns each, and 9 to 19 with them).
 ///
 /// For all of its memory: advice for a part divides the mapping, and the C library then copies the vector to let it grow.
 pub(crate) fn prefer_huge_pages<T>(vector: &mut Vec<T>) {
     let size = vector.capacity() * size_of::<T>();
-    if size >= ALWAYS_FRESH {
+    if size >= LARGE {
         advise_huge_pages(vector.as_mut_ptr().cast(), size);
     }
 }
@@ -186,7 +183,7 @@ mod tests {
     #[test]
     fn advice_changes_no_content() {
         let mut values: Vec<u64> = (0..100_000).collect();
-        values.reserve(2 * ALWAYS_FRESH / size_of::<u64>());
+        values.reserve(2 * LARGE / size_of::<u64>());
         prefer_huge_pages(&mut values);
         values.extend(100_000..600_000);
         assert!(values.into_iter().eq(0..600_000));
