@@ -6,7 +6,6 @@ use std::ops::Range;
 
 use clap::{Args, ValueEnum};
 use nutfilter::ItemHash;
-use rayon::prelude::*;
 
 use super::Input;
 use crate::error::CliError;
@@ -107,8 +106,8 @@ const HINT: &str = "; items are lines of hex unless --input text (lines of text)
 impl Input {
     /// Passes each item to `sink`. Ignores empty items and a byte-order mark at the beginning.
     pub(crate) fn items(self, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
-        let each = |piece: &Piece, block: &_| piece.items(block).try_for_each(&mut *sink);
-        lines(&self.name, self.reader, args, |_, _| {}, each)
+        let each = |piece: &mut Piece, block: &_| piece.items(block).try_for_each(&mut *sink);
+        lines(&self.name, self.reader, args, each)
     }
 
     /// Passes the hashes of all items to `sink`, many at a time. The order is any.
@@ -118,12 +117,12 @@ impl Input {
         hasher: &impl ItemHash,
         sink: &mut dyn FnMut(&[u64]),
     ) -> Result<(), CliError> {
-        let hash = |piece: &mut Piece, block: &_| piece.hash(hasher, block);
-        let each = |piece: &Piece, _: &_| {
+        let each = |piece: &mut Piece, block: &_| {
+            piece.hash(hasher, block);
             sink(&piece.hashes);
             Ok(())
         };
-        lines(&self.name, self.reader, args, hash, each)
+        lines(&self.name, self.reader, args, each)
     }
 }
 
@@ -202,27 +201,14 @@ fn without_mark(block: &[u8], is_first: bool) -> &[u8] {
     rest.flatten().unwrap_or(block)
 }
 
-/// Bytes per block: enough for several threads, and few enough for their caches.
-const BLOCK: usize = 1 << 20;
+/// Bytes per block: few enough for the cache of a core. A second thread takes more time to wake than it saves.
+const BLOCK: usize = 128 << 10;
 
 /// The longest line, in bytes. It stays in memory, and is more likely a file of another format.
 const LONGEST: usize = 16 << 20;
 
-/// Bytes that a thread decodes at once.
-const PIECE: usize = 128 << 10;
-
 /// Items that are hashed together.
 const BATCH: usize = 512;
-
-/// Divides a block into pieces of whole lines.
-fn pieces(mut block: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let from = PIECE.min(block.len());
-        let length = memchr::memchr(b'\n', &block[from..]).map_or(block.len(), |at| from + at + 1);
-        let piece = block.split_off(..length)?;
-        (length > 0).then_some(piece)
-    })
-}
 
 /// The items of a piece of whole lines. Keeps its memory for the next block.
 #[derive(Default)]
@@ -313,17 +299,16 @@ impl Piece {
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Decodes lines in pieces. `work` sees each of them on any thread, then `each` in order.
+/// Decodes lines, and passes them to `each` in pieces.
 fn lines(
     name: &str,
     reader: impl Read,
     args: &InputArgs,
-    work: impl Fn(&mut Piece, &[u8]) + Sync,
-    mut each: impl FnMut(&Piece, &[u8]) -> Result<(), CliError>,
+    mut each: impl FnMut(&mut Piece, &[u8]) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let mut blocks = Blocks::new(reader);
     let (mut lines, mut is_first) = (0, true);
-    let mut kept: Vec<Piece> = vec![];
+    let mut piece = Piece::default();
     loop {
         let block = match blocks.next() {
             Ok(Some(block)) => block,
@@ -337,30 +322,19 @@ fn lines(
             }
             Err(error) => return Err(CliError::at(name, error)),
         };
-        let pieces: Vec<_> = pieces(without_mark(block, lines == 0)).collect();
-        kept.resize_with(pieces.len().max(kept.len()), Piece::default);
-        let decode = |(text, piece): (&&[u8], &mut Piece)| {
-            piece.decode(text, args);
-            work(piece, text);
-        };
-        match rayon::current_num_threads() {
-            // Without waiting for the other thread.
-            1 => pieces.iter().zip(&mut kept).for_each(decode),
-            _ => pieces.par_iter().zip(&mut kept).for_each(decode),
-        }
-        for (text, piece) in pieces.into_iter().zip(&kept) {
-            is_first &= piece.texts.is_empty();
-            each(piece, text)?;
-            lines += piece.lines;
-            if let Some((line, error)) = &piece.invalid {
-                let is_of_use = is_first && args.can_change && args.encoding == Encoding::Hex;
-                let hint = if is_of_use { HINT } else { "" };
-                let place = format_args!("{name}, line {lines}");
-                return Err(match is_first && is_utf_16(line) {
-                    true => CliError::at(place, UTF_16),
-                    false => CliError::at(place, format_args!("{error}{hint}")),
-                });
-            }
+        let block = without_mark(block, lines == 0);
+        piece.decode(block, args);
+        is_first &= piece.texts.is_empty();
+        each(&mut piece, block)?;
+        lines += piece.lines;
+        if let Some((line, error)) = &piece.invalid {
+            let is_of_use = is_first && args.can_change && args.encoding == Encoding::Hex;
+            let hint = if is_of_use { HINT } else { "" };
+            let place = format_args!("{name}, line {lines}");
+            return Err(match is_first && is_utf_16(line) {
+                true => CliError::at(place, UTF_16),
+                false => CliError::at(place, format_args!("{error}{hint}")),
+            });
         }
     }
 }
@@ -402,17 +376,11 @@ mod tests {
     /// The items, and the error of the last line.
     fn read(text: &[u8], per_read: usize) -> (Vec<Vec<u8>>, String) {
         let mut items = vec![];
-        let each = |piece: &Piece, text: &_| {
+        let each = |piece: &mut Piece, text: &_| {
             items.extend(piece.items(text).map(|item| item.bytes.to_vec()));
             Ok(())
         };
-        let result = lines(
-            "in",
-            Short(text, per_read),
-            &InputArgs::default(),
-            |_, _| {},
-            each,
-        );
+        let result = lines("in", Short(text, per_read), &InputArgs::default(), each);
         let error = result.map_or_else(|error| error.to_string(), |()| String::new());
         (items, error)
     }
@@ -421,7 +389,7 @@ mod tests {
     fn items_and_line_numbers_do_not_depend_on_the_blocks() {
         let mut text = BYTE_ORDER_MARK.to_vec();
         let mut wanted = vec![];
-        // Lines of one piece, of several pieces and of more than one block, empty ones, and both line ends.
+        // Many lines in a block, and lines of more than one block, empty ones, and both line ends.
         for (line, length) in (0_u8..).zip([33, 0, 70_000, 1, BLOCK, 33, 200_000, 33]) {
             let item = vec![line; length];
             text.extend(const_hex::encode(&item).into_bytes());
