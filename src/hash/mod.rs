@@ -20,7 +20,7 @@ use core::num::NonZeroUsize;
 
 #[cfg(target_arch = "x86_64")]
 use crate::arch::hash as kernels;
-use crate::arch::memory::{as_records, prefetch};
+use crate::arch::memory::{as_records, map, prefetch};
 use crate::arch::{Kind, SimdLevel};
 
 pub use siphash::SipHash;
@@ -449,7 +449,11 @@ pub fn map_all_at(level: SimdLevel, hashes: &mut [u64], f: u64) {
         #[cfg(target_arch = "x86_64")]
         Kind::Avx512(avx512) => kernels::map_to_range(avx512, hashes, f),
         Kind::Baseline(_) => {
-            for hash in hashes {
+            let (eights, rest) = hashes.as_chunks_mut::<8>();
+            for eight in eights {
+                *eight = map(*eight, |hash| map_to_range(hash, f));
+            }
+            for hash in rest {
                 *hash = map_to_range(*hash, f);
             }
         }
