@@ -198,13 +198,21 @@ impl Maker {
     /// Adds a tag of the line. Returns whether it fits; otherwise it is an exception.
     #[inline(always)]
     fn push(&mut self, tag: u32) -> bool {
-        let Some(slot) = self.tags.get_mut(self.len) else {
+        let before = self.len;
+        self.len = self.put(before, tag);
+        self.len > before
+    }
+
+    /// [`Maker::push`] for a caller that keeps the number of tags, `len`, and gets the next. Kept in memory, each addition to
+    /// it would wait for the one before: 4.3 instead of 4.1 ns per item (Zen 4).
+    #[inline(always)]
+    fn put(&mut self, len: usize, tag: u32) -> usize {
+        let Some(slot) = self.tags.get_mut(len) else {
             self.flags = EXCEPTIONS;
-            return false;
+            return len;
         };
         *slot = tag;
-        self.len += 1;
-        true
+        len + 1
     }
 
     /// The line, which has the last of its tags in all unused slots. The tags that did not fit are the first of the next.
@@ -227,7 +235,9 @@ impl Maker {
         self.earlier = self.len - filled;
         let more = if self.earlier > 0 { MORE } else { 0 };
         line[COUNTS] = first_own as u8 | more | self.flags;
-        self.tags.copy_within(SLOTS.., 0);
+        if self.earlier > 0 {
+            self.tags.copy_within(SLOTS.., 0);
+        }
         self.len = self.earlier;
         self.flags = 0;
         Line(line)
@@ -257,20 +267,28 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
         let mut at = 0;
         // A value that is repeated has one tag.
         self.visit_values(|values| {
+            let (mut len, mut last) = (maker.len, maker.last);
             for &value in values {
                 let key = shape.key(value);
-                if maker.last == Some(key) {
+                if last == Some(key) {
                     continue;
                 }
-                maker.last = Some(key);
-                while at < line_of(key) {
-                    lines.push(maker.line());
-                    at += 1;
+                last = Some(key);
+                if at < line_of(key) {
+                    maker.len = len;
+                    while at < line_of(key) {
+                        lines.push(maker.line());
+                        at += 1;
+                    }
+                    len = maker.len;
                 }
-                if !maker.push(tag_of(key)) {
+                let longer = maker.put(len, tag_of(key));
+                if longer == len {
                     exceptions.push(key);
                 }
+                len = longer;
             }
+            (maker.len, maker.last) = (len, last);
             match shape.check_exceptions(exceptions.len() as u64) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
