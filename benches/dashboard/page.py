@@ -31,6 +31,7 @@ STRUCTURES = [
     ("Bloom filter (fastbloom)", "fastbloom-same-rate", "yes, in place, until it is full"),
     ("Binary fuse, 16 bits (xorf)", "xorf-binary-fuse-16", "no, rebuild"),
     ("Binary fuse, 32 bits (xorf)", "xorf-binary-fuse-32", "no, rebuild"),
+    ("VFilter, 20 bits (sux)", "sux-vfilter-20", "no, rebuild"),
     ("Elias-Fano list (sux)", "sux-elias-fano", "rebuild from the sorted values"),
 ]
 
@@ -214,7 +215,8 @@ def structures(cpu: Cpu) -> list[dict]:
     level, rows = cpu.levels[0], []
     for name, who, merge in STRUCTURES:
         resident = name.endswith("resident form")
-        build = cpu.rows("build/nut23/1m")[who or level]
+        if not (build := cpu.rows("build/nut23/1m").get(who or level)):
+            continue  # An older record.
         seconds, bits = build.seconds, build.bits_per_item
         if resident:
             if not (made := cpu.rows("index/resident/1m").get(level)):

@@ -24,6 +24,7 @@ PEERS = {
     "voracious": "voracious radix sort",
     "vqsort": "VQSort (Highway, C++)",
     "sux-elias-fano": "Elias-Fano (sux)",
+    "sux-vfilter-20": "VFilter of 20 bits (sux)",
     "xorf-binary-fuse-16": "binary fuse 16 (xorf)",
     "xorf-binary-fuse-32": "binary fuse 32 (xorf)",
     "fastbloom-same-rate": "Bloom filter (fastbloom)",

@@ -29,6 +29,7 @@ fn a_quick_run_writes_a_record_with_all_parts() {
         "build/bip158/10k/rust-bitcoin",
         "build/nut23/10k/best-of-crates",
         "lookup/latency/10k/xorf-binary-fuse-16",
+        "lookup/latency/10k/sux-vfilter-20",
     ] {
         assert!(names.contains(name), "{name} is missing");
     }
@@ -42,5 +43,5 @@ fn a_quick_run_writes_a_record_with_all_parts() {
         assert!(row.samples >= 3, "{row:?}");
     }
     let structures = record.space.iter().map(|space| space.structure.as_str());
-    assert_eq!(structures.collect::<BTreeSet<_>>().len(), 6);
+    assert_eq!(structures.collect::<BTreeSet<_>>().len(), 7);
 }

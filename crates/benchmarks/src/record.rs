@@ -92,7 +92,7 @@ pub struct RowRecord {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Space {
-    /// `gcs`, `bloom`, `binary-fuse-8`, `binary-fuse-16`, `binary-fuse-32` or `elias-fano`.
+    /// `gcs`, `bloom`, `binary-fuse-8`, `binary-fuse-16`, `binary-fuse-32`, `vfilter` or `elias-fano`.
     pub structure: String,
     /// As in `P = 10, M = 1533` or `k = 7`.
     pub parameters: String,

@@ -10,6 +10,7 @@ mod vqsort;
 use nutfilter_benchmarks::rows::LARGEST_FOR_SLOW;
 use nutfilter_benchmarks::{Fixture, Group};
 
+pub(crate) use other_formats::{Structure, VFILTER_BITS, VFilter20};
 pub(crate) use sorts_and_hashes::fastmurmur3;
 
 /// Adds the peers that can do the task of this group.

@@ -1,11 +1,12 @@
-//! Other structures for the same task: Elias-Fano (sux), binary fuse (xorf) and Bloom (fastbloom) filters. No protocol
-//! serves them to wallets; they show the cost of a look-up, a build and a bit in other designs.
+//! Other structures for the same task: Elias-Fano and VFilter (sux), binary fuse (xorf) and Bloom (fastbloom) filters. No
+//! protocol serves them to wallets; they show the cost of a look-up, a build and a bit in other designs.
 //!
 //! All of them hash items with fastmurmur3. Elias-Fano stores the mapped values and so has the filter's false-positive
 //! rate; the others have rates of their own, which the record contains.
 
 use std::sync::atomic::{Ordering, fence};
 
+use dsi_progress_logger::no_logging;
 use fastbloom::BloomFilter;
 use mem_dbg::{MemSize, SizeFlags};
 use nutfilter::Params;
@@ -14,14 +15,18 @@ use nutfilter_benchmarks::rows::{
 };
 use nutfilter_benchmarks::{Fixture, Group, Who};
 use nutfilter_reference as reference;
+use sux::bits::BitFieldVec;
+use sux::dict::VFilter;
 use sux::dict::elias_fano::{EfDict, EliasFanoBuilder};
+use sux::func::VBuilder;
 use sux::traits::indexed_dict::IndexedDict;
+use sux::traits::{TryIntoUnaligned, Unaligned};
 use xorf::{BinaryFuse16, BinaryFuse32};
 
 use super::sorts_and_hashes::fastmurmur3;
 
 /// One structure.
-trait Structure: Send + Sized {
+pub(crate) trait Structure: Send + Sized {
     const NAME: &'static str;
 
     /// From the unsorted hashes of distinct items.
@@ -117,6 +122,36 @@ impl Structure for BinaryFuse32 {
     }
 }
 
+/// The static filter nearest to ours in size: binary fuse with fingerprints of any width. Reading them unaligned is faster.
+pub(crate) type VFilter20 = VFilter<u64, Unaligned<BitFieldVec<Box<[u64]>>>>;
+
+/// The smallest width whose rate is not above ours.
+pub(crate) const VFILTER_BITS: usize = 20;
+
+impl Structure for VFilter20 {
+    const NAME: &'static str = "sux-vfilter-20";
+
+    fn make(hashes: Vec<u64>) -> Self {
+        type Aligned = VFilter<u64, BitFieldVec<Box<[u64]>>>;
+        let one = VBuilder::default().max_num_threads(1);
+        let set = Aligned::try_par_new_with_builder(&hashes, VFILTER_BITS, one, no_logging![]);
+        let set = set.expect("no two items collide").try_into_unaligned();
+        set.expect("fields of 20 bits can be read unaligned")
+    }
+
+    fn contains(&self, item: &[u8; 33]) -> bool {
+        VFilter::contains(self, fastmurmur3(item))
+    }
+
+    fn bits(&self) -> usize {
+        self.mem_size(SizeFlags::default()) * 8
+    }
+
+    fn rate(&self) -> f64 {
+        0.5_f64.powi(VFILTER_BITS as i32)
+    }
+}
+
 /// A Bloom filter with our false-positive rate or (`SAME_BITS`) of our size.
 struct Bloom<const SAME_BITS: bool> {
     filter: BloomFilter,
@@ -164,6 +199,7 @@ macro_rules! each_structure {
         $work::<EliasFano>($group, $fixture);
         $work::<BinaryFuse16>($group, $fixture);
         $work::<BinaryFuse32>($group, $fixture);
+        $work::<VFilter20>($group, $fixture);
         $work::<Bloom<false>>($group, $fixture);
         $work::<Bloom<true>>($group, $fixture);
     };

@@ -11,7 +11,7 @@ use nutfilter_harness::vectors::generate_items;
 use crate::peers::fastmurmur3;
 
 use odds::smallest_bloom;
-use structures::{Structure, binary_fuses, bloom, elias_fano, gcs};
+use structures::{Structure, binary_fuses, bloom, elias_fano, gcs, vfilter};
 
 /// P of the filters, each with its best M.
 const P: std::ops::RangeInclusive<u32> = 3..=24;
@@ -135,6 +135,7 @@ pub(crate) fn measure(extent: Extent) -> Vec<Space> {
         ask(bloom(members, 10.0 * members.len() as f64, k));
     }
     binary_fuses(members).into_iter().for_each(&mut ask);
+    ask(vfilter(members));
     measured
 }
 
@@ -168,7 +169,7 @@ mod tests {
             .iter()
             .map(|space| space.structure.as_str())
             .collect();
-        assert_eq!(kinds.len(), 6, "{kinds:?}");
+        assert_eq!(kinds.len(), 7, "{kinds:?}");
         assert!(
             measured
                 .iter()

@@ -8,6 +8,7 @@ use sux::traits::indexed_dict::IndexedDict;
 use xorf::{BinaryFuse8, BinaryFuse16, BinaryFuse32};
 
 use super::odds::Odds;
+use crate::peers::{Structure as _, VFILTER_BITS, VFilter20};
 
 /// Counts the hashes that a structure reports as present.
 pub(crate) type Found = dyn Fn(&[u64]) -> u64;
@@ -94,6 +95,18 @@ pub(crate) fn bloom(hashes: &[u64], bits: f64, k: u32) -> Structure {
         bits,
         odds: Odds::of_cells(hashes.len() as u64, k, bits),
         found: Box::new(move |hashes| how_many(hashes, |hash| filter.contains_hash(hash))),
+    }
+}
+
+/// sux's static filter with fingerprints of the width that is timed.
+pub(crate) fn vfilter(hashes: &[u64]) -> Structure {
+    let set = VFilter20::make(hashes.to_vec());
+    Structure {
+        kind: "vfilter",
+        parameters: format!("fingerprints of {} bits", VFILTER_BITS),
+        bits: set.bits() as u64,
+        odds: Odds::fixed(set.rate()),
+        found: Box::new(move |hashes| how_many(hashes, |hash| VFilter20::contains(&set, hash))),
     }
 }
 
