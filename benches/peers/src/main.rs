@@ -10,6 +10,9 @@ mod options;
 mod peers;
 mod space;
 
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -20,22 +23,29 @@ use nutfilter_benchmarks::{Fixture, Group, Row, Selection, Who, rows};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use options::Options;
+use peers::lines;
 
 fn main() -> ExitCode {
     let options = Options::parse();
     if cfg!(debug_assertions) {
         eprintln!("warning: this is a debug build; its times mean nothing");
     }
-    let record = run(&options);
-    let text = serde_json::to_string_pretty(&record).expect("numbers, texts and lists") + "\n";
-    match &options.output {
-        None => print!("{text}"),
-        Some(path) => {
-            if let Err(error) = std::fs::write(path, text) {
-                eprintln!("{}: {error}", path.display());
-                return ExitCode::FAILURE;
-            }
+    let made = match &options.build_lines {
+        Some(path) => lines::build_file(path).map_err(|error| (path.as_path(), error)),
+        None => {
+            let record = serde_json::to_string_pretty(&run(&options));
+            Ok((record.expect("numbers, texts and lists") + "\n").into_bytes())
         }
+    };
+    let written = made.and_then(|bytes| match &options.output {
+        None => io::stdout()
+            .write_all(&bytes)
+            .map_err(|error| (Path::new("standard output"), error)),
+        Some(path) => fs::write(path, bytes).map_err(|error| (path.as_path(), error)),
+    });
+    if let Err((path, error)) = written {
+        eprintln!("{}: {error}", path.display());
+        return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }

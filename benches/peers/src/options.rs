@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Measure sizes and false-positive rates only, or in addition to --only
     #[arg(long)]
     space: bool,
+    /// Measure nothing: write what `nutfilter build FILE --input text --format raw` does, with the fastest crates
+    #[arg(long, value_name = "FILE")]
+    pub(crate) build_lines: Option<PathBuf>,
     /// A remark for the record, such as "shared machine"
     #[arg(long)]
     pub(crate) remark: Option<String>,

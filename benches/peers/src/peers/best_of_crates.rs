@@ -49,7 +49,7 @@ fn next(reader: &mut Reader<'_>, p: usize) -> u64 {
 }
 
 /// The codes of the differences of `values`, as inverted words.
-fn write(values: impl ExactSizeIterator<Item = u64>, p: usize) -> Vec<u64> {
+pub(super) fn write(values: impl ExactSizeIterator<Item = u64>, p: usize) -> Vec<u64> {
     let room = values.len() * (p + 3) / 64 + 1;
     let backend = MemWordWriterVec::new(Vec::with_capacity(room));
     let mut writer = BufBitWriter::<BE, _>::new(backend);
@@ -131,7 +131,7 @@ pub(super) fn encode<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     group.add(WHO, encode, |words| hold(words, &fixture.bytes));
 }
 
-fn default_range(n: u64) -> (u64, usize) {
+pub(super) fn default_range(n: u64) -> (u64, usize) {
     (n * Params::default().m(), Params::default().p() as usize)
 }
 

@@ -2,6 +2,7 @@
 
 mod best_of_crates;
 mod bip158;
+pub(crate) mod lines;
 mod other_formats;
 mod sorts_and_hashes;
 #[cfg(feature = "vqsort")]

@@ -13,21 +13,22 @@ use voracious_radix_sort::RadixSort as _;
 
 /// The NUT-25 hash: the 32-bit hash of the item with seed 0, then with the first hash as the seed.
 #[inline(always)]
-fn nut25(item: &[u8; 33], murmur3_32: impl Fn(&[u8; 33], u32) -> u32) -> u64 {
+fn nut25(item: &(impl AsRef<[u8]> + ?Sized), murmur3_32: impl Fn(&[u8], u32) -> u32) -> u64 {
+    let item = item.as_ref();
     let upper = murmur3_32(item, 0);
     u64::from(upper) << 32 | u64::from(murmur3_32(item, upper))
 }
 
 /// With the most downloaded crate.
 fn murmur3_crate(item: &[u8; 33]) -> u64 {
-    nut25(item, |item, seed| {
-        murmur3::murmur3_32(&mut item.as_slice(), seed).expect("in memory")
+    nut25(item, |mut item, seed| {
+        murmur3::murmur3_32(&mut item, seed).expect("in memory")
     })
 }
 
 /// The fastest crates are equally fast: mur3, murmurhash3 and murmurs, and a plain loop over the words as well.
-pub(super) fn mur3_crate(item: &[u8; 33]) -> u64 {
-    nut25(item, |item, seed| mur3::murmurhash3_x86_32(item, seed))
+pub(super) fn mur3_crate(item: &(impl AsRef<[u8]> + ?Sized)) -> u64 {
+    nut25(item, mur3::murmurhash3_x86_32)
 }
 
 /// The first word of the 128-bit hash.
