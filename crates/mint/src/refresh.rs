@@ -1,7 +1,7 @@
 //! One refresh: read, add, encode what changed, make objects, and put them in the table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -314,7 +314,9 @@ impl Refresher {
         if table.is_intact(PATH) && table.get(PATH).is_some_and(|object| object.tag() == tag) {
             return;
         }
-        if let Err(error) = table.put(PATH, JSON, self.clock.now().date(), text.into_bytes()) {
+        if let Err(error) = table.put(PATH, JSON, self.clock.now().date(), |out| {
+            out.write_all(text.as_bytes())
+        }) {
             report.fail(PATH.to_owned(), RefreshError::Write(PATH.to_owned(), error));
         }
     }
@@ -459,17 +461,12 @@ fn encode(
     date: u64,
 ) -> Result<(), RefreshError> {
     let filter = set.hashes.encode(params)?;
-    let mut json = Vec::with_capacity(filter.bytes().len().div_ceil(3) * 4 + JSON_FRAME);
-    FilterResponse::write(&mut json, filter.n(), params, filter.bytes(), date)
-        .and_then(|()| {
-            drop(filter);
-            table.put(path, JSON, date, json)
-        })
+    let write =
+        |out: &mut dyn Write| FilterResponse::write(out, filter.n(), params, filter.bytes(), date);
+    table
+        .put(path, JSON, date, write)
         .map_err(|error| RefreshError::Write(path.to_owned(), error))
 }
-
-/// Maximum length of the JSON around the content, in bytes: names, numbers and brackets.
-const JSON_FRAME: usize = 128;
 
 impl RefreshOptions {
     /// The date of a set that was read at a moment. Services that read an unchanged set at different times give it the same

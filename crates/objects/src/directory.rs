@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 use zlib_rs::{Inflate, InflateFlush, Status};
 
-use crate::object::{Content, FileContent, FileId, Object, compressed, tag_of};
+use crate::object::{Content, FileContent, FileId, Gzip, Object, tag_of};
 
 /// Begins the names of files that are not objects: unfinished ones, and the lock.
 pub(crate) const TEMPORARY: &str = ".nutfilter-";
@@ -124,21 +124,15 @@ impl Directory {
         Ok((objects, refused))
     }
 
-    /// Writes both forms of an object to temporary files.
-    pub(crate) fn write(
-        &self,
-        path: &str,
-        plain: &[u8],
-        gzip: &[u8],
-    ) -> io::Result<[NamedTempFile; 2]> {
+    /// Creates temporary files for both forms of an object.
+    pub(crate) fn create(&self, path: &str) -> io::Result<[NamedTempFile; 2]> {
         let file = self.file_of(path)?;
         let parent = file.parent().unwrap_or(&self.root);
         make_directories(parent, self.mode)?;
-        let write = |prefix: &str, bytes: &[u8]| {
-            let mut file = tempfile::Builder::new()
+        let create = |prefix: &str| {
+            let file = tempfile::Builder::new()
                 .prefix(prefix)
                 .tempfile_in(parent)?;
-            file.write_all(bytes)?;
             #[cfg(unix)]
             {
                 use std::os::unix::fs::PermissionsExt;
@@ -150,7 +144,7 @@ impl Directory {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         // For `finish`.
         let named = format!("{TEMPORARY}{name}.");
-        Ok([write(&named, plain)?, write(TEMPORARY, gzip)?])
+        Ok([create(&named)?, create(TEMPORARY)?])
     }
 
     /// Puts written files in their places.
@@ -158,13 +152,13 @@ impl Directory {
         &mut self,
         path: &str,
         [plain, gzip]: [NamedTempFile; 2],
-    ) -> io::Result<(Content, Content)> {
+    ) -> io::Result<[Content; 2]> {
         let file = self.file_of(path)?;
         // The plain file last: a compressed form that was older than it would be sent in its place.
         let gzip = install(gzip, &with_gz(&file))?;
         let plain = install(plain, &file)?;
         self.leaving.remove(&file);
-        Ok((plain, gzip))
+        Ok([plain, gzip])
     }
 
     /// The files of this path will be removed.
@@ -348,7 +342,9 @@ fn load(
 /// Checks a compressed form, with its checksum.
 fn contains(gzip: &[u8], plain: &[u8]) -> Result<(), String> {
     // Decoders ignore most of the header: a time, a system, hints.
-    let header = compressed(&[]).map_err(|error| error.to_string())?;
+    let header = Gzip::new(vec![])
+        .finish()
+        .map_err(|error| error.to_string())?;
     if !gzip.starts_with(&header[..HEADER]) {
         return Err("its compressed form has a damaged header".to_owned());
     }

@@ -1,13 +1,13 @@
 //! The newest object of each path.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::directory::{Directory, OpenError, Refused};
-use crate::object::{Content, Object, Opened, compressed, tag_of};
+use crate::object::{Content, Object, Opened, write_forms};
 
 /// Objects by path, in memory or in a directory. Many threads may read while one writes.
 #[derive(Debug)]
@@ -61,21 +61,25 @@ impl Table {
         Ok((table, refused))
     }
 
-    /// Puts an object with these bytes, which is true as of `date`, in the place of the one at its path.
+    /// Puts an object with the bytes that `write` writes, which is true as of `date`, in the place of the one at its path.
     ///
     /// # Errors
     ///
-    /// If its files cannot be written, or if no file can have this path. The old one then stays.
+    /// That of `write`; or if its files cannot be written, or no file can have this path. The old one then stays.
+    ///
+    /// # Cost
+    ///
+    /// One pass, which also compresses the bytes and takes the tag. In a directory they are not kept in memory. Write some tens
+    /// of KiB at once, so that they stay in the CPU's cache.
     pub fn put(
         &self,
         path: &str,
         media_type: &'static str,
         date: u64,
-        plain: Vec<u8>,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        let (tag, gzip) = (tag_of(&plain), compressed(&plain)?);
         let path: Arc<str> = path.into();
-        let object = |plain, gzip| {
+        let object = |tag, [plain, gzip]: [Content; 2]| {
             Arc::new(Object {
                 path: Arc::clone(&path),
                 media_type,
@@ -87,15 +91,20 @@ impl Table {
         };
         match self.directory() {
             None => {
-                let object = object(Content::Memory(plain.into()), Content::Memory(gzip.into()));
-                self.write().insert(path, object);
+                let (tag, forms) = write_forms([vec![], vec![]], write)?;
+                let forms = forms.map(|mut bytes: Vec<u8>| {
+                    // Growing may have doubled the capacity.
+                    bytes.shrink_to_fit();
+                    Content::Memory(bytes.into())
+                });
+                self.write().insert(Arc::clone(&path), object(tag, forms));
             }
             Some(mut directory) => {
-                let written = directory.write(&path, &plain, &gzip)?;
+                let (tag, written) = write_forms(directory.create(&path)?, write)?;
                 // Nobody opens the files of the old object while those of the new one come.
                 let mut objects = self.write();
-                let (plain, gzip) = directory.install(&path, written)?;
-                objects.insert(Arc::clone(&path), object(plain, gzip));
+                let forms = directory.install(&path, written)?;
+                objects.insert(Arc::clone(&path), object(tag, forms));
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! A table in a directory: what it accepts at a start, what it writes, and what it leaves behind.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +40,10 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (directory, root)
 }
 
+fn put(table: &Table, path: &str, date: u64, bytes: &[u8]) -> io::Result<()> {
+    table.put(path, JSON, date, |out| out.write_all(bytes))
+}
+
 /// The bytes of an object.
 fn bytes(table: &Table, path: &str) -> Option<Vec<u8>> {
     let (object, opened) = table.open(path, false).unwrap()?;
@@ -73,13 +77,39 @@ fn files(root: &Path) -> Vec<String> {
 }
 
 #[test]
+fn object_that_was_written_in_pieces_is_there_again() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    let bytes: Vec<u8> = (0..400_000_u32)
+        .flat_map(|i| i.wrapping_mul(i).to_le_bytes())
+        .collect();
+    let pieces = [0, 1, 70_000, 70_000, 200_000, 1_600_000];
+    let write = |out: &mut dyn io::Write| {
+        pieces
+            .windows(2)
+            .try_for_each(|piece| out.write_all(&bytes[piece[0]..piece[1]]))
+    };
+    table.put(PATH, JSON, 5, write).unwrap();
+    assert!(self::bytes(&table, PATH).unwrap() == bytes);
+    drop(table);
+    let (table, refused) = open(&root);
+    assert!(refused.is_empty() && self::bytes(&table, PATH).unwrap() == bytes);
+    // What cannot be written whole is not there.
+    let failed = table.put(PATH, JSON, 6, |out| {
+        out.write_all(b"half")?;
+        Err(io::ErrorKind::Other.into())
+    });
+    assert!(failed.is_err() && self::bytes(&table, PATH).unwrap() == bytes);
+}
+
+#[test]
 fn objects_are_there_again_after_a_start() {
     let (_directory, root) = place();
     let (table, refused) = open(&root);
     assert!(refused.is_empty() && table.objects().is_empty());
     for text in ["first", "second", ""] {
-        table.put(PATH, JSON, 5, text.into()).unwrap();
-        table.put("v1/keysets", JSON, 5, b"{}".to_vec()).unwrap();
+        put(&table, PATH, 5, text.as_bytes()).unwrap();
+        put(&table, "v1/keysets", 5, b"{}").unwrap();
         assert_eq!(bytes(&table, PATH).unwrap(), text.as_bytes());
     }
     let before = table.get(PATH).unwrap();
@@ -116,7 +146,7 @@ fn with_object() -> (tempfile::TempDir, PathBuf, [Vec<u8>; 2]) {
         b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef"[(state >> 27) as usize]
     });
     let (table, _) = open(&root);
-    table.put(PATH, JSON, 5, text.collect()).unwrap();
+    put(&table, PATH, 5, &text.collect::<Vec<u8>>()).unwrap();
     let both = both(&root).map(|file| fs::read(file).unwrap());
     (directory, root, both)
 }
@@ -175,7 +205,7 @@ fn cut_and_longer_files_are_noticed() {
     let (table, refused) = open(&root);
     assert!(table.objects().is_empty() && refused.len() == 1);
     // It is made again.
-    table.put(PATH, JSON, 5, both[0].clone()).unwrap();
+    put(&table, PATH, 5, &both[0]).unwrap();
     drop(table);
     assert!(open(&root).1.is_empty());
 }
@@ -197,7 +227,7 @@ fn second_table_is_refused_until_the_first_is_gone() {
 fn leftovers_of_a_killed_process_are_removed() {
     let (_directory, root) = place();
     let (table, _) = open(&root);
-    table.put(PATH, JSON, 5, b"x".to_vec()).unwrap();
+    put(&table, PATH, 5, b"x").unwrap();
     drop(table);
     for name in [".nutfilter-abc", "v1/filter/spent/.nutfilter-def"] {
         fs::write(root.join(name), "half").unwrap();
@@ -212,7 +242,7 @@ fn leftovers_of_a_killed_process_are_removed() {
 fn object_between_its_two_renames_is_finished() {
     let (_directory, root, [plain, gzip]) = with_object();
     let (table, _) = open(&root);
-    table.put(PATH, JSON, 5, b"old".to_vec()).unwrap();
+    put(&table, PATH, 5, b"old").unwrap();
     drop(table);
     let [file, zipped] = both(&root);
     let left = file.with_file_name(".nutfilter-00.a1b2c3");
@@ -232,7 +262,7 @@ fn object_between_its_two_renames_is_finished() {
 fn removed_directory_is_made_again() {
     let (_directory, root) = place();
     let (table, _) = open(&root);
-    table.put(PATH, JSON, 5, b"x".to_vec()).unwrap();
+    put(&table, PATH, 5, b"x").unwrap();
     assert!(table.is_intact(PATH));
     fs::remove_dir_all(&root).unwrap();
     assert!(!table.is_intact(PATH));
@@ -240,7 +270,7 @@ fn removed_directory_is_made_again() {
     table.restore().unwrap();
     // It has the lock again.
     assert!(matches!(try_open(&root), Err(OpenError::InUse(_))));
-    table.put(PATH, JSON, 6, b"y".to_vec()).unwrap();
+    put(&table, PATH, 6, b"y").unwrap();
     assert!(table.is_intact(PATH));
     assert_eq!(bytes(&table, PATH).unwrap(), b"y");
     // A file of somebody else is not served for it.
@@ -255,9 +285,9 @@ fn removed_directory_is_made_again() {
 fn object_that_was_opened_stays_as_it_was() {
     let (_directory, root) = place();
     let (table, _) = open(&root);
-    table.put(PATH, JSON, 5, b"old".to_vec()).unwrap();
+    put(&table, PATH, 5, b"old").unwrap();
     let (old, opened) = table.open(PATH, false).unwrap().unwrap();
-    table.put(PATH, JSON, 6, b"new".to_vec()).unwrap();
+    put(&table, PATH, 6, b"new").unwrap();
     table.remove(PATH);
     assert!(table.get(PATH).is_none());
     assert_eq!(files(&root), [""; 0]);
@@ -289,13 +319,13 @@ fn path_that_no_file_can_have_is_refused() {
         "a.gz/b",
         "a\0b",
     ] {
-        assert!(table.put(path, JSON, 5, b"x".to_vec()).is_err(), "{path:?}");
+        assert!(put(&table, path, 5, b"x").is_err(), "{path:?}");
         assert!(table.get(path).is_none());
         table.remove(path);
     }
     // A path may not be both a file and a directory.
-    table.put("a", JSON, 5, b"x".to_vec()).unwrap();
-    assert!(table.put("a/b", JSON, 5, b"x".to_vec()).is_err());
+    put(&table, "a", 5, b"x").unwrap();
+    assert!(put(&table, "a/b", 5, b"x").is_err());
     assert_eq!(files(&root), ["a", "a.gz"]);
 }
 
@@ -342,7 +372,7 @@ mod unix {
                 let check = |_: &str, _: &[u8]| Ok((JSON, 7));
                 let (table, _) =
                     Table::in_directory(&root.join(format!("{mode:o}")), mode, check).unwrap();
-                table.put("a/b", JSON, 5, b"x".to_vec()).unwrap();
+                put(&table, "a/b", 5, b"x").unwrap();
             }
             return;
         }
@@ -371,7 +401,7 @@ mod unix {
         let (table, _) = open(&root);
         let paths: Vec<String> = (0..3000).map(|number| format!("v1/{number}")).collect();
         for path in &paths {
-            table.put(path, JSON, 5, path.clone().into_bytes()).unwrap();
+            put(&table, path, 5, path.as_bytes()).unwrap();
         }
         drop(table);
         let (table, refused) = open(&root);
@@ -394,12 +424,12 @@ mod unix {
             return;
         }
         let (table, _) = open(&root);
-        table.put(PATH, JSON, 5, b"old".to_vec()).unwrap();
-        let failed = table.put(PATH, JSON, 6, vec![b'x'; 1 << 17]).is_err();
+        put(&table, PATH, 5, b"old").unwrap();
+        let failed = put(&table, PATH, 6, &[b'x'; 1 << 17]).is_err();
         let kept = (bytes(&table, PATH), table.get(PATH).unwrap().date());
         let left = files(&root);
         // There is room again, since the failed one left nothing.
-        let again = table.put(PATH, JSON, 6, b"new".to_vec());
+        let again = put(&table, PATH, 6, b"new");
         drop(table);
         let unmounted = Command::new("umount").arg(&root).status().unwrap();
         assert!(unmounted.success() && failed);

@@ -19,7 +19,9 @@ fn files_of_others_are_refused_and_stay() {
         [&mine]
     );
     table
-        .put("v1/keysets", "application/json", 0, b"{}".to_vec())
+        .put("v1/keysets", "application/json", 0, |out| {
+            out.write_all(b"{}")
+        })
         .unwrap();
     table.retain(|_| true);
     assert_eq!(fs::read(&mine).unwrap(), b"mine");
@@ -33,7 +35,7 @@ fn files_of_former_objects_are_removed_after_an_hour() {
         let (table, _) = Table::in_directory(directory.path(), 0o644, check).unwrap();
         for path in ["old", "kept"] {
             table
-                .put(path, "application/json", 0, b"{}".to_vec())
+                .put(path, "application/json", 0, |out| out.write_all(b"{}"))
                 .unwrap();
             let file = fs::File::options()
                 .write(true)

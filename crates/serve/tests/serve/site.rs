@@ -58,7 +58,9 @@ impl TestSite {
 
     pub(crate) fn put(&self, path: &str, bytes: Vec<u8>) {
         let path = path.trim_start_matches('/');
-        self.table.put(path, JSON, DATE, bytes).unwrap();
+        self.table
+            .put(path, JSON, DATE, |out| out.write_all(&bytes))
+            .unwrap();
     }
 
     /// Adds [`LARGE`] bytes at `/large`.
