@@ -12,7 +12,8 @@
 //! slow on AMD: docs/decisions/0008-decoding.md.) A lane that is elsewhere, or has a code that does
 //! not fit, is *odd*: its filter is left to other code.
 //!
-//! The next [`NEXT`] targets of each lane are compared with all values of the group, without a branch.
+//! The next [`NEXT`] targets of each lane are compared with all values of the group, if any lane of its vector reaches the
+//! first of them.
 
 use crate::arch::hash::Words;
 
