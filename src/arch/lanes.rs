@@ -25,6 +25,9 @@ pub(crate) const GROUP: usize = 8;
 /// The number of valid bits after 8 bytes are loaded at a bit position and shifted into place.
 pub(crate) const WINDOW: u32 = 57;
 
+/// In scalar code each shift by a variable takes two operations, so this P is a constant there.
+const USUAL_P: u32 = 19;
+
 /// The number of interleaved vectors. Two leave execution units idle; eight spill registers.
 pub(super) const VECTORS: usize = 4;
 
@@ -161,7 +164,14 @@ pub(crate) fn advance<const N: usize, S: Simd<N>>(
     simd.compiled(
         #[inline(always)]
         // SAFETY: nothing is stored.
-        || unsafe { body::<N, S, false>(simd, bytes, p, lanes, groups, &mut [], &[0; N]) },
+        || unsafe {
+            match p {
+                USUAL_P if S::WIDTH == 1 => {
+                    body::<N, S, false>(simd, bytes, USUAL_P, lanes, groups, &mut [], &[0; N])
+                }
+                _ => body::<N, S, false>(simd, bytes, p, lanes, groups, &mut [], &[0; N]),
+            }
+        },
     )
 }
 
@@ -186,7 +196,14 @@ pub(crate) fn advance_into<const N: usize, S: Simd<N>>(
     simd.compiled(
         #[inline(always)]
         // SAFETY: by the assertion, 8 * groups values from each place on are within `out`.
-        || unsafe { body::<N, S, true>(simd, bytes, p, lanes, groups, out, places) },
+        || unsafe {
+            match p {
+                USUAL_P if S::WIDTH == 1 => {
+                    body::<N, S, true>(simd, bytes, USUAL_P, lanes, groups, out, places)
+                }
+                _ => body::<N, S, true>(simd, bytes, p, lanes, groups, out, places),
+            }
+        },
     )
 }
 
@@ -380,7 +397,6 @@ unsafe impl Simd<VECTORS> for Scalar {
     const LONGEST_RUN: u64 = 63;
     // An odd lane is rare, and the lanes are few.
     const SLACKS: usize = 1;
-    const AT_ONCE: usize = 1;
 
     #[inline(always)]
     fn sub(self, a: u64, b: u64) -> u64 {
@@ -400,7 +416,8 @@ unsafe impl Simd<VECTORS> for Scalar {
     #[inline(always)]
     fn run(self, window: u64) -> (u64, u64) {
         // Below 64, for processors that cannot count the zeros of zero.
-        let run = (window | 1).leading_zeros();
+        let window = window | 1;
+        let run = window.leading_zeros();
         (run.into(), window << run)
     }
 

@@ -95,17 +95,17 @@ impl Iterator for Values<'_> {
     /// It allocates buffers of at most half a megabyte.
     fn fold<B, F: FnMut(B, u64) -> B>(self, init: B, mut f: F) -> B {
         // A loop, because `Iterator::fold` would call `f` by reference, which is not inlined in every profile.
-        let mut all = |mut folded, values: &[u64]| {
+        let mut all = |mut folded, values: &[u64], base: u64| {
             for &value in values {
-                folded = f(folded, value);
+                folded = f(folded, value.wrapping_add(base));
             }
             folded
         };
         // An `Option`, because the closure must move the value out and put it back.
-        let mut folded = Some(all(init, &self.block[self.given..]));
-        let visited = visit_rest(&self.scanner, self.coded, |values| {
+        let mut folded = Some(all(init, &self.block[self.given..], 0));
+        let visited = visit_rest(&self.scanner, self.coded, |values, base| {
             if let Some(before) = folded.take() {
-                folded = Some(all(before, values));
+                folded = Some(all(before, values, base));
             }
             ControlFlow::Continue(())
         });
