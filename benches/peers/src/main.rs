@@ -55,7 +55,6 @@ fn run(options: &Options) -> Record {
     let levels = SimdLevel::available().map(|level| level.name().to_owned());
     let features = ["std", "parallel"].map(str::to_owned);
     let mut record = Record::new(options.effort(), levels.collect(), features.to_vec());
-    record.remark.clone_from(&options.remark);
     let pools = Pools::new();
     let selection = Selection::new(options.only.clone());
     for size in options.timed_sizes() {

@@ -30,9 +30,6 @@ pub(crate) struct Options {
     /// Measure nothing: write what `nutfilter build FILE --input text --format raw` does, with the fastest crates
     #[arg(long, value_name = "FILE")]
     pub(crate) build_lines: Option<PathBuf>,
-    /// A remark for the record, such as "shared machine"
-    #[arg(long)]
-    pub(crate) remark: Option<String>,
     /// Where to write the record [default: standard output]
     #[arg(long)]
     pub(crate) output: Option<PathBuf>,

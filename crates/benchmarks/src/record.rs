@@ -20,9 +20,6 @@ pub struct Record {
     pub schema: u32,
     /// When the run ended, UTC, as in `2026-01-31T23:59:59Z`.
     pub date: String,
-    /// A remark of the person who ran it, such as "shared machine".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remark: Option<String>,
     /// The commit that was measured.
     pub source: Source,
     /// How it was compiled.
@@ -115,7 +112,6 @@ impl Record {
         Self {
             schema: SCHEMA,
             date: String::new(),
-            remark: None,
             source: Source::now(),
             build: Build::this(),
             machine: Machine::this(),

@@ -2,7 +2,7 @@
 //!
 //! Codes: dsi-bitstream. It ends a run of zeros with a one, so it reads and writes our bits inverted. The bits are
 //! inverted and laid out as words before the clock starts, and its output is inverted after the clock stops; ours read
-//! and write the bytes themselves. Hashes: mur3 for NUT-25, fastmurmur3 for NUT-23, siphasher for BIP158. Sort: voracious.
+//! and write the bytes themselves. Hashes: mur3 for NUT-25, fastmurmur3 for NUT-23, siphasher for BIP158. Sort: turbosort or voracious.
 //! Input is not checked, except where the group is about checks.
 
 use std::mem;

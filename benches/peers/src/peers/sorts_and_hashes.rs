@@ -86,7 +86,10 @@ fn row<'a>(
 
 /// The fastest crate for uniform numbers: see the rows of `sort`.
 pub(super) fn fastest_sort(values: &mut [u64]) {
-    values.voracious_sort();
+    match values.len() {
+        50_000..300_000 => turbosort::sort(values),
+        _ => values.voracious_sort(),
+    }
 }
 
 /// The standard library's sort, and radix sorts.
@@ -117,6 +120,7 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     });
     row("radsort", radsort::sort);
     row("voracious", |hashes| hashes.voracious_sort());
+    row("turbosort", turbosort::sort);
     #[cfg(feature = "vqsort")]
     row("vqsort", super::vqsort::sort);
 }
