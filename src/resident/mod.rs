@@ -151,11 +151,12 @@ impl Shape {
         }
     }
 
-    /// The key of a value of the range.
+    /// The key of a value of the range: `value * scale >> 40`, without a shift of two words, which is slow on AMD.
     #[inline(always)]
     fn key(&self, value: u64) -> Key {
-        let product = u128::from(value) * u128::from(self.scale);
-        (product >> (64 - TAG)) as u64
+        let (whole, rest) = (self.scale >> (64 - TAG), self.scale << TAG);
+        let upper = (u128::from(value) * u128::from(rest)) >> 64;
+        value.wrapping_mul(whole).wrapping_add(upper as u64)
     }
 
     /// The key of any value: beyond the range, one in the line after the last, which is not found.
