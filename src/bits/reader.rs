@@ -50,12 +50,6 @@ impl<'a> BitReader<'a> {
         self.next as u64 * 8 - u64::from(self.available)
     }
 
-    /// The number of remaining bits.
-    #[cfg(test)]
-    pub(crate) fn remaining(&self) -> u64 {
-        (self.bytes.len() - self.next) as u64 * 8 + u64::from(self.available)
-    }
-
     /// Reads the next `count` bits as a number. Returns `None`, and consumes no bits, if fewer remain.
     ///
     /// # Panics
@@ -165,7 +159,6 @@ mod tests {
             for width in 0..=MAX_BITS {
                 let mut reader = BitReader::at(&bytes, offset as u64);
                 assert_eq!(reader.position(), offset as u64);
-                assert_eq!(reader.remaining(), (total - offset) as u64);
                 let end = offset + width as usize;
                 let expected = (end <= total)
                     .then(|| (offset..end).fold(0, |value, at| value << 1 | bit(&bytes, at)));
@@ -204,7 +197,7 @@ mod tests {
             let bytes = vec![0xff; len];
             let mut reader = BitReader::new(&bytes);
             assert_eq!(reader.read_unary_up_to(u64::MAX), Err(len as u64 * 8));
-            assert_eq!(reader.remaining(), 0);
+            assert_eq!(reader.position(), len as u64 * 8);
             assert!(reader.read_unary_up_to(u64::MAX).is_err());
         }
     }
@@ -224,7 +217,7 @@ mod tests {
     fn position_beyond_the_end_is_treated_as_the_end() {
         for position in [24, 25, 1 << 40, u64::MAX] {
             let mut reader = BitReader::at(&[1, 2, 3], position);
-            assert_eq!((reader.position(), reader.remaining()), (24, 0));
+            assert_eq!(reader.position(), 24);
             assert_eq!(reader.read_bits(1), None);
             assert_eq!(reader.read_bits(0), Some(0));
         }
