@@ -18,6 +18,7 @@
 //! Rows `decode/plain`, `decode/fold` and `index/16` in docs/benchmarking.md.
 
 use super::memory::align_frame;
+use crate::params::Params;
 
 /// The number of codes that a kernel decodes in every lane before it checks them.
 pub(crate) const GROUP: usize = 8;
@@ -26,7 +27,7 @@ pub(crate) const GROUP: usize = 8;
 pub(crate) const WINDOW: u32 = 57;
 
 /// In scalar code each shift by a variable takes two operations, so this P is a constant there.
-const USUAL_P: u32 = 19;
+const USUAL_P: u32 = Params::CASHU.p();
 
 /// The number of interleaved vectors. Two leave execution units idle; eight spill registers.
 pub(super) const VECTORS: usize = 4;

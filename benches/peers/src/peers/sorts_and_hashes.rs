@@ -84,7 +84,7 @@ fn row<'a>(
     group.add_with(Who::peer(name), places, |_| (), fill, right);
 }
 
-/// The fastest crate for uniform numbers: see the rows of `sort`.
+/// The fastest crate for so many numbers: see the rows of `sort`, and docs/benchmarking.md about rdst.
 pub(super) fn fastest_sort(values: &mut [u64]) {
     match values.len() {
         50_000..300_000 => turbosort::sort(values),
