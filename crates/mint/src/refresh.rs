@@ -208,12 +208,12 @@ impl Refresher {
             let reading = self.source.0.read(kind, whole || is_due, &mut found)?;
             Ok((began, reading, found))
         })?;
-        let taken = sets.take(found, reading.is_whole).inspect_err(|_| {
+        let taken = sets.take(found, reading.whole.is_some()).inspect_err(|_| {
             // The sets are incomplete: the next reading has to replace them.
             sets.read_whole = None;
         })?;
         sets.read = Some(began);
-        if reading.is_whole {
+        if reading.whole.is_some() {
             sets.read_whole = Some(began);
         }
         if sets.unservable != reading.unservable {
@@ -226,7 +226,7 @@ impl Refresher {
         for (keyset, lost) in &taken.lost {
             tracing::warn!(%keyset, %kind, lost, "items are no longer in the database");
         }
-        report.whole[kind as usize] = Some(reading.is_whole);
+        report.whole[kind as usize] = Some(reading.whole.is_some());
         report.items[kind as usize] = taken.items;
         report.lost += taken.lost.values().sum::<u64>();
         Ok(())

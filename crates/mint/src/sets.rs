@@ -144,6 +144,8 @@ fn common(left: &[u64], right: &[u64]) -> usize {
 pub(crate) struct Found<'s> {
     stop: &'s AtomicBool,
     hashes: BTreeMap<KeysetId, Vec<u64>>,
+    /// Of rows without a keyset.
+    orphans: Vec<u64>,
     /// Keysets with an unreadable row, and the first error of each.
     bad: BTreeMap<KeysetId, SourceError>,
     unreadable: u64,
@@ -155,6 +157,7 @@ impl<'s> Found<'s> {
         Self {
             stop,
             hashes: BTreeMap::new(),
+            orphans: vec![],
             bad: BTreeMap::new(),
             unreadable: 0,
         }
@@ -169,10 +172,10 @@ impl<'s> Found<'s> {
 }
 
 impl ItemSink for Found<'_> {
-    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
-        let hashes = match self.hashes.get_mut(keyset) {
-            Some(hashes) => hashes,
-            None => self.hashes.entry(keyset.clone()).or_default(),
+    fn items(&mut self, keyset: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()> {
+        let hashes = match keyset {
+            None => &mut self.orphans,
+            Some(keyset) => self.hashes.entry(keyset.clone()).or_default(),
         };
         match items.records() {
             Some((records, length)) => {
@@ -185,8 +188,13 @@ impl ItemSink for Found<'_> {
         self.flow()
     }
 
-    fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
-        self.bad.entry(keyset.clone()).or_insert(error);
+    fn bad_row(&mut self, keyset: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
+        match keyset {
+            Some(keyset) => {
+                self.bad.entry(keyset.clone()).or_insert(error);
+            }
+            None => tracing::error!(%error, "skipping a row without a readable keyset and item"),
+        }
         self.unreadable += 1;
         self.flow()
     }
@@ -207,7 +215,7 @@ mod tests {
             found.hashes.insert(keyset(number), hashes.to_vec());
         }
         for &number in bad {
-            let _ = found.bad_row(&keyset(number), SourceError::Stopped);
+            let _ = found.bad_row(Some(&keyset(number)), SourceError::Stopped);
         }
         found
     }

@@ -9,7 +9,9 @@ use nutfilter_objects::{Opened, Table};
 use proptest::prelude::*;
 
 use crate::clock::Clock;
-use crate::source::{ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError};
+use crate::source::{
+    AsOf, ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError,
+};
 use crate::{
     KeysetId, Monitor, NoteKind, RefreshError, RefreshOptions, RefreshReport, RefreshThread,
     Refresher,
@@ -101,7 +103,7 @@ impl MintSource for Fake {
         for (number, item) in &state.rows[kind as usize] {
             let mut batch = ItemBatch::new();
             batch.push(item);
-            flow = sink.items(&keyset(*number), &batch);
+            flow = sink.items(Some(&keyset(*number)), &batch);
         }
         if flow.is_break() {
             return Err(SourceError::Stopped);
@@ -109,7 +111,8 @@ impl MintSource for Fake {
         // Some items have been passed on when it fails.
         state.hook.as_mut().map_or(Ok(()), |hook| hook(kind))?;
         Ok(Reading {
-            is_whole: whole,
+            whole: whole.then_some("asked"),
+            as_of: AsOf::Beginning,
             unservable: vec![],
         })
     }

@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::schema::Notes;
-use super::{ItemBatch, ItemSink, Reading, Result, RowFault, SourceError};
+use super::{AsOf, ItemBatch, ItemSink, Reading, Result, RowFault, SourceError};
 use crate::{KeysetId, NoteKind};
 
 /// Number of invalid ids that are remembered, for the log.
@@ -21,13 +21,14 @@ const MAX_ID_CHARS: usize = 128;
 /// comparison of ids if it has the same keyset as the previous row, and one hash table lookup otherwise.
 pub(super) struct ByKeyset<'s> {
     sink: &'s mut dyn ItemSink,
-    /// Index in `gathered` of each id as written; `None` for an invalid id.
-    places: HashMap<Vec<u8>, Option<usize>>,
+    /// Index in `gathered` of each id as written.
+    places: HashMap<Vec<u8>, usize>,
     /// Several spellings of one id share an index.
     known: BTreeMap<KeysetId, usize>,
-    gathered: Vec<(KeysetId, ItemBatch)>,
+    /// The first is for rows without a valid keyset id.
+    gathered: Vec<(Option<KeysetId>, ItemBatch)>,
     /// The id of the previous row and its index.
-    latest: Option<(Vec<u8>, Option<usize>)>,
+    latest: Option<(Vec<u8>, usize)>,
     unservable: Vec<String>,
     notes: &'static Notes,
     kind: NoteKind,
@@ -48,7 +49,7 @@ impl<'s> ByKeyset<'s> {
             kind,
             places: HashMap::new(),
             known: BTreeMap::new(),
-            gathered: vec![],
+            gathered: vec![(None, ItemBatch::new())],
             latest: None,
             unservable: vec![],
         }
@@ -62,44 +63,46 @@ impl<'s> ByKeyset<'s> {
         id: &[u8],
         item: Result<&[u8], RowFault>,
     ) -> Result<()> {
-        let Some(place) = self.place(id) else {
-            return Ok(());
-        };
+        let place = self.place(id);
         let (keyset, batch) = &mut self.gathered[place];
         match item.and_then(|item| self.notes.push(batch, item)) {
             Ok(()) if !batch.is_full() => Ok(()),
             Ok(()) => {
-                let flow = self.sink.items(keyset, batch);
+                let flow = self.sink.items(keyset.as_ref(), batch);
                 batch.clear();
                 passed(flow)
             }
             Err(fault) => {
                 let (kind, column, table) = (self.kind, self.notes.item, self.notes.table.name);
                 let row = number();
-                let row = format!(
-                    "keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row}"
-                );
-                passed(self.sink.bad_row(keyset, SourceError::BadRow(row, fault)))
+                let of = keyset.as_ref().map_or("unknown", |keyset| keyset.as_str());
+                let row =
+                    format!("keyset {of}, {kind}: column `{column}` of table `{table}`, row {row}");
+                passed(
+                    self.sink
+                        .bad_row(keyset.as_ref(), SourceError::BadRow(row, fault)),
+                )
             }
         }
     }
 
     /// Passes on the remaining items.
-    pub(super) fn finish(self, is_whole: bool) -> Result<Reading> {
+    pub(super) fn finish(self, whole: Option<&'static str>, as_of: AsOf) -> Result<Reading> {
         for (keyset, batch) in &self.gathered {
             if !batch.is_empty() {
-                passed(self.sink.items(keyset, batch))?;
+                passed(self.sink.items(keyset.as_ref(), batch))?;
             }
         }
         let unservable = self.unservable;
         Ok(Reading {
-            is_whole,
+            whole,
+            as_of,
             unservable,
         })
     }
 
-    /// Index of the keyset's batch; `None` for an invalid id.
-    fn place(&mut self, id: &[u8]) -> Option<usize> {
+    /// Index of the keyset's batch.
+    fn place(&mut self, id: &[u8]) -> usize {
         if let Some((latest, place)) = &self.latest
             && latest == id
         {
@@ -116,22 +119,22 @@ impl<'s> ByKeyset<'s> {
         place
     }
 
-    fn new_place(&mut self, id: &[u8]) -> Option<usize> {
+    fn new_place(&mut self, id: &[u8]) -> usize {
         let text = core::str::from_utf8(id).ok();
         let Some(keyset) = text.and_then(|text| KeysetId::parse(text).ok()) else {
             self.add_unservable(id);
             // Cache invalid ids too, but only so many: someone may fill the table with them.
             if self.places.len() < MAX_UNSERVABLE * MAX_UNSERVABLE {
-                self.places.insert(id.to_vec(), None);
+                self.places.insert(id.to_vec(), 0);
             }
-            return None;
+            return 0;
         };
         let place = *self.known.entry(keyset.clone()).or_insert_with(|| {
-            self.gathered.push((keyset, ItemBatch::new()));
+            self.gathered.push((Some(keyset), ItemBatch::new()));
             self.gathered.len() - 1
         });
-        self.places.insert(id.to_vec(), Some(place));
-        Some(place)
+        self.places.insert(id.to_vec(), place);
+        place
     }
 
     fn add_unservable(&mut self, id: &[u8]) {

@@ -56,7 +56,7 @@ use crate::{KeysetId, NoteKind};
 ///         if kind == NoteKind::Spent {
 ///             let mut batch = ItemBatch::new();
 ///             batch.push(&[2; 33]);
-///             if sink.items(&self.0, &batch).is_break() {
+///             if sink.items(Some(&self.0), &batch).is_break() {
 ///                 return Err(SourceError::Stopped);
 ///             }
 ///         }
@@ -103,21 +103,38 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
 
 /// Receives the items of a reading.
 pub trait ItemSink {
-    /// Receives items of a keyset. `Break` ends the reading with [`SourceError::Stopped`].
-    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()>;
+    /// Receives items of a keyset, or items whose keyset is missing or unreadable: these count in every filter of the
+    /// kind. `Break` ends the reading with [`SourceError::Stopped`].
+    fn items(&mut self, keyset: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()>;
 
     /// Receives the error of an item that could not be read. The reading continues, because other keysets are not
-    /// affected.
-    fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()>;
+    /// affected. Without a keyset no filter is held back.
+    fn bad_row(&mut self, keyset: Option<&KeysetId>, error: SourceError) -> ControlFlow<()>;
 }
 
 /// Result of [`MintSource::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Whether all items were passed on.
-    pub is_whole: bool,
-    /// Invalid keyset ids that occur in notes. No request can name them.
+    /// Why all items were passed on, in one or two words for logs and metrics; `None` if only new ones were.
+    pub whole: Option<&'static str>,
+    /// When it is true.
+    pub as_of: AsOf,
+    /// Invalid keyset ids that occur in notes. Their items were passed on without a keyset.
     pub unservable: Vec<String>,
+}
+
+/// The moment up to which a reading has every item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AsOf {
+    /// When the reading began.
+    Beginning,
+    /// When the reading began, by the store's own clock, in Unix seconds. The earlier of both clocks counts.
+    StoreClock(u64),
+    /// The store's own last change, in Unix seconds: nothing newer can be proved.
+    LastChange(u64),
+    /// Nothing can be proved. A published filter keeps its date, and no other one is made.
+    Unknown,
 }
 
 impl Reading {
@@ -125,9 +142,16 @@ impl Reading {
     #[must_use]
     pub fn whole() -> Self {
         Self {
-            is_whole: true,
+            whole: Some("source"),
+            as_of: AsOf::Beginning,
             unservable: vec![],
         }
+    }
+
+    /// Whether all items were passed on.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.whole.is_some()
     }
 }
 
@@ -180,7 +204,14 @@ impl Keysets {
     }
 
     /// Adds a keyset, or its id to the invalid ones. If several rows spell the same id, the first one is used.
-    fn add(&mut self, id: &str, unit: Option<String>, active: bool, input_fee_ppk: u64) {
+    fn add(
+        &mut self,
+        id: &str,
+        unit: Option<String>,
+        active: bool,
+        input_fee_ppk: u64,
+        final_expiry: Option<u64>,
+    ) {
         let Ok(id) = KeysetId::parse(id) else {
             if !self.unservable.iter().any(|known| known == id) {
                 self.unservable.push(id.to_owned());
@@ -193,6 +224,7 @@ impl Keysets {
                 unit,
                 active,
                 input_fee_ppk,
+                final_expiry,
             };
             self.keysets.insert(at, info);
         }
@@ -210,6 +242,8 @@ pub struct KeysetInfo {
     pub active: bool,
     /// The fee per input, in thousandths of the unit.
     pub input_fee_ppk: u64,
+    /// When the keyset ends (NUT-02), in Unix seconds; `None` if it does not, or the store does not say.
+    pub final_expiry: Option<u64>,
 }
 
 impl KeysetInfo {
@@ -221,6 +255,7 @@ impl KeysetInfo {
             unit: Some("sat".to_owned()),
             active: true,
             input_fee_ppk: 0,
+            final_expiry: None,
         }
     }
 }

@@ -185,12 +185,12 @@ pub(crate) fn read_whole(
 ) -> Result<usize, SourceError> {
     struct Sink<F>(usize, F, Option<SourceError>);
     impl<F: FnMut() -> ControlFlow<()>> ItemSink for Sink<F> {
-        fn items(&mut self, _: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
+        fn items(&mut self, _: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()> {
             self.0 += items.len();
             (self.1)()
         }
 
-        fn bad_row(&mut self, _: &KeysetId, error: SourceError) -> ControlFlow<()> {
+        fn bad_row(&mut self, _: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
             self.2.get_or_insert(error);
             ControlFlow::Continue(())
         }

@@ -33,12 +33,12 @@ fn cdk_alone(notes: u32) -> Option<(Cluster, String)> {
 struct AtFirst<F>(Option<F>);
 
 impl<F: FnOnce() -> ControlFlow<()>> ItemSink for AtFirst<F> {
-    fn items(&mut self, _: &KeysetId, _: &ItemBatch) -> ControlFlow<()> {
+    fn items(&mut self, _: Option<&KeysetId>, _: &ItemBatch) -> ControlFlow<()> {
         let action = self.0.take();
         action.map_or(ControlFlow::Continue(()), |action| action())
     }
 
-    fn bad_row(&mut self, _: &KeysetId, _: SourceError) -> ControlFlow<()> {
+    fn bad_row(&mut self, _: Option<&KeysetId>, _: SourceError) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
@@ -141,7 +141,7 @@ fn standby_is_refused_until_it_is_promoted() {
     );
     Writer::connect(&url).value("SELECT pg_promote()");
     let (found, reading) = read(&mut source, Spent, false).unwrap();
-    assert_eq!((found.count(), reading.is_whole), (10, true));
+    assert_eq!((found.count(), reading.is_whole()), (10, true));
 }
 
 #[test]
@@ -243,10 +243,10 @@ fn reading_does_not_block_writers() {
     }));
     let mut source = database.source();
     let reading = source.read(Spent, false, &mut during).unwrap();
-    assert!(during.0.is_none() && reading.is_whole);
+    assert!(during.0.is_none() && reading.is_whole());
     // What was written meanwhile is new, whether or not this reading saw it.
     let (found, reading) = read(&mut source, Spent, false).unwrap();
-    assert!(found.count() > 300 && !reading.is_whole);
+    assert!(found.count() > 300 && !reading.is_whole());
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn missing_or_forbidden_columns_are_named() {
         // Without a grant on xmin it works, but reads everything each time.
         let mut source = open(&url, None).unwrap();
         source.keysets().unwrap();
-        let is_whole = |source: &mut _| read(source, Issued, false).unwrap().1.is_whole;
+        let is_whole = |source: &mut _| read(source, Issued, false).unwrap().1.is_whole();
         assert!(is_whole(&mut source) && is_whole(&mut source));
         let [table, ..] = table(mint, Issued);
         for (change, whole) in [

@@ -94,7 +94,7 @@ pub(crate) fn item(index: u8) -> Vec<u8> {
 /// What a reading passed on.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    pub(crate) items: BTreeMap<KeysetId, BTreeSet<Vec<u8>>>,
+    pub(crate) items: BTreeMap<Option<KeysetId>, BTreeSet<Vec<u8>>>,
     pub(crate) bad: Vec<String>,
 }
 
@@ -108,18 +108,18 @@ impl Found {
     pub(crate) fn read(&mut self, source: &mut impl MintSource, kind: NoteKind) -> (bool, usize) {
         let before = self.count();
         let reading = source.read(kind, false, self).unwrap();
-        (reading.is_whole, self.count() - before)
+        (reading.is_whole(), self.count() - before)
     }
 }
 
 impl ItemSink for Found {
-    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
-        let known = self.items.entry(keyset.clone()).or_default();
+    fn items(&mut self, keyset: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()> {
+        let known = self.items.entry(keyset.cloned()).or_default();
         known.extend(items.items().map(<[u8]>::to_vec));
         ControlFlow::Continue(())
     }
 
-    fn bad_row(&mut self, _: &KeysetId, error: SourceError) -> ControlFlow<()> {
+    fn bad_row(&mut self, _: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
         self.bad.push(error.to_string());
         ControlFlow::Continue(())
     }

@@ -21,7 +21,7 @@ use self::session::Session;
 use super::by_keyset::ByKeyset;
 use super::schema::{Notes, Schema};
 use super::{
-    DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
+    AsOf, DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
     SourceError,
 };
 use crate::NoteKind;
@@ -119,7 +119,7 @@ impl MintSource for PostgresSource {
         let mut rows = ByKeyset::new(sink, notes, kind);
         copy(&mut session, notes, mark.as_ref(), &mut rows)?;
         session.finish();
-        let reading = rows.finish(mark.is_none())?;
+        let reading = rows.finish(mark.is_none().then_some("no mark"), AsOf::Beginning)?;
         self.marks[kind as usize] = now;
         Ok(reading)
     }

@@ -188,7 +188,7 @@ pub(super) fn keysets(rows: Vec<TextRow>) -> Keysets {
         let active = ["t", "true", "1"].contains(&text(&row, 2));
         let fee = text(&row, 3).parse().unwrap_or(0);
         let unit = row[1].take();
-        listed.add(text(&row, 0), unit, active, fee);
+        listed.add(text(&row, 0), unit, active, fee, None);
     }
     listed
 }

@@ -21,7 +21,7 @@ use self::schema::{item, keyset, keysets, value, verify, warn_of_access};
 use super::by_keyset::ByKeyset;
 use super::schema::{Notes, Schema};
 use super::{
-    DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
+    AsOf, DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
     retry_changed,
 };
 use crate::NoteKind;
@@ -115,10 +115,10 @@ impl MintSource for SqliteSource {
                 && identity.as_ref() == Some(&mark.identity)
                 && newest().is_ok_and(|newest| newest.as_ref() == Some(&mark.newest))
         });
-        let is_whole = mark.is_none();
+        let reason = mark.is_none().then_some("no mark");
         let mut rows = ByKeyset::new(sink, notes, kind);
         let mut pending = read_rows(&opened, notes, mark, &mut rows)?;
-        let reading = rows.finish(is_whole)?;
+        let reading = rows.finish(reason, AsOf::Beginning)?;
         // Above the highest possible id, SQLite chooses ids at random.
         let newest =
             look_up(&opened, notes, NEWEST, i64::MAX)?.filter(|newest| newest.0 < i64::MAX);

@@ -89,7 +89,7 @@ pub(super) fn keysets(opened: &Opened, schema: &Schema) -> Result<Keysets> {
             other => type_name(other).into(),
         };
         let unit = value(row, 1).as_str().ok().map(str::to_owned);
-        listed.add(&id, unit, is_true(value(row, 2)), fee(value(row, 3)));
+        listed.add(&id, unit, is_true(value(row, 2)), fee(value(row, 3)), None);
         Ok(())
     })?;
     Ok(listed)
