@@ -20,6 +20,8 @@ pub(crate) enum CliError {
     Invalid(Vec<String>),
     /// The command failed, and the error is already in the log.
     AlreadyLogged,
+    /// The database lacks what was published. An operator has to decide; the log says what.
+    Held,
 }
 
 impl CliError {
@@ -50,7 +52,7 @@ impl fmt::Display for CliError {
             }
             CliError::OutputClosed => f.write_str("output closed"),
             CliError::Invalid(lines) => f.write_str(&lines.join("\n")),
-            CliError::AlreadyLogged => f.write_str("failed; see the log"),
+            CliError::AlreadyLogged | CliError::Held => f.write_str("failed; see the log"),
         }
     }
 }

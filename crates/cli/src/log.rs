@@ -69,7 +69,9 @@ fn service_targets(level: LevelFilter) -> Targets {
 /// that is not JSON.
 pub(crate) fn logged(result: Result<(), CliError>, format: LogFormat) -> Result<(), CliError> {
     match (result, format) {
-        (Err(error), LogFormat::Json) => {
+        (Err(error), LogFormat::Json)
+            if !matches!(error, CliError::Held | CliError::AlreadyLogged) =>
+        {
             tracing::error!(target: SERVICE, %error, "ended");
             Err(CliError::AlreadyLogged)
         }

@@ -32,10 +32,14 @@ use crate::error::CliError;
 /// Exit code of any error. `check` uses 1 for "no item matched".
 const EXIT_ERROR: u8 = 2;
 
+/// Exit code of `serve` if an operator has to decide. The service manager must not start it again.
+const EXIT_HELD: u8 = 3;
+
 fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
         Err(CliError::OutputClosed) => ExitCode::SUCCESS,
+        Err(CliError::Held) => ExitCode::from(EXIT_HELD),
         Err(CliError::AlreadyLogged) => ExitCode::from(EXIT_ERROR),
         Err(CliError::Invalid(lines)) => {
             for line in lines {

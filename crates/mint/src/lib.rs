@@ -21,7 +21,10 @@
 //! - **Dates are true.** A filter is dated before its reading. If the clock was ahead then, it is withdrawn once that shows.
 //! - **An unreadable row is not left out.** The filter of its keyset stays as it was, until everything can be read.
 //! - **The mint is not disturbed.** Databases are opened read-only, for one reading, without a lock that writers wait for.
-//! - **Faults stay apart.** A filter or kind that fails does not hold back the others. What was published stays.
+//! - **A filter never claims less than the one before it.** In a process a set only grows. At a start, what was published is
+//!   compared: if the store lacks some of it, the filters of that keyset are held until it is back, or the operator accepts
+//!   the [`Loss`].
+//! - **Faults stay apart.** A filter that fails does not hold back the others. What was published stays.
 //!
 //! # Examples
 //!
@@ -39,7 +42,7 @@
 //! let source = source::open(&database, None)?;
 //! // Nothing of an earlier run is served before it is made again.
 //! let check = |_: &str, _: &[u8]| Err("an earlier run".to_owned());
-//! let (table, _) = Table::in_directory(Path::new("/srv/filters"), 0o644, check)?;
+//! let table = Table::in_directory(Path::new("/srv/filters"), 0o644, check)?;
 //! let mut refresher = Refresher::new(source, Monitor::new(Arc::new(table)), RefreshOptions::default());
 //! let report = refresher.refresh(true)?;
 //! for (what, error) in &report.failures {
@@ -54,6 +57,7 @@
 
 mod clock;
 mod info;
+mod published;
 mod refresh;
 mod sets;
 pub mod source;
@@ -66,7 +70,7 @@ pub use info::{DEFAULT_INFO_KEY, InfoError, MintInfo};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
 pub use source::{MintSource, MintType};
-pub use status::{FilterStatus, Monitor, Status};
+pub use status::{FilterState, FilterStatus, Loss, Monitor, Status, parse_path};
 pub use thread::RefreshThread;
 
 /// Compiles the README's example as a test.

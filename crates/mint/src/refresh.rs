@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use nutfilter::Params;
 use nutfilter::error::BuildError;
 use nutfilter_cashu::FilterResponse;
-use nutfilter_objects::{OpenError, Table};
+use nutfilter_objects::{Made, OpenError, Table};
 
 use crate::clock::{Clock, Moment};
-use crate::sets::{Found, Set, Sets};
-use crate::source::{KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
-use crate::status::{FilterStatus, Monitor, prefix};
+use crate::published::{Published, text_of};
+use crate::sets::{Claim, Found, Set, Sets};
+use crate::source::{AsOf, KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
+use crate::status::{FilterState, FilterStatus, Loss, Monitor, parse_path, path_of};
 use crate::{KeysetId, NoteKind};
 
 /// How a [`Refresher`] works.
@@ -31,6 +32,8 @@ pub struct RefreshOptions {
     pub grid: Duration,
     /// Whether the list of keysets is an object, too; by default it is.
     pub lists_keysets: bool,
+    /// Losses that the operator accepts: these keysets are not held for so many values of filters of this date.
+    pub accepted: Vec<Loss>,
 }
 
 impl Default for RefreshOptions {
@@ -41,6 +44,7 @@ impl Default for RefreshOptions {
             restamp: Duration::from_secs(600),
             grid: Duration::from_secs(1),
             lists_keysets: true,
+            accepted: vec![],
         }
     }
 }
@@ -64,6 +68,20 @@ pub enum RefreshError {
     /// A row of the keyset could not be read.
     #[error("a row cannot be read; the filter stays as it was")]
     Held,
+    /// None of the published keysets is in the store: it is another mint's, or a new one.
+    #[error(
+        "none of the {keysets} published keysets is in this database, such as {}; if it is the right one, use another output \
+         directory, or accept each loss: --accept-loss {accept}",
+        keyset
+    )]
+    OtherMint {
+        /// The number of published keysets.
+        keysets: usize,
+        /// One of them.
+        keyset: KeysetId,
+        /// What would have to be accepted.
+        accept: String,
+    },
 }
 
 /// What a refresh did.
@@ -72,12 +90,16 @@ pub enum RefreshError {
 pub struct RefreshReport {
     /// Whether everything was read, by kind; `None` if the kind could not be read.
     pub whole: [Option<bool>; 2],
+    /// Why everything was read, by kind, in the words of the source.
+    pub reasons: [Option<&'static str>; 2],
     /// The number of items that were read, by kind.
     pub items: [u64; 2],
-    /// Items that are no longer there, of whole readings.
+    /// Items that whole readings no longer found, and that they found before. The filters keep them.
     pub lost: u64,
     /// The number of filters that were encoded.
     pub encoded: usize,
+    /// Keysets of which whole readings found more or fewer items gone than before, by kind: before, and now.
+    gone: [Vec<(KeysetId, [u64; 2])>; 2],
     /// What failed, with the object's path, or the kind.
     pub failures: Vec<(String, RefreshError)>,
 }
@@ -97,6 +119,15 @@ pub struct Refresher {
     clock: Clock,
     sets: [Sets; 2],
     listed: Vec<KeysetInfo>,
+    /// When keysets end, as far as it was known before they left the store.
+    expiries: BTreeMap<KeysetId, u64>,
+    /// What an earlier process published and was not found to be in the sets yet.
+    published: Vec<Published>,
+    is_compared: bool,
+    /// Keysets whose filters stay, because the store lacks what was published, and whether that is by their end.
+    held: BTreeMap<KeysetId, (Loss, bool)>,
+    /// Keysets whose loss the operator accepted: their dates may go back once.
+    accepted: BTreeSet<KeysetId>,
     options: RefreshOptions,
 }
 
@@ -124,12 +155,20 @@ impl Refresher {
         options: RefreshOptions,
         clock: Clock,
     ) -> Self {
+        let published = Published::all(monitor.table());
+        let expiries = keysets_in(monitor.table())
+            .filter_map(|(keyset, value)| Some((keyset, value.get("final_expiry")?.as_u64()?)));
         Self {
             source: Source(Box::new(source)),
+            expiries: expiries.collect(),
             monitor,
             clock,
             sets: Default::default(),
             listed: vec![],
+            published,
+            is_compared: false,
+            held: BTreeMap::new(),
+            accepted: BTreeSet::new(),
             options,
         }
     }
@@ -145,8 +184,8 @@ impl Refresher {
     ///
     /// # Errors
     ///
-    /// If neither kind could be read, if the keysets could not be listed, if the output directory cannot be made again, or if
-    /// the refresh was stopped. What is served stays.
+    /// If neither kind could be read, if the keysets could not be listed, if the output directory cannot be made again, if
+    /// the store is another mint's than what was published, or if the refresh was stopped. What is served stays.
     pub fn refresh(&mut self, whole: bool) -> Result<RefreshReport, RefreshError> {
         let start = Instant::now();
         let began = self.clock.now();
@@ -177,6 +216,7 @@ impl Refresher {
         {
             return Err(error);
         }
+        let is_complete = errors.is_empty();
         for (kind, error) in errors {
             report.fail(kind.to_string(), error);
         }
@@ -187,8 +227,17 @@ impl Refresher {
         if keysets != self.listed && !unservable.is_empty() {
             tracing::warn!(ids = unservable.join(" "), "skipping invalid keyset ids");
         }
+        let ends = keysets
+            .iter()
+            .filter_map(|one| Some((one.id.clone(), one.final_expiry?)));
+        self.expiries.extend(ends);
         self.listed = keysets;
-        self.encode(&mut report);
+        self.tell_gone(&mut report);
+        // A wallet that has both filters of a keyset takes them for one state of the mint.
+        if is_complete {
+            self.compare(&report)?;
+            self.encode(&mut report)?;
+        }
         Ok(report)
     }
 
@@ -208,116 +257,329 @@ impl Refresher {
             let reading = self.source.0.read(kind, whole || is_due, &mut found)?;
             Ok((began, reading, found))
         })?;
+        let orphans = found.orphans();
         let taken = sets.take(found, reading.whole.is_some()).inspect_err(|_| {
             // The sets are incomplete: the next reading has to replace them.
             sets.read_whole = None;
         })?;
-        sets.read = Some(began);
+        let as_of = reading.as_of;
+        sets.read = Some(Claim { began, as_of });
         if reading.whole.is_some() {
-            sets.read_whole = Some(began);
+            (sets.read_whole, sets.without_keyset) = (Some(began), 0);
         }
+        sets.without_keyset += orphans;
         if sets.unservable != reading.unservable {
             tracing::warn!(
+                %kind,
+                rows = sets.without_keyset,
                 ids = reading.unservable.join(" "),
-                "skipping rows with invalid keyset ids"
+                "counting rows with invalid keyset ids in every filter"
             );
             sets.unservable = reading.unservable;
         }
-        for (keyset, lost) in &taken.lost {
-            tracing::warn!(%keyset, %kind, lost, "items are no longer in the database");
-        }
         report.whole[kind as usize] = Some(reading.whole.is_some());
+        report.reasons[kind as usize] = reading.whole;
         report.items[kind as usize] = taken.items;
-        report.lost += taken.lost.values().sum::<u64>();
+        report.gone[kind as usize] = taken.gone;
         Ok(())
     }
 
-    /// Encodes the filters that changed, are due for a new date, or are not where they were put.
-    fn encode(&mut self, report: &mut RefreshReport) {
-        let listed: BTreeMap<&KeysetId, &KeysetInfo> =
-            self.listed.iter().map(|info| (&info.id, info)).collect();
-        // Both kinds of a keyset are served while it is listed, or has notes of either kind.
-        let found = self.sets.iter().flat_map(|sets| &sets.by_keyset);
-        let found = found.filter(|(_, set)| set.held || !set.hashes.is_empty());
-        let found = found.map(|(keyset, _)| keyset);
-        let keysets: BTreeSet<KeysetId> = found.chain(listed.keys().copied()).cloned().collect();
-        let table = Arc::clone(self.table());
-        let mut filters = vec![];
+    /// Whether a keyset has ended, as far as it was known before it left the store.
+    fn has_ended(&self, keyset: &KeysetId) -> bool {
+        let end = self.expiries.get(keyset);
+        end.is_some_and(|&end| end < self.clock.now().date())
+    }
+
+    /// Tells what whole readings no longer found, and found again.
+    fn tell_gone(&self, report: &mut RefreshReport) {
         for kind in NoteKind::ALL {
-            let sets = &mut self.sets[kind as usize];
-            for keyset in &keysets {
-                let path = prefix(kind) + &keyset.canonical();
-                let set = match sets.by_keyset.get_mut(keyset) {
-                    Some(set) => set,
-                    None => sets.by_keyset.entry(keyset.clone()).or_default(),
-                };
-                if let Some(read) = sets.read {
-                    let read = self.clock.corrected(read);
-                    let date = self.options.date(read, set);
-                    let result = match set.held {
-                        true => Err(RefreshError::Held),
-                        false if self.options.is_due(set, date, &table, &path) => {
-                            encode(set, &table, &path, self.options.params, date).inspect(|()| {
-                                (set.changed, set.dated) = (false, Some((read, date)));
-                                report.encoded += 1;
-                            })
-                        }
-                        false => Ok(()),
-                    };
-                    if let Err(error) = result {
-                        report.fail(path.clone(), error);
-                    }
+            for (keyset, [before, now]) in core::mem::take(&mut report.gone[kind as usize]) {
+                if self.has_ended(&keyset) {
+                    tracing::info!(%keyset, %kind, items = now, "keyset retired; its filters stay");
+                } else if now > before {
+                    report.lost += now - before;
+                    tracing::error!(
+                        %keyset, %kind, items = now,
+                        "items are no longer in the database; filters keep them, and may call restored notes spent; \
+                         restart, then accept the loss"
+                    );
+                } else {
+                    tracing::info!(%keyset, %kind, gone = now, "items are in the database again");
                 }
+            }
+        }
+    }
+
+    /// Compares what was published before this process began with the sets, once both kinds were read whole.
+    fn compare(&mut self, report: &RefreshReport) -> Result<(), RefreshError> {
+        let is_due = !self.is_compared || report.whole.contains(&Some(true));
+        let is_whole = self.sets.iter().all(|sets| sets.read_whole.is_some());
+        if !is_due || !is_whole || self.published.is_empty() {
+            return Ok(());
+        }
+        let mut by_keyset: BTreeMap<KeysetId, Vec<Published>> = BTreeMap::new();
+        for published in core::mem::take(&mut self.published) {
+            by_keyset
+                .entry(published.keyset.clone())
+                .or_default()
+                .push(published);
+        }
+        let (mut held, mut not_compared, mut elsewhere) = (BTreeMap::new(), vec![], vec![]);
+        let (mut unknown, mut is_known) = (vec![], false);
+        for (keyset, filters) in by_keyset {
+            let (mut loss, mut too_small) = (
+                Loss {
+                    keyset,
+                    values: 0,
+                    date: 0,
+                },
+                false,
+            );
+            let mut found = vec![];
+            for published in &filters {
+                let Some(comparison) = published.compare(&self.sets[published.kind as usize])
+                else {
+                    not_compared.push(path_of(published.kind, &loss.keyset));
+                    continue;
+                };
+                loss.values += comparison.gone;
+                loss.date = loss.date.max(comparison.date);
+                too_small |= comparison.gone > 0 && comparison.too_small_to_tell;
+                found.push((published.kind, comparison.elsewhere));
+                if let Ok(set) = self.sets[published.kind as usize].of(&loss.keyset) {
+                    set.served = comparison.items;
+                }
+            }
+            let (has_ended, is_accepted) = (self.has_ended(&loss.keyset), self.accepts(&loss));
+            let is_there = self.listed.iter().any(|info| info.id == loss.keyset)
+                || self.sets.iter().any(|sets| sets.has_rows(&loss.keyset));
+            is_known |= is_there || has_ended;
+            if !is_there && !has_ended && !is_accepted {
+                unknown.push(loss.clone());
+            }
+            if loss.values == 0 || is_accepted && !has_ended {
+                if loss.values > 0 {
+                    tracing::warn!(%loss, "accepted: replacing filters by ones that claim less");
+                    self.accepted.insert(loss.keyset.clone());
+                }
+                elsewhere.push((loss.keyset, found));
+                continue;
+            }
+            match self.held.get(&loss.keyset) {
+                Some((before, _)) if *before == loss => {}
+                _ if has_ended => tracing::info!(%loss, "keyset retired; its filters stay"),
+                _ => tracing::error!(
+                    %loss, too_small_to_tell = too_small,
+                    "keyset held: the database lacks items that were published; its filters stay as they are until the items \
+                     are back, or the loss is accepted: --accept-loss {loss}"
+                ),
+            }
+            held.insert(loss.keyset.clone(), (loss, has_ended));
+            self.published.extend(filters);
+        }
+        if !self.is_compared && !is_known && !unknown.is_empty() {
+            let accept: Vec<String> = unknown.iter().map(Loss::to_string).collect();
+            return Err(RefreshError::OtherMint {
+                keysets: unknown.len(),
+                keyset: unknown.swap_remove(0).keyset,
+                accept: accept.join(","),
+            });
+        }
+        for (keyset, found) in elsewhere {
+            for (kind, hashes) in found {
+                self.sets[kind as usize].add(&keyset, hashes)?;
+            }
+            if self.held.contains_key(&keyset) && !self.accepted.contains(&keyset) {
+                tracing::info!(%keyset, "everything published is in the database again; no longer holding the keyset");
+            }
+        }
+        if !not_compared.is_empty() {
+            tracing::error!(
+                filters = not_compared.join(" "),
+                "could not compare published filters with the database: they cannot be read"
+            );
+        }
+        self.held = held;
+        self.is_compared = true;
+        let held = self.held.values().filter(|(_, has_ended)| !has_ended);
+        let held: Vec<Loss> = held.map(|(loss, _)| loss.clone()).collect();
+        self.monitor.update(|status| {
+            status.held = held;
+            status.not_compared.extend(not_compared);
+        });
+        Ok(())
+    }
+
+    /// Whether the operator accepts a loss: at most so many values, of filters of just this date.
+    fn accepts(&self, loss: &Loss) -> bool {
+        self.options.accepted.iter().any(|accepted| {
+            accepted.keyset == loss.keyset
+                && accepted.date == loss.date
+                && accepted.values >= loss.values
+        })
+    }
+
+    /// Encodes the filters that changed, are due for a new date, or are not where they were put. Both of a keyset take their
+    /// places together.
+    fn encode(&mut self, report: &mut RefreshReport) -> Result<(), RefreshError> {
+        let listed: BTreeMap<KeysetId, bool> = self
+            .listed
+            .iter()
+            .map(|info| (info.id.clone(), info.active))
+            .collect();
+        // Both kinds of a keyset are served while it is listed, or has notes of either kind.
+        let found = self.sets.iter().flat_map(|sets| {
+            let found = sets.by_keyset.iter();
+            found.filter(|(_, set)| set.unreadable || set.hashes.len() > sets.orphans.len())
+        });
+        let found = found.map(|(keyset, _)| keyset);
+        let keysets: BTreeSet<KeysetId> = found
+            .chain(listed.keys())
+            .chain(self.held.keys())
+            .cloned()
+            .collect();
+        let mut filters = vec![];
+        for keyset in &keysets {
+            let states = self.encode_keyset(keyset, report)?;
+            for (kind, state) in NoteKind::ALL.into_iter().zip(states) {
                 filters.push(FilterStatus {
-                    path,
+                    path: path_of(kind, keyset),
                     keyset: Some(keyset.clone()),
                     kind,
-                    active: listed.get(keyset).is_some_and(|info| info.active),
-                    items: set.hashes.len() as u64,
-                    held: set.held,
+                    active: listed.get(keyset).copied().unwrap_or(false),
+                    items: self.sets[kind as usize].of(keyset)?.served,
+                    state,
                 });
             }
         }
-        self.list_keysets(&table, report);
+        let table = self.table();
+        self.list_keysets(table, &keysets, report);
         let served: BTreeSet<&str> = filters.iter().map(|filter| &*filter.path).collect();
-        // What was published before says nothing of a kind that was never read.
-        let unread = NoteKind::ALL.map(|kind| match self.sets[kind as usize].read {
-            None => Some(prefix(kind)),
-            Some(_) => None,
-        });
-        table.retain(|path| {
-            let is_unread = unread
-                .iter()
-                .flatten()
-                .any(|prefix| path.starts_with(prefix));
-            !path.starts_with("v1/filter/") || served.contains(path) || is_unread
-        });
+        table.retain(|path| parse_path(path).is_none() || served.contains(path));
         self.monitor.update(|status| status.filters = filters);
+        Ok(())
+    }
+
+    /// Encodes the filters of a keyset that are due, and tells the state of each.
+    fn encode_keyset(
+        &mut self,
+        keyset: &KeysetId,
+        report: &mut RefreshReport,
+    ) -> Result<[FilterState; 2], RefreshError> {
+        let mut is_ended = false;
+        for kind in NoteKind::ALL {
+            let set = self.sets[kind as usize].of(keyset)?;
+            if set.unreadable {
+                report.fail(path_of(kind, keyset), RefreshError::Held);
+            }
+            is_ended |= set.gone > 0;
+        }
+        let is_unreadable =
+            |sets: &Sets| sets.by_keyset.get(keyset).is_some_and(|set| set.unreadable);
+        if let Some((_, has_ended)) = self.held.get(keyset) {
+            return Ok(match has_ended {
+                true => [FilterState::Retired; 2],
+                false => [FilterState::Held; 2],
+            });
+        } else if self.sets.iter().any(is_unreadable) {
+            return Ok([FilterState::Unreadable; 2]);
+        } else if is_ended && self.has_ended(keyset) {
+            return Ok([FilterState::Retired; 2]);
+        }
+        let table = Arc::clone(self.table());
+        let (mut states, mut made) = ([FilterState::Current; 2], vec![]);
+        for kind in NoteKind::ALL {
+            let path = path_of(kind, keyset);
+            let is_accepted = self.accepted.contains(keyset);
+            let sets = &mut self.sets[kind as usize];
+            let (Some(claim), set) = (sets.read, sets.by_keyset.entry(keyset.clone()).or_default())
+            else {
+                continue;
+            };
+            let now = self.clock.now().date();
+            let before =
+                || Some(table.get(&path)?.date()).filter(|&date| !is_accepted && date <= now);
+            let before = set.dated.or_else(before);
+            let dated = self.options.date(&self.clock, claim, set, before);
+            states[kind as usize] = match (claim.as_of, dated) {
+                (_, None) => FilterState::Undated,
+                (AsOf::LastChange(_) | AsOf::Unknown, _) => FilterState::Idle,
+                _ => FilterState::Current,
+            };
+            let Some((date, by)) = dated else { continue };
+            if set.changed || set.dated != Some(date) || !table.is_intact(&path) {
+                let object = encode(set, &table, &path, self.options.params, date);
+                made.push((kind, path, date, by, object));
+            }
+        }
+        if made.iter().any(|(.., object)| object.is_err()) {
+            for (_, path, .., object) in made {
+                object.map_or_else(|error| report.fail(path, error), drop);
+            }
+            return Ok(states);
+        }
+        // Issued first: a reader of both files may then find messages of notes that are not spent yet, and never a note that is
+        // spent and was not issued.
+        made.reverse();
+        let (mut placed, mut objects) = (vec![], vec![]);
+        for (kind, path, date, by, object) in made {
+            objects.extend(object);
+            placed.push((kind, path, date, by));
+        }
+        let result = table.place(objects);
+        for (kind, path, date, by) in placed {
+            if let Err(error) = &result {
+                let error = io::Error::new(error.kind(), error.to_string());
+                report.fail(path.clone(), RefreshError::Write(path, error));
+                continue;
+            }
+            let set = self.sets[kind as usize].of(keyset)?;
+            (set.changed, set.dated, set.dated_by) = (false, Some(date), by);
+            set.served = set.hashes.len() as u64;
+            report.encoded += 1;
+        }
+        Ok(states)
     }
 
     /// Makes the list of keysets (NUT-02), after the filters.
-    fn list_keysets(&self, table: &Table, report: &mut RefreshReport) {
-        const PATH: &str = "v1/keysets";
+    fn list_keysets(&self, table: &Table, served: &BTreeSet<KeysetId>, report: &mut RefreshReport) {
         if !self.options.lists_keysets {
             return;
         }
         let keysets = self.listed.iter().map(|keyset| {
-            serde_json::json!({
+            let mut entry = serde_json::json!({
                 "id": keyset.id.as_str(),
                 "unit": keyset.unit.as_deref().unwrap_or("unknown"),
                 "active": keyset.active,
                 "input_fee_ppk": keyset.input_fee_ppk,
-            })
+            });
+            if let Some(end) = keyset.final_expiry {
+                entry["final_expiry"] = end.into();
+            }
+            entry
         });
-        let text = serde_json::json!({ "keysets": keysets.collect::<Vec<_>>() }).to_string();
+        let mut keysets: Vec<_> = keysets.collect();
+        // Those that have left the store are served with what they were; the next process has to know their ends, too.
+        for (keyset, mut entry) in keysets_in(table) {
+            let is_listed = self.listed.iter().any(|info| info.id == keyset);
+            if !is_listed && served.contains(&keyset) {
+                entry["active"] = false.into();
+                keysets.push(entry);
+            }
+        }
+        let text = serde_json::json!({ "keysets": keysets }).to_string();
         let tag = nutfilter_objects::tag_of(text.as_bytes());
-        if table.is_intact(PATH) && table.get(PATH).is_some_and(|object| object.tag() == tag) {
+        if table.is_intact(KEYSETS) && table.get(KEYSETS).is_some_and(|object| object.tag() == tag)
+        {
             return;
         }
-        if let Err(error) = table.put(PATH, JSON, self.clock.now().date(), |out| {
+        if let Err(error) = table.put(KEYSETS, JSON, self.clock.now().date(), |out| {
             out.write_all(text.as_bytes())
         }) {
-            report.fail(PATH.to_owned(), RefreshError::Write(PATH.to_owned(), error));
+            report.fail(
+                KEYSETS.to_owned(),
+                RefreshError::Write(KEYSETS.to_owned(), error),
+            );
         }
     }
 
@@ -327,14 +589,10 @@ impl Refresher {
         let mut withdrawn = 0;
         for kind in NoteKind::ALL {
             for (keyset, set) in &mut self.sets[kind as usize].by_keyset {
-                if set
-                    .dated
-                    .is_some_and(|(read, _)| self.clock.was_set_back_since(read))
-                {
-                    set.dated = None;
-                    self.monitor
-                        .table()
-                        .remove(&(prefix(kind) + &keyset.canonical()));
+                let set_back = |read| self.clock.was_set_back_since(read);
+                if set.dated_by.is_some_and(set_back) {
+                    (set.dated, set.dated_by) = (None, None);
+                    self.monitor.table().remove(&path_of(kind, keyset));
                     withdrawn += 1;
                 }
             }
@@ -342,7 +600,13 @@ impl Refresher {
         // Those of an earlier process, too.
         let now = self.clock.now().date();
         for object in self.table().objects() {
-            if object.date() > now && object.path().starts_with("v1/filter/") {
+            // Those that are not compared yet are not given out either, but say what was published.
+            let is_compared = || {
+                self.published
+                    .iter()
+                    .all(|one| path_of(one.kind, &one.keyset) != object.path())
+            };
+            if object.date() > now && parse_path(object.path()).is_some() && is_compared() {
                 self.table().remove(object.path());
                 withdrawn += 1;
             }
@@ -400,18 +664,25 @@ impl Refresher {
             };
             status.refreshes[outcome] += 1;
             status.seconds += took.as_secs_f64();
-            if outcome == 0 {
-                status.refreshed = began.date();
-            }
             status.failure.clone_from(&failure);
+            status.other_mint = matches!(result, Err(RefreshError::OtherMint { .. }));
             status.mint = self.source.0.mint().to_owned();
+            status.alone = self.source.0.is_alone();
             status.unreadable = [sets[0].unreadable, sets[1].unreadable];
+            status.without_keyset = [sets[0].without_keyset, sets[1].without_keyset];
+            let gone = sets.iter().flat_map(|sets| sets.by_keyset.values());
+            status.items_gone = gone.map(|set| set.gone).sum();
             if let Ok(report) = result {
                 status.items_lost += report.lost;
-                for kind in 0..2 {
-                    status.read[kind][usize::from(report.whole[kind] != Some(true))] +=
-                        report.items[kind];
-                    status.whole_readings[kind] += u64::from(report.whole[kind] == Some(true));
+                if let [Some(_), Some(_)] = report.whole {
+                    status.refreshed = began.date();
+                }
+                for kind in NoteKind::ALL {
+                    let (at, reason) = (kind as usize, report.reasons[kind as usize]);
+                    status.read[at][usize::from(reason.is_none())] += report.items[at];
+                    if let Some(reason) = reason {
+                        *status.whole_readings.entry((kind, reason)).or_default() += 1;
+                    }
                 }
             }
         });
@@ -452,36 +723,64 @@ impl Refresher {
 
 const JSON: &str = "application/json";
 
-/// Encodes a set into its object.
+/// Encodes a set into an object.
 fn encode(
     set: &Set,
     table: &Table,
     path: &str,
     params: Params,
     date: u64,
-) -> Result<(), RefreshError> {
+) -> Result<Made, RefreshError> {
     let filter = set.hashes.encode(params)?;
     let write =
         |out: &mut dyn Write| FilterResponse::write(out, filter.n(), params, filter.bytes(), date);
     table
-        .put(path, JSON, date, write)
+        .make(path, JSON, date, write)
         .map_err(|error| RefreshError::Write(path.to_owned(), error))
 }
 
-impl RefreshOptions {
-    /// The date of a set that was read at a moment. Services that read an unchanged set at different times give it the same
-    /// new date.
-    fn date(&self, read: Moment, set: &Set) -> u64 {
-        let date = read.date();
-        match set.dated {
-            Some((_, before)) if !set.changed => before.max(date - date % self.period()),
-            _ => date - date % self.grid(),
-        }
-    }
+/// The entries of the published list of keysets, by their ids.
+fn keysets_in(table: &Table) -> impl Iterator<Item = (KeysetId, serde_json::Value)> {
+    let text = table.get(KEYSETS).and_then(|object| text_of(&object));
+    let list: Option<serde_json::Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
+    let list =
+        list.and_then(|mut list| Some(list.get_mut("keysets")?.as_array_mut()?.split_off(0)));
+    let entries = list.unwrap_or_default().into_iter();
+    entries.filter_map(|entry| Some((KeysetId::parse(entry.get("id")?.as_str()?).ok()?, entry)))
+}
 
-    /// Whether a filter has to be made.
-    fn is_due(&self, set: &Set, date: u64, table: &Table, path: &str) -> bool {
-        set.changed || set.dated.is_none_or(|(_, before)| before != date) || !table.is_intact(path)
+/// Where the list of keysets is.
+const KEYSETS: &str = "v1/keysets";
+
+impl RefreshOptions {
+    /// The date of a set that is published with the date `before`, and the reading that it is the beginning of; `None` if there
+    /// is no date that can be proved. No date goes back: nothing is taken away from a set, so an older claim stays true.
+    /// Services that read an unchanged set at different times give it the same new date.
+    fn date(
+        &self,
+        clock: &Clock,
+        claim: Claim,
+        set: &Set,
+        before: Option<u64>,
+    ) -> Option<(u64, Option<Moment>)> {
+        let read = clock.corrected(claim.began);
+        let grid = match set.changed || set.dated.is_none() {
+            true => self.grid(),
+            false => self.period(),
+        };
+        let on_grid = |date: u64| date - date % grid;
+        let (date, by) = match claim.as_of {
+            AsOf::Beginning => (Some(on_grid(read.date())), Some(read)),
+            AsOf::StoreClock(theirs) => (Some(on_grid(read.date().min(theirs))), Some(read)),
+            AsOf::LastChange(last) => (Some(last.min(read.date())), None),
+            AsOf::Unknown => (None, None),
+        };
+        match (before, date) {
+            (Some(before), date) if date.is_none_or(|date| date <= before) => {
+                Some((before, set.dated_by))
+            }
+            (_, date) => date.map(|date| (date, by)),
+        }
     }
 
     fn grid(&self) -> u64 {

@@ -9,9 +9,10 @@ use nutfilter::{ItemHash as _, Nut25, SortedHashes};
 
 use crate::KeysetId;
 use crate::clock::Moment;
-use crate::source::{ItemBatch, ItemSink, SourceError};
+use crate::source::{AsOf, ItemBatch, ItemSink, SourceError};
 
-/// The notes of one keyset and kind. To add a hash that is there changes nothing.
+/// The notes of one keyset and kind. To add a hash that is there changes nothing, and none is ever taken away: a filter never
+/// claims less than the one before it.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     pub(crate) hashes: SortedHashes,
@@ -19,21 +20,38 @@ pub(crate) struct Set {
     pub(crate) changed: bool,
     /// Whether a row could not be read since the last whole reading, which found all rows readable. Then the set may lack
     /// an item, and the filter that is served stays.
-    pub(crate) held: bool,
-    /// The reading that dates the served filter, and its date.
-    pub(crate) dated: Option<(Moment, u64)>,
+    pub(crate) unreadable: bool,
+    /// The number of hashes that the last whole reading found nowhere in the store.
+    pub(crate) gone: u64,
+    /// The date of the served filter.
+    pub(crate) dated: Option<u64>,
+    /// The reading whose beginning is that date; `None` if the date comes from a store or from another process.
+    pub(crate) dated_by: Option<Moment>,
+    /// The number of items in the served filter.
+    pub(crate) served: u64,
+}
+
+/// What the last reading of a kind proves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) began: Moment,
+    pub(crate) as_of: AsOf,
 }
 
 /// The sets of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
     pub(crate) by_keyset: BTreeMap<KeysetId, Set>,
-    /// When the last reading began that succeeded; `None` before the first.
-    pub(crate) read: Option<Moment>,
+    /// Of rows without a valid keyset; they are in every set.
+    pub(crate) orphans: SortedHashes,
+    /// The last reading that succeeded; `None` before the first.
+    pub(crate) read: Option<Claim>,
     /// When the last such reading of everything began.
     pub(crate) read_whole: Option<Moment>,
     /// Unreadable rows since the last whole reading.
     pub(crate) unreadable: u64,
+    /// Rows without a valid keyset since the last whole reading.
+    pub(crate) without_keyset: u64,
     /// Invalid keyset ids that were logged last.
     pub(crate) unservable: Vec<String>,
 }
@@ -42,69 +60,80 @@ pub(crate) struct Sets {
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) items: u64,
-    /// Hashes that are no longer there, by keyset.
-    pub(crate) lost: BTreeMap<KeysetId, u64>,
+    /// The number of hashes of each keyset that are in no set of the store any more, where it is another one than before.
+    /// Before, and now.
+    pub(crate) gone: Vec<(KeysetId, [u64; 2])>,
 }
 
 impl Sets {
-    /// Adds what a reading found; a whole reading replaces everything.
+    /// Adds what a reading found. A whole reading also tells what is gone.
     pub(crate) fn take(&mut self, found: Found, is_whole: bool) -> Result<Taken, BuildError> {
-        let mut taken = Taken {
-            items: found
-                .hashes
-                .values()
-                .map(|hashes| hashes.len() as u64)
-                .sum(),
-            lost: BTreeMap::new(),
-        };
-        let mut before = match is_whole {
-            true => {
-                self.unreadable = 0;
-                core::mem::take(&mut self.by_keyset)
-            }
-            false => BTreeMap::new(),
-        };
-        for (keyset, mut hashes) in found.hashes {
-            // They stay for an hour, and may have grown to twice their length.
-            hashes.shrink_to_fit();
-            let mut new = SortedHashes::from_hashes(hashes);
-            new.dedup();
-            let set = self.by_keyset.entry(keyset.clone()).or_default();
-            if !is_whole {
-                set.add(new)?;
-                continue;
-            }
-            let old = before.remove(&keyset).unwrap_or_default();
-            let lost = old.hashes.as_slice().len() - common(old.hashes.as_slice(), new.as_slice());
-            if lost > 0 {
-                taken.lost.insert(keyset, lost as u64);
-            }
-            set.changed = old.changed || old.hashes.as_slice() != new.as_slice();
-            (set.hashes, set.dated) = (new, old.dated);
+        let mut taken = Taken::default();
+        let mut new = BTreeMap::new();
+        for (keyset, hashes) in found.hashes {
+            taken.items += hashes.len() as u64;
+            new.insert(keyset, distinct(hashes));
         }
-        for (keyset, old) in before {
-            if !old.hashes.is_empty() {
-                taken.lost.insert(keyset.clone(), old.hashes.len() as u64);
+        taken.items += found.orphans.len() as u64;
+        let orphans = distinct(found.orphans);
+        if is_whole {
+            self.unreadable = 0;
+            for (keyset, set) in &mut self.by_keyset {
+                let here = new.get(keyset).map_or(&[][..], SortedHashes::as_slice);
+                let missing = without(set.hashes.as_slice(), here);
+                let others = new.values().chain([&orphans]);
+                let gone = others.fold(missing.clone(), |gone, set| without(&gone, set.as_slice()));
+                let gone = gone.len() as u64;
+                let before = core::mem::replace(&mut set.gone, gone);
+                if before != gone {
+                    taken.gone.push((keyset.clone(), [before, gone]));
+                }
+                set.unreadable = false;
             }
-            let changed = old.changed || !old.hashes.is_empty();
-            let dated = old.dated;
-            self.by_keyset.insert(
-                keyset,
-                Set {
-                    changed,
-                    dated,
-                    ..Set::default()
-                },
-            );
+        }
+        for (keyset, mut more) in new {
+            let set = self.by_keyset.entry(keyset).or_default();
+            if is_whole {
+                // The larger one takes the smaller one, and needs no further memory.
+                core::mem::swap(&mut set.hashes, &mut more);
+                let before = more.len();
+                add(&mut set.hashes, more)?;
+                set.changed |= set.hashes.len() != before;
+            } else {
+                set.changed |= add(&mut set.hashes, more)?;
+            }
+        }
+        add(&mut self.orphans, orphans)?;
+        for set in self.by_keyset.values_mut() {
+            set.changed |= add(&mut set.hashes, self.orphans.clone())?;
         }
         for (keyset, error) in found.bad {
-            let set = self.by_keyset.entry(keyset.clone()).or_default();
-            if !core::mem::replace(&mut set.held, true) {
+            if !core::mem::replace(&mut self.of(&keyset)?.unreadable, true) {
                 tracing::error!(%keyset, %error, "not updating a filter with an unreadable row");
             }
         }
         self.unreadable += found.unreadable;
         Ok(taken)
+    }
+
+    /// The set of a keyset. It begins with the notes without a keyset.
+    pub(crate) fn of(&mut self, keyset: &KeysetId) -> Result<&mut Set, BuildError> {
+        let set = self.by_keyset.entry(keyset.clone()).or_default();
+        set.changed |= add(&mut set.hashes, self.orphans.clone())?;
+        Ok(set)
+    }
+
+    /// Whether a row has this keyset.
+    pub(crate) fn has_rows(&self, keyset: &KeysetId) -> bool {
+        let set = self.by_keyset.get(keyset);
+        set.is_some_and(|set| set.unreadable || set.hashes.len() > self.orphans.len())
+    }
+
+    /// Adds hashes to the set of a keyset.
+    pub(crate) fn add(&mut self, keyset: &KeysetId, hashes: Vec<u64>) -> Result<(), BuildError> {
+        let set = self.of(keyset)?;
+        set.changed |= add(&mut set.hashes, distinct(hashes))?;
+        Ok(())
     }
 
     /// The number of items.
@@ -116,28 +145,45 @@ impl Sets {
     }
 }
 
-impl Set {
-    /// Adds sorted and distinct hashes.
-    fn add(&mut self, new: SortedHashes) -> Result<(), BuildError> {
-        let known = self.hashes.as_slice();
-        let mut more = new.into_hashes();
-        more.retain(|hash| known.binary_search(hash).is_err());
-        if !more.is_empty() {
-            self.hashes.merge(&SortedHashes::from_hashes(more))?;
-            self.changed = true;
-        }
-        Ok(())
-    }
+fn distinct(mut hashes: Vec<u64>) -> SortedHashes {
+    // They stay for an hour, and may have grown to twice their length.
+    hashes.shrink_to_fit();
+    let mut set = SortedHashes::from_hashes(hashes);
+    set.dedup();
+    set
 }
 
-/// The number of values that are in both ascending lists.
-fn common(left: &[u64], right: &[u64]) -> usize {
+/// Adds sorted and distinct hashes to a set. Returns whether any was new.
+fn add(set: &mut SortedHashes, new: SortedHashes) -> Result<bool, BuildError> {
+    if set.is_empty() {
+        *set = new;
+        return Ok(!set.is_empty());
+    }
+    let more = without(new.as_slice(), set.as_slice());
+    if more.is_empty() {
+        return Ok(false);
+    }
+    set.merge(&SortedHashes::from_hashes(more))?;
+    Ok(true)
+}
+
+/// The values of the left ascending list that are not in the right one.
+fn without(left: &[u64], right: &[u64]) -> Vec<u64> {
+    // A search costs about as much as a pass over so many values.
+    const SEARCH: usize = 32;
+    if left.len() < right.len() / SEARCH {
+        let left = left.iter().copied();
+        return left
+            .filter(|value| right.binary_search(value).is_err())
+            .collect();
+    }
     let mut right = right.iter().peekable();
-    let is_there = |value: &&u64| {
-        while right.next_if(|other| other < value).is_some() {}
-        right.peek() == Some(value)
-    };
-    left.iter().filter(is_there).count()
+    let left = left.iter().copied();
+    left.filter(|value| {
+        while right.next_if(|other| *other < value).is_some() {}
+        right.peek() != Some(&value)
+    })
+    .collect()
 }
 
 /// The items of one reading, hashed as they come.
@@ -161,6 +207,11 @@ impl<'s> Found<'s> {
             bad: BTreeMap::new(),
             unreadable: 0,
         }
+    }
+
+    /// The number of items without a keyset.
+    pub(crate) fn orphans(&self) -> u64 {
+        self.orphans.len() as u64
     }
 
     fn flow(&self) -> ControlFlow<()> {
@@ -220,46 +271,102 @@ mod tests {
         found
     }
 
-    fn held(sets: &Sets) -> Vec<bool> {
-        sets.by_keyset.values().map(|set| set.held).collect()
+    fn unreadable(sets: &Sets) -> Vec<bool> {
+        sets.by_keyset.values().map(|set| set.unreadable).collect()
+    }
+
+    fn hashes(sets: &Sets, number: u8) -> &[u64] {
+        sets.by_keyset[&keyset(number)].hashes.as_slice()
     }
 
     #[test]
     fn repeats_change_nothing_and_new_hashes_do() {
         let mut sets = Sets::default();
         sets.take(found(&[(1, &[5, 3, 5])], &[]), true).unwrap();
-        let set = sets.by_keyset.get_mut(&keyset(1)).unwrap();
-        assert_eq!(set.hashes.as_slice(), [3, 5]);
-        set.changed = false;
-        sets.take(found(&[(1, &[5, 3])], &[]), false).unwrap();
-        assert!(!sets.by_keyset[&keyset(1)].changed);
+        assert_eq!(hashes(&sets, 1), [3, 5]);
+        sets.by_keyset.get_mut(&keyset(1)).unwrap().changed = false;
+        for is_whole in [false, true] {
+            sets.take(found(&[(1, &[5, 3])], &[]), is_whole).unwrap();
+            assert!(!sets.by_keyset[&keyset(1)].changed);
+        }
         sets.take(found(&[(1, &[4, 5, 4])], &[]), false).unwrap();
         assert!(sets.by_keyset[&keyset(1)].changed);
-        assert_eq!(sets.by_keyset[&keyset(1)].hashes.as_slice(), [3, 4, 5]);
+        assert_eq!(hashes(&sets, 1), [3, 4, 5]);
     }
 
     #[test]
-    fn whole_reading_replaces_the_sets_and_counts_what_is_lost() {
+    fn whole_reading_keeps_every_hash_and_counts_what_is_gone() {
         let mut sets = Sets::default();
-        sets.take(found(&[(1, &[1, 2, 3]), (2, &[7])], &[]), true)
-            .unwrap();
-        let taken = sets.take(found(&[(1, &[2, 9])], &[]), true).unwrap();
-        assert_eq!(taken.lost, [(keyset(1), 2), (keyset(2), 1)].into());
-        assert_eq!(sets.by_keyset[&keyset(1)].hashes.as_slice(), [2, 9]);
-        assert!(sets.by_keyset[&keyset(2)].hashes.is_empty());
-        assert!(sets.by_keyset[&keyset(2)].changed);
+        let first = found(&[(1, &[1, 2, 3]), (2, &[7]), (3, &[8])], &[]);
+        sets.take(first, true).unwrap();
+        // 3 moved to another keyset, 8 lost its keyset.
+        let mut second = found(&[(1, &[2, 9]), (4, &[3])], &[]);
+        second.orphans = vec![8];
+        let taken = sets.take(second, true).unwrap();
+        assert_eq!(taken.gone, [(keyset(1), [0, 1]), (keyset(2), [0, 1])]);
+        assert_eq!(hashes(&sets, 1), [1, 2, 3, 8, 9]);
+        assert_eq!(hashes(&sets, 2), [7, 8]);
+        let again = sets.take(found(&[(1, &[2, 9])], &[]), true).unwrap();
+        let gone = |counts: [[u64; 2]; 4]| [1, 2, 3, 4].map(keyset).into_iter().zip(counts);
+        assert_eq!(
+            again.gone,
+            Vec::from_iter(gone([[1, 3], [1, 2], [0, 1], [0, 2]]))
+        );
+        let back = found(&[(1, &[1, 2, 3, 9]), (2, &[7, 8])], &[]);
+        let back = sets.take(back, true).unwrap();
+        assert_eq!(
+            back.gone,
+            Vec::from_iter(gone([[3, 0], [2, 0], [1, 0], [2, 0]]))
+        );
     }
 
     #[test]
-    fn held_keyset_stays_held_until_a_whole_reading_without_a_fault() {
+    fn rows_without_a_keyset_are_in_every_set() {
+        let mut sets = Sets::default();
+        let mut rows = found(&[(1, &[1])], &[]);
+        rows.orphans = vec![9, 5];
+        sets.take(rows, true).unwrap();
+        sets.take(found(&[(2, &[2])], &[]), false).unwrap();
+        assert_eq!(
+            (hashes(&sets, 1), hashes(&sets, 2)),
+            (&[1, 5, 9][..], &[2, 5, 9][..])
+        );
+        assert_eq!(sets.of(&keyset(3)).unwrap().hashes.as_slice(), [5, 9]);
+    }
+
+    #[test]
+    fn unreadable_row_holds_until_a_whole_reading_without_a_fault() {
         let mut sets = Sets::default();
         sets.take(found(&[(1, &[1])], &[2]), true).unwrap();
-        assert_eq!(held(&sets), [false, true]);
+        assert_eq!(unreadable(&sets), [false, true]);
         sets.take(found(&[(2, &[1])], &[]), false).unwrap();
-        assert_eq!((held(&sets), sets.unreadable), (vec![false, true], 1));
+        assert_eq!((unreadable(&sets), sets.unreadable), (vec![false, true], 1));
         sets.take(found(&[(1, &[1])], &[1]), true).unwrap();
-        assert_eq!(held(&sets), [true, false]);
+        assert_eq!(unreadable(&sets), [true, false]);
         sets.take(found(&[(1, &[1])], &[]), true).unwrap();
-        assert_eq!((held(&sets), sets.unreadable), (vec![false, false], 0));
+        assert_eq!(
+            (unreadable(&sets), sets.unreadable),
+            (vec![false, false], 0)
+        );
+    }
+
+    #[test]
+    fn without_agrees_with_a_search() {
+        let right: Vec<u64> = (0..200).map(|i| 3 * i).collect();
+        for left in [
+            vec![],
+            vec![0, 1, 597],
+            (0..700).collect(),
+            vec![600],
+            right.clone(),
+        ] {
+            let expected: Vec<u64> = left
+                .iter()
+                .copied()
+                .filter(|v| !right.contains(v))
+                .collect();
+            assert_eq!(without(&left, &right), expected);
+            assert_eq!(without(&left, &[]), left);
+        }
     }
 }

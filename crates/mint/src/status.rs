@@ -1,8 +1,11 @@
 //! What a service tells about itself: whether it is ready, and its numbers.
 
+use core::fmt;
+use core::str::FromStr;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nutfilter_objects::Table;
 
@@ -16,7 +19,7 @@ pub struct Status {
     pub mint: String,
     /// The filters of the last reading, or of the output directory before it.
     pub filters: Vec<FilterStatus>,
-    /// When the last refresh began that succeeded as a whole, in Unix seconds; 0 before it.
+    /// When the last refresh began that read both kinds and the keysets, in Unix seconds; 0 before it.
     pub refreshed: u64,
     /// Why the last refresh failed, wholly or in part.
     pub failure: Option<String>,
@@ -26,12 +29,24 @@ pub struct Status {
     pub seconds: f64,
     /// Items read, by kind: by readings of everything, and by others.
     pub read: [[u64; 2]; 2],
-    /// Whole readings, by kind.
-    pub whole_readings: [u64; 2],
+    /// Whole readings, by kind and by the reason of the source.
+    pub whole_readings: BTreeMap<(NoteKind, &'static str), u64>,
     /// Unreadable rows since the last whole reading, by kind.
     pub unreadable: [u64; 2],
-    /// Items that a whole reading did not find again.
+    /// Items that a whole reading did not find again, since the start.
     pub items_lost: u64,
+    /// Items that the last whole readings did not find; the filters keep them.
+    pub items_gone: u64,
+    /// Keysets whose filters stay as they were published, because the store lacks items of them.
+    pub held: Vec<Loss>,
+    /// Whether the store has none of the published keysets. Then no refresh follows.
+    pub other_mint: bool,
+    /// Published filters that could not be read at the start, and so not be compared with the store.
+    pub not_compared: Vec<String>,
+    /// Rows of the last whole reading without a valid keyset, by kind. They count in every filter of the kind.
+    pub without_keyset: [u64; 2],
+    /// Whether the store is one that nobody seems to have open ([`MintSource::is_alone`](crate::MintSource::is_alone)).
+    pub alone: bool,
     /// Filters that were withdrawn because the clock was set back.
     pub withdrawn: u64,
     /// Failed fetches of the mint's info.
@@ -57,10 +72,90 @@ pub struct FilterStatus {
     pub kind: NoteKind,
     /// Whether the mint still signs with the keyset.
     pub active: bool,
-    /// The number of items.
+    /// The number of items in the filter that is served; 0 if there is none, or before the first reading.
     pub items: u64,
-    /// Whether an unreadable row holds it back.
-    pub held: bool,
+    /// Whether it is as new as the last reading.
+    pub state: FilterState,
+}
+
+/// Whether a filter is as new as the last reading, or why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterState {
+    /// It is.
+    Current,
+    /// The store cannot prove anything newer than the filter's date.
+    Idle,
+    /// There is no filter, because the store proves no date.
+    Undated,
+    /// A row of the keyset cannot be read.
+    Unreadable,
+    /// The store lacks items of a filter that was published before.
+    Held,
+    /// The keyset has expired, and the mint removed its notes.
+    Retired,
+}
+
+impl FilterState {
+    /// All states.
+    pub const ALL: [Self; 6] = [
+        Self::Current,
+        Self::Idle,
+        Self::Undated,
+        Self::Unreadable,
+        Self::Held,
+        Self::Retired,
+    ];
+
+    /// The word in metrics and in `/health`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Idle => "idle",
+            Self::Undated => "undated",
+            Self::Unreadable => "unreadable",
+            Self::Held => "held",
+            Self::Retired => "retired",
+        }
+    }
+}
+
+/// Values of a keyset's published filters that the store no longer has: `KEYSET=VALUES@DATE`, as the log prints a held keyset
+/// and as an operator accepts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The keyset.
+    pub keyset: KeysetId,
+    /// The number of values, of both filters together.
+    pub values: u64,
+    /// The date of the newer one of both filters.
+    pub date: u64,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}@{}", self.keyset, self.values, self.date)
+    }
+}
+
+impl FromStr for Loss {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (keyset, rest) = text.rsplit_once('=')?;
+            let (values, date) = rest.split_once('@')?;
+            Some(Self {
+                keyset: KeysetId::parse(keyset).ok()?,
+                values: values.parse().ok()?,
+                date: date.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| {
+            "must be KEYSET=VALUES@DATE, as the log line of the held keyset prints it".to_owned()
+        })
+    }
 }
 
 /// Shares the [`Status`] of a service between the thread that refreshes and those that answer.
@@ -69,7 +164,12 @@ pub struct Monitor {
     table: Arc<Table>,
     status: Mutex<Status>,
     pub(crate) stop: AtomicBool,
+    /// When all filters were last found in their places.
+    intact: Mutex<Option<Instant>>,
 }
+
+/// How long that is believed. Readiness is asked often, and a mint can have thousands of files.
+const BELIEVED: Duration = Duration::from_secs(1);
 
 impl Monitor {
     /// Watches a table. What is in it already are the filters that ought to be served, until the first reading.
@@ -77,15 +177,14 @@ impl Monitor {
     pub fn new(table: Arc<Table>) -> Arc<Self> {
         let mut filters = vec![];
         for object in table.objects() {
-            let is_of = |kind: &NoteKind| object.path().starts_with(&prefix(*kind));
-            let kind = NoteKind::ALL.into_iter().find(is_of);
+            let kind = parse_path(object.path()).map(|(kind, _)| kind);
             filters.extend(kind.map(|kind| FilterStatus {
                 path: object.path().to_owned(),
                 keyset: None,
                 kind,
                 active: true,
                 items: 0,
-                held: false,
+                state: FilterState::Current,
             }));
         }
         Arc::new(Self {
@@ -95,6 +194,7 @@ impl Monitor {
                 ..Status::default()
             }),
             stop: AtomicBool::new(false),
+            intact: Mutex::default(),
         })
     }
 
@@ -113,8 +213,14 @@ impl Monitor {
             .clone()
     }
 
+    /// Looks at the status without a copy of it.
+    pub fn with<T>(&self, look: impl FnOnce(&Status) -> T) -> T {
+        look(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+        *self.intact.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Counts a failed fetch of the mint's info.
@@ -127,8 +233,9 @@ impl Monitor {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Checks that every filter of the last reading, or of the output before it, is served, and is not older than
-    /// `max_age` at `now`, in Unix seconds.
+    /// Checks that the last reading, or before the first one the newest filter of the output, is at most `max_age` old at
+    /// `now`, in Unix seconds, and that every filter can be served. A filter that stays as it was for a reason of its own
+    /// ([`FilterState`]) is no obstacle: no other server would have a better one.
     ///
     /// # Errors
     ///
@@ -142,20 +249,59 @@ impl Monitor {
         if status.filters.is_empty() && status.refreshed == 0 {
             return because("no filter yet".to_owned());
         }
-        for FilterStatus { path, .. } in &status.filters {
-            let Some(object) = self.table.get(path) else {
-                return because(format!("{path} is missing"));
+        let read = match status.refreshed {
+            0 => {
+                let objects = status
+                    .filters
+                    .iter()
+                    .filter_map(|filter| self.table.get(&filter.path));
+                objects.map(|object| object.date()).max().unwrap_or(0)
+            }
+            read => read,
+        };
+        let (age, limit) = (now.saturating_sub(read), max_age.as_secs());
+        if age > limit {
+            return because(format!(
+                "the last reading is {age} s old, maximum is {limit} s"
+            ));
+        }
+        let mut intact = self.intact.lock().unwrap_or_else(PoisonError::into_inner);
+        if intact.is_some_and(|then| then.elapsed() < BELIEVED) {
+            return Ok(());
+        }
+        *intact = None;
+        for FilterStatus { path, state, .. } in &status.filters {
+            let is_served = self.table.is_intact(path);
+            let is_future = || {
+                self.table
+                    .get(path)
+                    .is_some_and(|object| object.date() > now)
             };
-            let (age, limit) = (now.saturating_sub(object.date()), max_age.as_secs());
-            if age > limit {
-                return because(format!("{path} is {age} s old, maximum is {limit} s"));
+            match state {
+                FilterState::Current | FilterState::Idle if !is_served => {
+                    return because(format!("{path} is missing"));
+                }
+                // Nothing was ever published.
+                _ if self.table.get(path).is_none() => {}
+                _ if !is_served => return because(format!("{path} is missing")),
+                _ if is_future() => return because(format!("{path} is dated after the clock")),
+                _ => {}
             }
         }
+        *intact = Some(Instant::now());
         Ok(())
     }
 }
 
-/// The beginning of the paths of one kind.
-pub(crate) fn prefix(kind: NoteKind) -> String {
-    format!("v1/filter/{kind}/")
+/// The path of the filter of a kind and a keyset.
+pub(crate) fn path_of(kind: NoteKind, keyset: &KeysetId) -> String {
+    format!("v1/filter/{kind}/{}", keyset.canonical())
+}
+
+/// The kind of note and the keyset id in the path of a filter.
+#[must_use]
+pub fn parse_path(path: &str) -> Option<(NoteKind, &str)> {
+    let (kind, id) = path.strip_prefix("v1/filter/")?.split_once('/')?;
+    let kind = NoteKind::ALL.into_iter().find(|one| one.as_str() == kind)?;
+    Some((kind, id))
 }

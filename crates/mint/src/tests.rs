@@ -8,6 +8,8 @@ use nutfilter_cashu::FilterResponse;
 use nutfilter_objects::{Opened, Table};
 use proptest::prelude::*;
 
+mod loss;
+
 use crate::clock::Clock;
 use crate::source::{
     AsOf, ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError,
@@ -32,9 +34,15 @@ struct State {
     listed: Vec<u8>,
     /// Keyset and item, by kind.
     rows: [Vec<(u8, Vec<u8>)>; 2],
+    /// Items that were made.
+    made: usize,
     hook: Option<Hook>,
     /// For each reading whether everything was asked for.
     asked: Vec<bool>,
+    /// What readings prove; by default when they began.
+    as_of: Option<AsOf>,
+    /// The end of keyset 2.
+    ends: Option<u64>,
 }
 
 impl Fake {
@@ -54,8 +62,10 @@ impl Fake {
     }
 
     fn add(&self, kind: NoteKind, keyset: u8, count: usize) {
-        let rows = &mut self.state().rows[kind as usize];
-        let next = rows.len();
+        let mut state = self.state();
+        let next = state.made;
+        state.made += count;
+        let rows = &mut state.rows[kind as usize];
         rows.extend((next..next + count).map(|at| (keyset, format!("{kind} {at}").into_bytes())));
     }
 
@@ -85,10 +95,12 @@ impl MintSource for Fake {
     }
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
-        let listed = self.state().listed.clone();
-        Ok(Keysets::of(
-            listed.into_iter().map(|one| KeysetInfo::new(keyset(one))),
-        ))
+        let state = self.state();
+        let (listed, ends) = (state.listed.clone(), state.ends);
+        Ok(Keysets::of(listed.into_iter().map(|one| KeysetInfo {
+            final_expiry: ends.filter(|_| one == 2),
+            ..KeysetInfo::new(keyset(one))
+        })))
     }
 
     fn read(
@@ -103,7 +115,9 @@ impl MintSource for Fake {
         for (number, item) in &state.rows[kind as usize] {
             let mut batch = ItemBatch::new();
             batch.push(item);
-            flow = sink.items(Some(&keyset(*number)), &batch);
+            // Rows of keyset 0 have none.
+            let keyset = (*number > 0).then(|| keyset(*number));
+            flow = sink.items(keyset.as_ref(), &batch);
         }
         if flow.is_break() {
             return Err(SourceError::Stopped);
@@ -112,7 +126,7 @@ impl MintSource for Fake {
         state.hook.as_mut().map_or(Ok(()), |hook| hook(kind))?;
         Ok(Reading {
             whole: whole.then_some("asked"),
-            as_of: AsOf::Beginning,
+            as_of: state.as_of.unwrap_or(AsOf::Beginning),
             unservable: vec![],
         })
     }
@@ -350,11 +364,15 @@ fn everything_is_read_at_first_and_when_it_is_due() {
         assert_eq!(report.items, [4, 4]);
     }
     assert_eq!(refresher.refresh(true).unwrap().whole, [Some(true); 2]);
-    assert_eq!(refresher.monitor().status().whole_readings, [3, 3]);
+    let status = refresher.monitor().status();
+    assert_eq!(
+        status.whole_readings,
+        [((Spent, "asked"), 3), ((Issued, "asked"), 3)].into()
+    );
 }
 
 #[test]
-fn kind_that_fails_does_not_hold_back_the_other() {
+fn kind_that_fails_holds_back_both_filters() {
     let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
     let mut refresher = refresher(&fake, &clocks);
     refresh(&mut refresher);
@@ -369,15 +387,13 @@ fn kind_that_fails_does_not_hold_back_the_other() {
         panic!("{report:?}");
     };
     assert_eq!(what, "spent");
-    // The date of a filter that was not read again stays, too.
-    assert_eq!(
-        (date(&refresher, Spent, 1), count(&refresher, Spent, 1)),
-        (Some(1_000), Some(3))
-    );
-    assert_eq!(
-        (date(&refresher, Issued, 1), count(&refresher, Issued, 1)),
-        (Some(1_700), Some(5))
-    );
+    // A wallet takes both for one state of the mint.
+    for kind in NoteKind::ALL {
+        assert_eq!(
+            (date(&refresher, kind, 1), count(&refresher, kind, 1)),
+            (Some(1_000), Some(3))
+        );
+    }
     fake.fail(&[Spent, Issued]);
     refresher.refresh(false).unwrap_err();
     let status = refresher.monitor().status();
@@ -386,13 +402,9 @@ fn kind_that_fails_does_not_hold_back_the_other() {
         (status.refreshed, status.failure.as_deref()),
         (1_000, Some("away"))
     );
-    assert_eq!(count(&refresher, Issued, 1), Some(5));
     let old = refresher.monitor().ready(2_000, Duration::from_secs(900));
-    let expected = format!(
-        "{} is 1000 s old, maximum is 900 s; last refresh: away",
-        path(Spent, 1)
-    );
-    assert_eq!(old, Err(expected));
+    let expected = "the last reading is 1000 s old, maximum is 900 s; last refresh: away";
+    assert_eq!(old, Err(expected.to_owned()));
     fake.hook(|_| Ok(()));
     refresh(&mut refresher);
     assert_eq!(count(&refresher, Spent, 1), Some(5));
@@ -470,22 +482,36 @@ fn keysets_are_served_while_they_are_listed_or_have_notes() {
     let active = status.filters.iter().map(|filter| filter.active);
     assert_eq!(
         active.collect::<Vec<_>>(),
-        [true, false, true, true, false, true]
+        [true, true, false, false, true, true]
     );
-    // Its notes are gone, and the other one has left the list.
+    // The notes of one are gone, and the one without notes has left the list.
     for rows in &mut fake.state().rows {
         rows.retain(|(number, _)| *number != 2);
     }
     fake.state().listed = vec![1];
     assert_eq!(refresher.refresh(true).unwrap().lost, 2);
-    assert_eq!(counts(&refresher), [Some(3), None, None]);
-    assert_eq!(refresher.monitor().status().filters.len(), 2);
+    assert_eq!(counts(&refresher), [Some(3), Some(1), None]);
+    let status = refresher.monitor().status();
+    assert_eq!(
+        (status.filters.len(), status.items_gone, status.items_lost),
+        (4, 2, 2)
+    );
     assert_eq!(refresher.monitor().ready(1_000, Duration::ZERO), Ok(()));
 }
 
 fn in_directory(root: &std::path::Path) -> Table {
-    let check = |_: &str, _: &[u8]| Ok(("application/json", 900));
-    Table::in_directory(root, 0o644, check).unwrap().0
+    let check = |path: &str, text: &[u8]| {
+        let date = match path.starts_with("v1/filter/") {
+            true => {
+                FilterResponse::from_json(text)
+                    .map_err(|error| error.to_string())?
+                    .timestamp
+            }
+            false => 0,
+        };
+        Ok(("application/json", date))
+    };
+    Table::in_directory(root, 0o644, check).unwrap()
 }
 
 #[test]
@@ -500,11 +526,11 @@ fn output_is_served_at_a_start_and_made_again_when_it_is_gone() {
     // Ready with what was published, and with its age.
     let mut second = refresher_to(in_directory(&root), &fake, &clocks, options);
     let age = Duration::from_secs(200);
-    assert_eq!(second.monitor().ready(1_100, age), Ok(()));
-    assert!(second.monitor().ready(1_101, age).is_err());
+    assert_eq!(second.monitor().ready(1_200, age), Ok(()));
+    assert!(second.monitor().ready(1_201, age).is_err());
     fake.fail(&[Spent, Issued]);
     second.refresh(false).unwrap_err();
-    assert_eq!(second.monitor().ready(1_100, age), Ok(()));
+    assert_eq!(second.monitor().ready(1_200, age), Ok(()));
     fake.hook(|_| Ok(()));
     refresh(&mut second);
     assert_eq!(date(&second, Spent, 1), Some(1_000));
@@ -517,6 +543,13 @@ fn output_is_served_at_a_start_and_made_again_when_it_is_gone() {
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&file, "another").unwrap();
     assert_eq!(refresh(&mut second).encoded, 1);
+    // Another process takes the directory.
+    std::fs::remove_dir_all(&root).unwrap();
+    let other = in_directory(&root);
+    let error = second.refresh(false).unwrap_err();
+    assert!(matches!(error, RefreshError::Output(_)), "{error}");
+    drop(other);
+    refresh(&mut second);
     // An object that cannot be written does not hold back the others.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
@@ -527,6 +560,7 @@ fn output_is_served_at_a_start_and_made_again_when_it_is_gone() {
         panic!("{report:?}");
     };
     assert_eq!((what, named), (&path(Spent, 1), &path(Spent, 1)));
+    assert_eq!(count(&second, Issued, 1), Some(3));
     assert_eq!(count(&second, Spent, 2), Some(2));
     std::fs::remove_dir(&file).unwrap();
     refresh(&mut second);

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::refresh::Refresher;
+use crate::refresh::{RefreshError, Refresher};
 use crate::status::Monitor;
 
 /// First pause after a failed refresh. It doubles up to the interval. A mint that restarts is back within seconds,
@@ -34,7 +34,8 @@ const CHECK: Duration = Duration::from_secs(1);
 /// Refreshes begin at multiples of the interval on the system clock. Dates are multiples of the interval too, or of a
 /// minute if that is shorter. Services on one database then read at about the same time and make equal objects. A refresh
 /// that takes longer than the interval is followed by the next one. One starts early if the clock was set back, or
-/// if somebody asked for an object whose file is gone. Dropping the handle asks the thread to end, without waiting for it.
+/// if somebody asked for an object whose file is gone. The thread ends by itself if the store is another mint's
+/// ([`Status::other_mint`](crate::Status::other_mint)). Dropping the handle asks the thread to end, without waiting for it.
 #[derive(Debug)]
 pub struct RefreshThread {
     monitor: Arc<Monitor>,
@@ -100,13 +101,13 @@ fn run(mut refresher: Refresher, interval: Duration, woken: &Receiver<()>) {
     let (mut retry, mut whole) = (FIRST_RETRY, true);
     while !refresher.monitor().stop.load(Ordering::Relaxed) {
         let start = Instant::now();
-        let good = refresh(&mut refresher, whole);
-        let pause = match good {
-            true => {
+        let pause = match refresh(&mut refresher, whole) {
+            Outcome::Fatal => return,
+            Outcome::Good => {
                 retry = FIRST_RETRY;
                 pause(interval, start.elapsed(), refresher.now(), random())
             }
-            false => {
+            Outcome::Bad => {
                 let pause = retry.min(interval);
                 retry = retry.saturating_mul(2);
                 pause
@@ -152,14 +153,23 @@ fn wait(refresher: &mut Refresher, pause: Duration, woken: &Receiver<()>) -> Opt
     }
 }
 
-/// Refreshes once. Returns whether all of it succeeded; failures are logged.
+enum Outcome {
+    Good,
+    Bad,
+    /// No later reading could be better.
+    Fatal,
+}
+
+/// Refreshes once. Failures are logged.
 ///
 /// A source may be third-party code. If it panics, the service must not report itself as healthy while its filters are no
 /// longer renewed.
-fn refresh(refresher: &mut Refresher, whole: bool) -> bool {
+fn refresh(refresher: &mut Refresher, whole: bool) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| refresher.refresh(whole)));
     match result {
-        Ok(result) => result.is_ok_and(|report| report.is_complete()),
+        Ok(Ok(report)) if report.is_complete() => Outcome::Good,
+        Ok(Err(RefreshError::OtherMint { .. })) => Outcome::Fatal,
+        Ok(_) => Outcome::Bad,
         Err(panic) => {
             refresher.distrust();
             let said = panic.downcast_ref::<String>().map(String::as_str);
@@ -167,7 +177,7 @@ fn refresh(refresher: &mut Refresher, whole: bool) -> bool {
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
             tracing::error!(panic = said, "the refresh panicked; retrying");
-            false
+            Outcome::Bad
         }
     }
 }

@@ -38,12 +38,27 @@ pub enum OpenError {
 }
 
 /// A file that is not used, and why.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Refused {
+    /// The path of the object that it would be.
+    pub object: String,
     /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
     pub reason: String,
+}
+
+impl Refused {
+    /// What can be read of the object, though it is not served: the plain file, and what the compressed one contains.
+    #[must_use]
+    pub fn read(&self) -> Vec<Vec<u8>> {
+        let plain = fs::read(&self.path).ok();
+        let gzip = fs::read(with_gz(&self.path)).ok();
+        plain
+            .into_iter()
+            .chain(gzip.and_then(|gzip| inflate(&gzip)))
+            .collect()
+    }
 }
 
 /// A directory that this process has locked.
@@ -51,7 +66,7 @@ pub struct Refused {
 pub(crate) struct Directory {
     root: PathBuf,
     mode: u32,
-    _lock: File,
+    lock: File,
     /// Files that are not objects of the table any more.
     leaving: HashSet<PathBuf>,
 }
@@ -63,7 +78,7 @@ impl Directory {
         let directory = Self {
             root: root.into(),
             mode,
-            _lock: Self::lock(root, mode)?,
+            lock: Self::lock(root, mode)?,
             leaving: HashSet::new(),
         };
         // What a killed process did not finish.
@@ -96,10 +111,12 @@ impl Directory {
         }
     }
 
-    /// Makes the directory again if somebody removed it.
+    /// Makes the directory again if somebody removed it. Another process may then have been faster.
     pub(crate) fn restore(&mut self) -> Result<(), OpenError> {
-        if !self.root.join(LOCK).exists() {
-            self._lock = Self::lock(&self.root, self.mode)?;
+        let is =
+            |metadata: io::Result<Metadata>| metadata.ok().map(|metadata| FileId::of(&metadata));
+        if is(fs::metadata(self.root.join(LOCK))) != is(self.lock.metadata()) {
+            self.lock = Self::lock(&self.root, self.mode)?;
         }
         Ok(())
     }
@@ -112,13 +129,22 @@ impl Directory {
     ) -> io::Result<(Vec<Object>, Vec<Refused>)> {
         let (mut objects, mut refused) = (vec![], vec![]);
         for file in self.files()? {
+            // A compressed form that lost its plain one still shows what was published.
+            let file = match file.extension().is_some_and(|extension| extension == GZIP) {
+                true if !file.with_extension("").exists() => file.with_extension(""),
+                _ => file,
+            };
             let Some(path) = self.path_of(&file) else {
                 continue;
             };
-            match load(&file, path, &check) {
+            match load(&file, path.clone(), &check) {
                 Ok(object) => objects.push(object),
                 // It may be a file of somebody else, so it is never removed.
-                Err(reason) => refused.push(Refused { path: file, reason }),
+                Err(reason) => refused.push(Refused {
+                    object: path,
+                    path: file,
+                    reason,
+                }),
             }
         }
         Ok((objects, refused))
@@ -147,7 +173,7 @@ impl Directory {
         Ok([create(&named)?, create(TEMPORARY)?])
     }
 
-    /// Puts written files in their places.
+    /// Puts written and synced files in their places. They are published once their folder is synced, too.
     pub(crate) fn install(
         &mut self,
         path: &str,
@@ -159,6 +185,20 @@ impl Directory {
         let plain = install(plain, &file)?;
         self.leaving.remove(&file);
         Ok([plain, gzip])
+    }
+
+    /// Makes the names of the files of these paths survive a power loss.
+    pub(crate) fn sync<'p>(&self, paths: impl IntoIterator<Item = &'p str>) -> io::Result<()> {
+        let mut folders = HashSet::new();
+        for path in paths {
+            let mut folder = self.file_of(path)?;
+            // New folders are names in the folders above.
+            while folder.pop() && folder.starts_with(&self.root) && folders.insert(folder.clone()) {
+            }
+        }
+        // A system without such a call keeps names in another way.
+        let sync = |folder: &PathBuf| File::open(folder).map_or(Ok(()), |folder| folder.sync_all());
+        folders.iter().try_for_each(sync)
     }
 
     /// The files of this path will be removed.
@@ -337,6 +377,15 @@ fn load(
         plain: of(file)?,
         gzip: of(&zipped)?,
     })
+}
+
+/// What a gzip file contains, if it is whole. A filter's JSON is at most twice as long as its compressed form.
+fn inflate(gzip: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = vec![0; 2 * gzip.len()];
+    let mut inflate = Inflate::new(true, 15 + 16);
+    let status = inflate.decompress(gzip, &mut plain, InflateFlush::Finish);
+    plain.truncate(usize::try_from(inflate.total_out()).ok()?);
+    matches!(status, Ok(Status::StreamEnd)).then_some(plain)
 }
 
 /// Checks a compressed form, with its checksum.

@@ -18,7 +18,7 @@ mod table;
 
 pub use directory::{OpenError, Refused};
 pub use object::{Object, Opened, tag_of};
-pub use table::Table;
+pub use table::{Made, Table};
 
 /// Compiles the README's example as a test.
 #[cfg(doctest)]

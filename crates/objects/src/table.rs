@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use tempfile::NamedTempFile;
+
 use crate::directory::{Directory, OpenError, Refused};
 use crate::object::{Content, Object, Opened, write_forms};
 
@@ -15,8 +17,26 @@ pub struct Table {
     objects: RwLock<HashMap<Arc<str>, Arc<Object>>>,
     /// `None` if the objects are in memory.
     directory: Option<Mutex<Directory>>,
+    /// Files of the directory that were not used at the start.
+    refused: Vec<Refused>,
     /// Whether a file was found to be gone, or another one.
     disturbed: AtomicBool,
+}
+
+/// An object that was made and not placed yet.
+#[derive(Debug)]
+pub struct Made {
+    path: Arc<str>,
+    media_type: &'static str,
+    date: u64,
+    tag: String,
+    forms: Forms,
+}
+
+#[derive(Debug)]
+enum Forms {
+    Memory([Content; 2]),
+    Files([NamedTempFile; 2]),
 }
 
 impl Table {
@@ -26,6 +46,7 @@ impl Table {
         Self {
             objects: RwLock::default(),
             directory: None,
+            refused: vec![],
             disturbed: AtomicBool::new(false),
         }
     }
@@ -46,31 +67,38 @@ impl Table {
         root: &Path,
         mode: u32,
         check: impl Fn(&str, &[u8]) -> Result<(&'static str, u64), String>,
-    ) -> Result<(Self, Vec<Refused>), OpenError> {
+    ) -> Result<Self, OpenError> {
         let directory = Directory::open(root, mode)?;
         let loaded = directory.load(check);
         let (objects, refused) = loaded.map_err(|error| OpenError::Io(root.into(), error))?;
         let objects = objects
             .into_iter()
             .map(|object| (Arc::clone(&object.path), Arc::new(object)));
-        let table = Self {
+        Ok(Self {
             objects: RwLock::new(objects.collect()),
             directory: Some(Mutex::new(directory)),
+            refused,
             disturbed: AtomicBool::new(false),
-        };
-        Ok((table, refused))
+        })
+    }
+
+    /// The files of the directory that were not used at the start.
+    #[must_use]
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// Whether the objects are in memory alone, and end with the process.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.directory.is_none()
     }
 
     /// Puts an object with the bytes that `write` writes, which is true as of `date`, in the place of the one at its path.
     ///
     /// # Errors
     ///
-    /// That of `write`; or if its files cannot be written, or no file can have this path. The old one then stays.
-    ///
-    /// # Cost
-    ///
-    /// One pass, which also compresses the bytes and takes the tag. In a directory they are not kept in memory. Write some tens
-    /// of KiB at once, so that they stay in the CPU's cache.
+    /// That of [`make`](Self::make) or [`place`](Self::place).
     pub fn put(
         &self,
         path: &str,
@@ -78,18 +106,27 @@ impl Table {
         date: u64,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        let path: Arc<str> = path.into();
-        let object = |tag, [plain, gzip]: [Content; 2]| {
-            Arc::new(Object {
-                path: Arc::clone(&path),
-                media_type,
-                date,
-                tag,
-                plain,
-                gzip,
-            })
-        };
-        match self.directory() {
+        self.place([self.make(path, media_type, date, write)?])
+    }
+
+    /// Makes an object with the bytes that `write` writes, which is true as of `date`. Nobody sees it before it is placed.
+    ///
+    /// # Errors
+    ///
+    /// That of `write`; or if its files cannot be written, or no file can have this path.
+    ///
+    /// # Cost
+    ///
+    /// One pass, which also compresses the bytes and takes the tag. In a directory they are not kept in memory. Write some tens
+    /// of KiB at once, so that they stay in the CPU's cache.
+    pub fn make(
+        &self,
+        path: &str,
+        media_type: &'static str,
+        date: u64,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<Made> {
+        let (tag, forms) = match self.directory() {
             None => {
                 let (tag, forms) = write_forms([vec![], vec![]], write)?;
                 let forms = forms.map(|mut bytes: Vec<u8>| {
@@ -97,17 +134,64 @@ impl Table {
                     bytes.shrink_to_fit();
                     Content::Memory(bytes.into())
                 });
-                self.write().insert(Arc::clone(&path), object(tag, forms));
+                (tag, Forms::Memory(forms))
             }
-            Some(mut directory) => {
-                let (tag, written) = write_forms(directory.create(&path)?, write)?;
-                // Nobody opens the files of the old object while those of the new one come.
-                let mut objects = self.write();
-                let forms = directory.install(&path, written)?;
-                objects.insert(Arc::clone(&path), object(tag, forms));
+            Some(directory) => {
+                let (tag, files) = write_forms(directory.create(path)?, write)?;
+                for file in &files {
+                    // Some systems lose what a renamed file contains in a power loss.
+                    file.as_file().sync_all()?;
+                }
+                (tag, Forms::Files(files))
             }
+        };
+        Ok(Made {
+            path: path.into(),
+            media_type,
+            date,
+            tag,
+            forms,
+        })
+    }
+
+    /// Puts objects in the places of those at their paths, in this order: all at once for those who ask this table, one after
+    /// the other for those who read its files.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be put in its place. That object and those after it stay the old ones.
+    pub fn place(&self, made: impl IntoIterator<Item = Made>) -> io::Result<()> {
+        let mut directory = self.directory();
+        let mut placed = vec![];
+        let result = {
+            // Nobody opens the files of an old object while those of the new one come.
+            let mut objects = self.write();
+            made.into_iter().try_for_each(|made| {
+                let forms = match (made.forms, &mut directory) {
+                    (Forms::Files(files), Some(directory)) => {
+                        directory.install(&made.path, files)?
+                    }
+                    (Forms::Memory(forms), None) => forms,
+                    _ => return Err(io::Error::other("an object of another table")),
+                };
+                let [plain, gzip] = forms;
+                placed.push(Arc::clone(&made.path));
+                let object = Object {
+                    path: Arc::clone(&made.path),
+                    media_type: made.media_type,
+                    date: made.date,
+                    tag: made.tag,
+                    plain,
+                    gzip,
+                };
+                objects.insert(made.path, Arc::new(object));
+                Ok(())
+            })
+        };
+        if let Some(directory) = directory {
+            directory.sync(placed.iter().map(|path| &**path))?;
         }
-        Ok(())
+        result
     }
 
     /// Keeps the objects of these paths. The others are no longer answered, and their files are removed after an hour.

@@ -23,13 +23,17 @@ fn open_with(
     for _ in 0..1000 {
         match Table::in_directory(root, 0o644, &check) {
             Err(OpenError::InUse(_)) => std::thread::sleep(Duration::from_millis(5)),
-            opened => return opened.unwrap(),
+            opened => {
+                let table = opened.unwrap();
+                let refused = table.refused().to_vec();
+                return (table, refused);
+            }
         }
     }
     panic!("still in use");
 }
 
-fn try_open(root: &Path) -> Result<(Table, Vec<Refused>), OpenError> {
+fn try_open(root: &Path) -> Result<Table, OpenError> {
     Table::in_directory(root, 0o644, |_, _| Ok((JSON, 7)))
 }
 
@@ -370,7 +374,7 @@ mod unix {
         if let Some(root) = child() {
             for (mode, _) in modes {
                 let check = |_: &str, _: &[u8]| Ok((JSON, 7));
-                let (table, _) =
+                let table =
                     Table::in_directory(&root.join(format!("{mode:o}")), mode, check).unwrap();
                 put(&table, "a/b", 5, b"x").unwrap();
             }

@@ -12,10 +12,14 @@ fn files_of_others_are_refused_and_stay() {
     fs::create_dir(mine.parent().unwrap()).unwrap();
     fs::write(&mine, "mine").unwrap();
     let check = |_: &str, _: &[u8]| Err("not an object".to_owned());
-    let (table, refused) = Table::in_directory(directory.path(), 0o644, check).unwrap();
+    let table = Table::in_directory(directory.path(), 0o644, check).unwrap();
     assert!(table.objects().is_empty());
     assert_eq!(
-        refused.iter().map(|file| &file.path).collect::<Vec<_>>(),
+        table
+            .refused()
+            .iter()
+            .map(|file| &file.path)
+            .collect::<Vec<_>>(),
         [&mine]
     );
     table
@@ -32,7 +36,7 @@ fn files_of_former_objects_are_removed_after_an_hour() {
     let directory = tempfile::tempdir().unwrap();
     let check = |_: &str, _: &[u8]| Ok(("application/json", 0));
     for hours in [0, 2] {
-        let (table, _) = Table::in_directory(directory.path(), 0o644, check).unwrap();
+        let table = Table::in_directory(directory.path(), 0o644, check).unwrap();
         for path in ["old", "kept"] {
             table
                 .put(path, "application/json", 0, |out| out.write_all(b"{}"))

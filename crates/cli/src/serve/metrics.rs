@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use nutfilter_mint::{FilterStatus, Monitor, NoteKind};
+use nutfilter_mint::{FilterState, FilterStatus, Monitor, NoteKind};
 use prometheus::TextEncoder;
 
 use super::site::{now, word};
@@ -111,11 +111,44 @@ pub(super) fn text(monitor: &Monitor) -> String {
     let help = "Items read, by whole readings and by others";
     text.metric(COUNTER, "items_read_total", help, read);
     let help = "Readings of everything";
-    text.by_kind(COUNTER, "whole_readings_total", help, |kind| {
-        status.whole_readings[kind as usize] as f64
+    let readings = status.whole_readings.iter().map(|((kind, reason), count)| {
+        (
+            format!("kind=\"{kind}\",reason=\"{reason}\""),
+            *count as f64,
+        )
     });
+    text.metric(COUNTER, "whole_readings_total", help, readings);
     let help = "Items that a whole reading did not find again";
     text.one(COUNTER, "items_lost_total", help, status.items_lost as f64);
+    let help = "Items that the last whole readings did not find; the filters keep them";
+    text.one(GAUGE, "items_gone", help, status.items_gone as f64);
+    let states = FilterState::ALL.map(|state| {
+        let count = filters
+            .iter()
+            .filter(|filter| filter.state == state)
+            .count();
+        (format!("state=\"{}\"", state.as_str()), count as f64)
+    });
+    let help = "Filters by their state: as new as the last reading, or why not";
+    text.metric(GAUGE, "filters", help, states);
+    let help = "Published filters that could not be compared with the database at the start";
+    text.one(
+        GAUGE,
+        "filters_not_compared",
+        help,
+        status.not_compared.len() as f64,
+    );
+    let help = "Rows without a valid keyset; they count in every filter of their kind";
+    text.by_kind(GAUGE, "rows_without_keyset", help, |kind| {
+        status.without_keyset[kind as usize] as f64
+    });
+    let help = "1 if no mint has had the database open for an hour, or its log is not visible here";
+    text.one(
+        GAUGE,
+        "database_alone",
+        help,
+        f64::from(u8::from(status.alone)),
+    );
     let help = "Filters withdrawn because the clock was set back";
     text.one(COUNTER, "withdrawn_total", help, status.withdrawn as f64);
     let help = "Failed fetches of the mint's info";
@@ -156,7 +189,6 @@ mod tests {
         for line in [
             "nutfilter_items_lost_total 0",
             "nutfilter_items_read_total{kind=\"spent\",reading=\"new\"} 0",
-            "nutfilter_whole_readings_total{kind=\"issued\"} 0",
             "nutfilter_refreshes_total{result=\"failed\"} 0",
             "nutfilter_info_failures_total 0",
             "nutfilter_status{status=\"starting\"} 1",

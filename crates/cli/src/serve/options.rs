@@ -3,11 +3,12 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use clap::Args;
 use nutfilter_mint::source::DatabaseLocation;
-use nutfilter_mint::{DEFAULT_INFO_KEY, InfoError, MintInfo, MintType};
+use nutfilter_mint::{DEFAULT_INFO_KEY, InfoError, Loss, MintInfo, MintType};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::log::{self, LogFormat};
@@ -44,6 +45,10 @@ pub(crate) struct Options {
     /// M of the filters: one look-up in M matches by chance, and a note takes log2 M + 1.5 bits
     #[arg(long, env = "NUTFILTER_RATE", value_name = "M", default_value = "784931", value_parser = number::<u64>(LEAST_RATE..=u32::MAX.into()), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) rate: u64,
+
+    /// Accept that the database lacks VALUES of the filters of KEYSET dated DATE, as the log line of a held keyset prints it
+    #[arg(long, env = "NUTFILTER_ACCEPT_LOSS", value_name = "KEYSET=VALUES@DATE", value_delimiter = ',', value_parser = Loss::from_str, help_heading = REFRESH)]
+    pub(crate) accept_loss: Vec<Loss>,
 
     /// Seconds between two refreshes; caches may keep a filter as long
     #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]

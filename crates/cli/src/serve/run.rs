@@ -9,7 +9,9 @@ use std::time::Duration;
 use clap::{ArgMatches, Args};
 use nutfilter::Params;
 use nutfilter_mint::source::{self, ItemSink, Keysets, MintSource, Reading, SourceError};
-use nutfilter_mint::{MintInfo, Monitor, NoteKind, RefreshOptions, RefreshThread, Refresher};
+use nutfilter_mint::{
+    MintInfo, Monitor, NoteKind, RefreshError, RefreshOptions, RefreshThread, Refresher,
+};
 use nutfilter_objects::Table;
 use nutfilter_serve::Limits;
 use tokio::net::TcpListener;
@@ -89,12 +91,16 @@ fn serve(options: &Options) -> Result<(), CliError> {
 /// The objects: in memory, or in the output directory, where those of an earlier life are served at once.
 fn table(options: &Options) -> Result<Table, CliError> {
     let Some(directory) = &options.output else {
+        tracing::info!(
+            target: log::SERVICE,
+            "filters are in memory only: a backup put back before a start cannot be noticed; use --output"
+        );
         return Ok(Table::in_memory());
     };
-    let (table, refused) =
+    let table =
         Table::in_directory(directory, OUTPUT_MODE, check_published).map_err(CliError::failed)?;
-    for file in refused {
-        let (path, reason) = (file.path.display(), file.reason);
+    for file in table.refused() {
+        let (path, reason) = (file.path.display(), &file.reason);
         tracing::warn!(%path, reason, "not serving a file of the output directory");
     }
     let objects = table.objects().len();
@@ -111,6 +117,7 @@ fn refresh_options(options: &Options) -> Result<RefreshOptions, CliError> {
     // That of a `RefreshThread`, also for a single refresh.
     refresh.grid = options.refresh.min(Duration::from_secs(60));
     refresh.restamp = refresh.restamp.min(options.ready_within() / 2);
+    refresh.accepted.clone_from(&options.accept_loss);
     // The mint itself answers for its keysets.
     refresh.lists_keysets = options.mint_api.is_none();
     Ok(refresh)
@@ -124,8 +131,12 @@ fn once(mut refresher: Refresher, output: &Path) -> Result<(), CliError> {
     file.file().write_all(metrics.as_bytes())?;
     file.finish()?;
     // It is in the log.
-    let report = refreshed.map_err(|_| CliError::AlreadyLogged)?;
+    let report = refreshed.map_err(|error| match error {
+        RefreshError::OtherMint { .. } => CliError::Held,
+        _ => CliError::AlreadyLogged,
+    })?;
     match report.failures.len() {
+        _ if refresher.monitor().with(|status| !status.held.is_empty()) => Err(CliError::Held),
         0 => Ok(()),
         failures => Err(CliError::failed(format_args!(
             "{failures} filters could not be updated; the others are published"
@@ -174,6 +185,14 @@ async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), Cl
     tokio::select! {
         result = orderly => result,
         () = at_once => Err(stopped_at_once()),
+        () = other_mint(&monitor) => Err(CliError::Held),
+    }
+}
+
+/// Ready once the first reading has found another mint's database. Until then the old filters were served.
+async fn other_mint(monitor: &Monitor) {
+    while !monitor.with(|status| status.other_mint) {
+        tokio::time::sleep(READY_POLL).await;
     }
 }
 
@@ -298,5 +317,9 @@ impl MintSource for Waiting {
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
         self.opened()?.read(kind, whole, sink)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.opened.as_ref().is_some_and(|source| source.is_alone())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter_cashu::{FilterResponse, KeysetId};
-use nutfilter_mint::{MintInfo, Monitor, NoteKind};
+use nutfilter_mint::{FilterState, MintInfo, Monitor, NoteKind};
 use nutfilter_objects::Table;
 use nutfilter_serve::{Refusal, Site};
 
@@ -87,7 +87,10 @@ impl Site for Service {
         };
         let path = self.canonical(path);
         let status = self.monitor.status();
-        let is_due = |path: String| status.filters.iter().any(|filter| filter.path == path);
+        let is_due = |path: String| {
+            let mut filters = status.filters.iter();
+            filters.any(|filter| filter.path == path && filter.state != FilterState::Undated)
+        };
         let (code, detail) = (UNKNOWN_KEYSET, "keyset is not known".to_owned());
         match KeysetId::parse(id) {
             // No mint can know it.
@@ -144,6 +147,7 @@ impl Site for Service {
             "last_refresh": (status.refreshed > 0).then_some(status.refreshed),
             "spent": items(NoteKind::Spent),
             "issued": items(NoteKind::Issued),
+            "held": status.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
         .to_string()
     }

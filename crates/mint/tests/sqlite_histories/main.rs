@@ -414,7 +414,10 @@ impl World {
         let report = self.refresher.refresh(whole).unwrap();
         let status = self.refresher.monitor().status();
         let is_held = |keyset: &str, kind| {
-            let mut filters = status.filters.iter().filter(|filter| filter.held);
+            let mut filters = status
+                .filters
+                .iter()
+                .filter(|filter| filter.state == nutfilter_mint::FilterState::Unreadable);
             filters.any(|filter| {
                 filter.kind as usize == kind && filter.keyset.as_ref().unwrap().as_str() == keyset
             })

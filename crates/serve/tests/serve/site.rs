@@ -33,7 +33,7 @@ impl TestSite {
 
     pub(crate) fn in_directory() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let (table, _) = Table::in_directory(directory.path(), 0o644, |_, _| {
+        let table = Table::in_directory(directory.path(), 0o644, |_, _| {
             unreachable!("the directory is empty")
         })
         .unwrap();

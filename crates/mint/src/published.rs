@@ -1,0 +1,141 @@
+//! What an earlier process published, compared with what the store has now: a filter never claims less than the one before
+//! it.
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use nutfilter::SortedHashes;
+use nutfilter_cashu::FilterResponse;
+use nutfilter_objects::{Object, Opened, Refused, Table};
+
+use crate::sets::Sets;
+use crate::status::parse_path;
+use crate::{KeysetId, NoteKind};
+
+/// A filter of an earlier process.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) keyset: KeysetId,
+    pub(crate) kind: NoteKind,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// One that is served.
+    Object(Arc<Object>),
+    /// One that may not be served. What can be read of it was published all the same.
+    Refused(Refused),
+}
+
+/// What a comparison finds.
+#[derive(Debug, Default)]
+pub(crate) struct Comparison {
+    /// The date of the published filter.
+    pub(crate) date: u64,
+    /// The number of its items.
+    pub(crate) items: u64,
+    /// The number of its values that no hash of the keyset has.
+    pub(crate) gone: u64,
+    /// Hashes of other keysets that have the other values. They belong to this keyset's filters, too.
+    pub(crate) elsewhere: Vec<u64>,
+    /// Whether other keysets have so many notes that such a value may be there by chance.
+    pub(crate) too_small_to_tell: bool,
+}
+
+/// One value in so many may be found in another keyset by chance.
+const CHANCE: u128 = 1_000;
+
+impl Published {
+    /// All filters that are in the table at a start.
+    pub(crate) fn all(table: &Table) -> Vec<Self> {
+        let new = |path: &str, content| {
+            let (kind, id) = parse_path(path)?;
+            Some(Self {
+                keyset: KeysetId::parse(id).ok()?,
+                kind,
+                content,
+            })
+        };
+        let objects = table.objects().into_iter();
+        let served =
+            objects.filter_map(|object| new(object.path(), Content::Object(object.clone())));
+        let refused = table.refused().iter();
+        let refused = refused.filter_map(|file| new(&file.object, Content::Refused(file.clone())));
+        served.chain(refused).collect()
+    }
+
+    /// Whether each value of the filter belongs to a hash of the sets. `None` if the filter cannot be read.
+    ///
+    /// # Cost
+    ///
+    /// One pass over the filter and the set, which maps each hash as the filter did. While it runs, the filter's text is in
+    /// memory.
+    pub(crate) fn compare(&self, sets: &Sets) -> Option<Comparison> {
+        let texts = match &self.content {
+            Content::Object(object) => vec![text_of(object)?],
+            Content::Refused(file) => file.read(),
+        };
+        let (date, filter) = texts.into_iter().find_map(|text| {
+            let response = FilterResponse::from_json(text).ok()?;
+            Some((response.timestamp, response.into_filter().ok()?))
+        })?;
+        let map = |hash: u64| {
+            // A product of 64 bits each is at least 2^64 times too large.
+            u64::try_from((u128::from(hash) * u128::from(filter.range())) >> 64).unwrap_or(u64::MAX)
+        };
+        let own = sets.by_keyset.get(&self.keyset).map(|set| &set.hashes);
+        let mut mapped = own
+            .map_or(&[][..], SortedHashes::as_slice)
+            .iter()
+            .map(|&hash| map(hash))
+            .peekable();
+        let missing: Vec<u64> = filter
+            .values()
+            .filter(|&value| {
+                while mapped.next_if(|&other| other < value).is_some() {}
+                mapped.peek() != Some(&value)
+            })
+            .collect();
+        let mut comparison = Comparison {
+            date,
+            items: filter.n().into(),
+            gone: missing.len() as u64,
+            ..Comparison::default()
+        };
+        let others = || {
+            sets.by_keyset
+                .iter()
+                .filter(|(keyset, _)| **keyset != self.keyset)
+        };
+        let notes: usize = others().map(|(_, set)| set.hashes.len()).sum();
+        comparison.too_small_to_tell = notes as u128 * CHANCE >= u128::from(filter.range());
+        if !comparison.too_small_to_tell {
+            for value in missing {
+                let before = comparison.elsewhere.len();
+                for (_, set) in others() {
+                    let hashes = set.hashes.as_slice();
+                    let first = hashes.partition_point(|&hash| map(hash) < value);
+                    let found = hashes[first..]
+                        .iter()
+                        .take_while(|&&hash| map(hash) == value);
+                    comparison.elsewhere.extend(found);
+                }
+                comparison.gone -= u64::from(comparison.elsewhere.len() > before);
+            }
+        }
+        Some(comparison)
+    }
+}
+
+/// The bytes of an object.
+pub(crate) fn text_of(object: &Object) -> Option<Vec<u8>> {
+    match object.open(false).ok()? {
+        Opened::Memory(bytes) => Some(bytes.to_vec()),
+        Opened::File(mut file, _) => {
+            let mut text = vec![];
+            file.read_to_end(&mut text).ok()?;
+            Some(text)
+        }
+    }
+}
