@@ -522,17 +522,15 @@ impl Refresher {
         // spent and was not issued.
         made.reverse();
         let (mut placed, mut objects) = (vec![], vec![]);
-        for (kind, path, date, by, object) in made {
+        for (kind, _, date, by, object) in made {
             objects.extend(object);
-            placed.push((kind, path, date, by));
+            placed.push((kind, date, by));
         }
-        let result = table.place(objects);
-        for (kind, path, date, by) in placed {
-            if let Err(error) = &result {
-                let error = io::Error::new(error.kind(), error.to_string());
-                report.fail(path.clone(), RefreshError::Write(path, error));
-                continue;
-            }
+        if let Err((path, error)) = table.place(objects) {
+            report.fail(path.clone(), RefreshError::Write(path, error));
+            return Ok(states);
+        }
+        for (kind, date, by) in placed {
             let set = self.sets[kind as usize].of(keyset)?;
             (set.changed, set.dated, set.dated_by) = (false, Some(date), by);
             set.served = set.hashes.len() as u64;

@@ -107,6 +107,7 @@ impl Table {
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         self.place([self.make(path, media_type, date, write)?])
+            .map_err(|(_, error)| error)
     }
 
     /// Makes an object with the bytes that `write` writes, which is true as of `date`. Nobody sees it before it is placed.
@@ -159,37 +160,42 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// If a file cannot be put in its place. That object and those after it stay the old ones.
-    pub fn place(&self, made: impl IntoIterator<Item = Made>) -> io::Result<()> {
+    /// If a file cannot be put in its place, with the path of its object. That object and those after it stay the old ones.
+    pub fn place(&self, made: impl IntoIterator<Item = Made>) -> Result<(), (String, io::Error)> {
         let mut directory = self.directory();
-        let mut placed = vec![];
-        let result = {
+        let (mut placed, mut result) = (vec![], Ok(()));
+        {
             // Nobody opens the files of an old object while those of the new one come.
             let mut objects = self.write();
-            made.into_iter().try_for_each(|made| {
+            for made in made {
+                let path = Arc::clone(&made.path);
                 let forms = match (made.forms, &mut directory) {
-                    (Forms::Files(files), Some(directory)) => {
-                        directory.install(&made.path, files)?
-                    }
-                    (Forms::Memory(forms), None) => forms,
-                    _ => return Err(io::Error::other("an object of another table")),
+                    (Forms::Files(files), Some(directory)) => directory.install(&path, files),
+                    (Forms::Memory(forms), None) => Ok(forms),
+                    _ => Err(io::Error::other("made for another table")),
                 };
-                let [plain, gzip] = forms;
-                placed.push(Arc::clone(&made.path));
+                let [plain, gzip] = match forms {
+                    Ok(forms) => forms,
+                    Err(error) => {
+                        result = Err((path.to_string(), error));
+                        break;
+                    }
+                };
                 let object = Object {
-                    path: Arc::clone(&made.path),
+                    path: Arc::clone(&path),
                     media_type: made.media_type,
                     date: made.date,
                     tag: made.tag,
                     plain,
                     gzip,
                 };
-                objects.insert(made.path, Arc::new(object));
-                Ok(())
-            })
-        };
-        if let Some(directory) = directory {
-            directory.sync(placed.iter().map(|path| &**path))?;
+                placed.push(Arc::clone(&path));
+                objects.insert(path, Arc::new(object));
+            }
+        }
+        if let (Some(directory), Some(first)) = (directory, placed.first()) {
+            let synced = directory.sync(placed.iter().map(|path| &**path));
+            synced.map_err(|error| (first.to_string(), error))?;
         }
         result
     }
