@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use super::check;
+use super::locks::is_locked;
 use super::manager;
 use super::metrics;
 use super::options::{Options, VARIABLES};
@@ -271,7 +272,7 @@ impl Waiting {
         let source = match self.opened.take() {
             Some(source) => source,
             None => {
-                let source = source::open(&self.location, self.mint_type)?;
+                let source = source::open_alone(&self.location, self.mint_type, is_locked)?;
                 tracing::info!(target: log::SERVICE, mint = source.mint(), "opened the mint's database");
                 source
             }
@@ -298,5 +299,9 @@ impl MintSource for Waiting {
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
         self.opened()?.read(kind, whole, sink)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.opened.as_ref().is_some_and(|source| source.is_alone())
     }
 }

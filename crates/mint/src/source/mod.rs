@@ -17,9 +17,9 @@ use core::ops::ControlFlow;
 pub use batch::ItemBatch;
 pub(crate) use error::retry_changed;
 pub use error::{Result, RowFault, SourceError};
-pub use location::{DatabaseLocation, open};
+pub use location::{DatabaseLocation, open, open_alone};
 pub use postgres::PostgresSource;
-pub use sqlite::SqliteSource;
+pub use sqlite::{IsLocked, SqliteSource};
 
 use crate::{KeysetId, NoteKind};
 
@@ -84,6 +84,11 @@ pub trait MintSource: Send {
     /// If the store cannot be reached or has an unexpected schema. [`SourceError::Stopped`] once `sink` breaks. After an
     /// error, the items passed to `sink` must be discarded, and the next call reads everything.
     fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading>;
+
+    /// Whether the store seems to be one that no mint has open, so that its readings may be older than they look.
+    fn is_alone(&self) -> bool {
+        false
+    }
 }
 
 /// A boxed source, for a choice at run time.
@@ -98,6 +103,10 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
 
     fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
         (**self).read(kind, whole, sink)
+    }
+
+    fn is_alone(&self) -> bool {
+        (**self).is_alone()
     }
 }
 
