@@ -54,32 +54,31 @@ type Frame = [u8; 24];
 const MAX_RESETS: u32 = 1 << 16;
 
 impl Identity {
-    /// What differs from an earlier one, in a word; `None` if only mints wrote in between.
-    pub(super) fn differs(&self, path: &Path, earlier: &Self) -> Option<&'static str> {
+    /// Checks that only mints wrote since an earlier one; otherwise says in a word what differs. True if the log proves it. Once it was
+    /// begun again, which happens every few seconds if the traffic is high, it cannot tell a mint from older files.
+    pub(super) fn continues(&self, path: &Path, earlier: &Self) -> Result<bool, &'static str> {
         let [now, before] = [&self.files, &earlier.files];
-        let is_continued = match (self.log.salts, earlier.log.salts) {
+        let is_proved = match (self.log.salts, earlier.log.salts) {
             (Some(now), Some(before)) if now == before => {
                 let (number, frame) = earlier.log.last;
                 let log = File::open(log_of(path));
                 let now = log.and_then(|mut log| self.log.frame(&mut log, number));
-                now.is_ok_and(|now| now == frame)
+                now.is_ok_and(|now| now == frame).then_some(true)
             }
-            // Every few seconds if the traffic is high. The log no longer tells of older files: the newest rows do.
-            (Some([now, _]), Some([before, _])) => {
-                (1..MAX_RESETS).contains(&now.wrapping_sub(before))
-            }
-            (None, None) => now.state == before.state,
-            _ => false,
+            (Some([now, _]), Some([before, _])) => (1..MAX_RESETS)
+                .contains(&now.wrapping_sub(before))
+                .then_some(false),
+            (None, None) => (now.state == before.state).then_some(true),
+            _ => None,
         };
-        let differences = [
-            ("replaced", now.file != before.file),
-            ("reopened", now.log != before.log),
-            ("log", !is_continued),
-            ("schema", self.version != earlier.version),
-            ("migrated", self.migrations != earlier.migrations),
-        ];
-        let mut differences = differences.into_iter();
-        differences.find_map(|(what, differs)| differs.then_some(what))
+        match is_proved {
+            _ if now.file != before.file => Err("replaced"),
+            _ if now.log != before.log => Err("reopened"),
+            None => Err("log"),
+            _ if self.version != earlier.version => Err("schema"),
+            _ if self.migrations != earlier.migrations => Err("migrated"),
+            Some(is_proved) => Ok(is_proved),
+        }
     }
 }
 

@@ -126,17 +126,16 @@ impl MintSource for SqliteSource {
         let notes = schema.notes(kind);
         let identity = opened.identity(schema.migrations);
         let mark = mark.and_then(|mark| {
-            let differs = match &identity {
-                _ if whole => Some("asked"),
-                Ok(identity) => identity.differs(&opened.path, &mark.identity),
-                Err(reason) => Some(*reason),
+            let identity = identity.as_ref().map_err(|reason| *reason);
+            let is_proved = match whole {
+                true => return Err("asked"),
+                false => identity?.continues(&opened.path, &mark.identity)?,
             };
-            let ids = mark.newest.iter().map(|(id, _)| *id);
-            let newest = || look_up(&opened, notes, BY_ID, ids);
-            match differs {
-                Some(reason) => Err(reason),
-                None if newest().is_ok_and(|rows| rows == mark.newest) => Ok(mark),
-                None => Err("newest rows"),
+            let known = &mark.newest[..if is_proved { 1 } else { mark.newest.len() }];
+            let now = look_up(&opened, notes, BY_ID, known.iter().map(|(id, _)| *id));
+            match now.is_ok_and(|now| now == known) {
+                true => Ok(mark),
+                false => Err("newest rows"),
             }
         });
         let as_of = match opened.is_closed() {
@@ -221,8 +220,8 @@ fn read_rows(
 
 const BY_ID: &str = "WHERE rowid = ?1";
 
-/// The newest rows that count, up to an id. One would do, but for a backup put back in place, with its log, after which wallets sent
-/// the same note last.
+/// The newest rows that count, up to an id. One is enough while the log proves that only mints wrote. Later, wallets may have sent the
+/// same note last to a database that was put back in place.
 const NEWEST: &str = "NOT INDEXED WHERE rowid <= ?1 AND counts = 1 ORDER BY rowid DESC LIMIT 256";
 
 /// Row ids are integers.

@@ -108,3 +108,51 @@ pub(super) fn remote(path: &Path) -> Option<&'static str> {
     #[cfg(not(target_os = "linux"))]
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use crate::source::{DatabaseLocation, MintSource as _, SqliteSource};
+
+    use super::*;
+
+    #[test]
+    fn database_without_a_log_for_an_hour_is_checked_and_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mint.db");
+        let run = |sql: &str| {
+            // The clock of files ticks every few milliseconds.
+            thread::sleep(INTERVAL / 10);
+            let mint = Connection::open(&path).unwrap();
+            mint.execute_batch(sql).unwrap();
+            mint
+        };
+        run("PRAGMA journal_mode = WAL; CREATE TABLE proofs_used (id, y UNIQUE); CREATE TABLE promises (id, b_, c_);
+             CREATE TABLE keysets (id, active, unit, input_fee_ppk)");
+        let mut source = SqliteSource::open(&DatabaseLocation::from(&*path), None).unwrap();
+        let mut is_alone = |hours: u32| {
+            source.watch.seen -= ALONE_AFTER * hours;
+            source.keysets().map(|_| source.is_alone())
+        };
+        assert!(!is_alone(0).unwrap());
+        assert!(is_alone(1).unwrap() && is_alone(0).unwrap());
+        // A mint that closes its database between requests.
+        run("INSERT INTO proofs_used VALUES (1, 2)");
+        assert!(!is_alone(1).unwrap());
+        let mint = run("CREATE TABLE t (c)");
+        assert!(!is_alone(1).unwrap());
+        drop(mint);
+        assert!(!is_alone(1).unwrap() && is_alone(1).unwrap());
+        // An index without an entry, as if a page had not been copied.
+        run(
+            "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET rootpage = 4 WHERE name LIKE 'sqlite_autoindex%'",
+        );
+        assert!(!is_alone(0).unwrap());
+        let error = is_alone(1).unwrap_err().to_string();
+        assert!(
+            error.contains("damaged") && error.contains("quick_check"),
+            "{error}"
+        );
+    }
+}
