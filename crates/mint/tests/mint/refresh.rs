@@ -134,7 +134,7 @@ fn database_and_log_put_back_in_place_are_read_whole() {
             // Wallets send another note first, and then the same ones.
             let (last, others) = others.split_last().unwrap();
             let sent = match is_restored {
-                true => found + &add(others) + before_last + &add(&[last.clone()]),
+                true => found + &add(others) + before_last + &add(std::slice::from_ref(last)),
                 false => before_last.to_owned() + &found,
             };
             killed(&database, &sent);

@@ -41,7 +41,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub(super) fn open(path: &Path, watch: &mut Watch) -> Result<Self> {
+    pub(super) fn open(path: &Path, watch: &Watch) -> Result<Self> {
         // The `-wal` file is next to the real file, not next to a symbolic link.
         let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;
         let (files, is_wal) = watch.files(&path)?;

@@ -82,9 +82,9 @@ impl SqliteSource {
         mint: Option<MintType>,
         is_locked: Option<IsLocked>,
     ) -> Result<Self> {
-        let (path, mut watch) = (location.file()?, Watch::new(is_locked));
+        let (path, watch) = (location.file()?, Watch::new(is_locked));
         let schema = retry_changed(|| {
-            let opened = Opened::open(&path, &mut watch)?;
+            let opened = Opened::open(&path, &watch)?;
             let schema = verify(&opened, mint)?;
             warn_of_access(&opened);
             opened.close().map(|()| schema)
@@ -99,7 +99,7 @@ impl SqliteSource {
 
     /// Opens the database for a reading, and verifies its tables.
     fn connect(&mut self) -> Result<(Opened, &'static Schema)> {
-        let opened = Opened::open(&self.path, &mut self.watch)?;
+        let opened = Opened::open(&self.path, &self.watch)?;
         let schema = verify(&opened, Some(self.mint))?;
         self.watch.note(&opened)?;
         Ok((opened, schema))

@@ -1,7 +1,8 @@
 //! A database in WAL mode without its `-wal` file: it is closed, or its log is written elsewhere, or it is an old copy.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,8 +27,6 @@ const ALONE_AFTER: Duration = Duration::from_secs(3_600);
 #[derive(Debug)]
 pub(super) struct Watch {
     is_locked: Option<IsLocked>,
-    /// When a database was refused after [`PATIENCE`].
-    refused: Option<Instant>,
     /// The files of the last reading, and when a mint was last seen to work on them, or this process started.
     last: Option<Files>,
     seen: Instant,
@@ -38,7 +37,6 @@ impl Watch {
     pub(super) fn new(is_locked: Option<IsLocked>) -> Self {
         Self {
             is_locked,
-            refused: None,
             last: None,
             seen: Instant::now(),
             is_alone: false,
@@ -46,7 +44,7 @@ impl Watch {
     }
 
     /// The files of a database, and whether it is in WAL mode. An open one without a log is refused.
-    pub(super) fn files(&mut self, path: &Path) -> Result<(Files, bool)> {
+    pub(super) fn files(&self, path: &Path) -> Result<(Files, bool)> {
         let began = Instant::now();
         loop {
             let files = Files::of(path)?;
@@ -58,11 +56,7 @@ impl Watch {
             if !is_locked.map_err(|source| SourceError::io(path, source))? {
                 return Ok((files, is_wal));
             }
-            let is_known = self.refused.is_some_and(|at| at.elapsed() < PATIENCE);
-            if is_known || began.elapsed() >= PATIENCE {
-                if !is_known {
-                    self.refused = Some(Instant::now());
-                }
+            if is_refused(path, began.elapsed()) {
                 let reason = "a process has it open, but its -wal file, which has the latest notes, is not visible here; \
                               mount the whole directory, and give the path that the mint uses";
                 return Err(SourceError::schema(path.display(), reason));
@@ -93,6 +87,21 @@ impl Watch {
         }
         Ok(())
     }
+}
+
+/// Whether an open database without a log is refused: after [`PATIENCE`], and for as long again. A refresh asks several times.
+fn is_refused(path: &Path, waited: Duration) -> bool {
+    static LAST: Mutex<Option<(PathBuf, Instant)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_last = |(file, at): &(PathBuf, Instant)| file == path && at.elapsed() < PATIENCE;
+    if last.as_ref().is_some_and(is_last) {
+        return true;
+    }
+    let is_refused = waited >= PATIENCE;
+    if is_refused {
+        *last = Some((path.into(), Instant::now()));
+    }
+    is_refused
 }
 
 /// The name of a file system on which locks and logs of other machines may be invisible.
