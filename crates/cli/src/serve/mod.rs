@@ -1,9 +1,10 @@
 //! `nutfilter serve`: the filters of a mint's database, over HTTP and as files.
 //!
 //! `options` declares what can be configured, `run` starts it, `site` is what HTTP answers from, `check` is
-//! `--check-config`.
+//! `--check-config`, `locks` tells whether a mint has the database open.
 
 mod check;
+mod locks;
 mod manager;
 mod metrics;
 mod options;

@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use super::check;
+use super::locks::is_locked;
 use super::manager;
 use super::metrics;
 use super::options::{Options, VARIABLES};
@@ -290,7 +291,7 @@ impl Waiting {
         let source = match self.opened.take() {
             Some(source) => source,
             None => {
-                let source = source::open(&self.location, self.mint_type)?;
+                let source = source::open_alone(&self.location, self.mint_type, is_locked)?;
                 tracing::info!(target: log::SERVICE, mint = source.mint(), "opened the mint's database");
                 source
             }

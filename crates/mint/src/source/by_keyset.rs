@@ -138,10 +138,13 @@ impl<'s> ByKeyset<'s> {
     }
 
     fn add_unservable(&mut self, id: &[u8]) {
-        let text: String = String::from_utf8_lossy(id)
+        let mut text: String = String::from_utf8_lossy(id)
             .chars()
             .take(MAX_ID_CHARS)
             .collect();
+        if text.is_empty() {
+            text += "empty";
+        }
         if self.unservable.len() < MAX_UNSERVABLE && !self.unservable.contains(&text) {
             self.unservable.push(text);
         }

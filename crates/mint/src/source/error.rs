@@ -5,6 +5,8 @@ use core::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rusqlite::ErrorCode;
+
 use super::location::shown;
 /// The result of reading a mint's store.
 pub type Result<T, E = SourceError> = core::result::Result<T, E>;
@@ -90,7 +92,8 @@ pub enum RowFault {
 /// How often something is tried while the files of a database change.
 const ATTEMPTS: usize = 3;
 
-/// Tries again if the files of a database changed meanwhile: a mint that started or stopped has done so by then.
+/// Tries again if the files of a database changed meanwhile: a mint that started or stopped has done so by then. Beside one that
+/// stops, SQLite can take a database for damaged.
 ///
 /// # Errors
 ///
@@ -99,6 +102,8 @@ pub(crate) fn retry_changed<T>(mut attempt: impl FnMut() -> Result<T>) -> Result
     for _ in 1..ATTEMPTS {
         match attempt() {
             Err(SourceError::ChangedWhileRead(_)) => {}
+            Err(SourceError::Sqlite { source, .. })
+                if source.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {}
             result => return result,
         }
     }
@@ -141,4 +146,29 @@ fn of_postgres(error: &tokio_postgres::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn damage_beside_a_mint_that_stops_is_looked_at_again() {
+        for (code, attempts) in [(ffi::SQLITE_CORRUPT, ATTEMPTS), (ffi::SQLITE_BUSY, 1)] {
+            let mut tried = 0;
+            let result: Result<()> = retry_changed(|| {
+                tried += 1;
+                let source = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+                Err(SourceError::Sqlite {
+                    path: PathBuf::new(),
+                    doing: "reading",
+                    source,
+                })
+            });
+            assert!(matches!(result, Err(SourceError::Sqlite { .. })));
+            assert_eq!(tried, attempts);
+        }
+    }
 }

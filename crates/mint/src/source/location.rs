@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::postgres::PostgresUrl;
-use super::{MintSource, MintType, PostgresSource, Result, SourceError, SqliteSource};
+use super::{IsLocked, MintSource, MintType, PostgresSource, Result, SourceError, SqliteSource};
 
 /// Names that the mints give to their SQLite files.
 const KNOWN_NAMES: [&str; 2] = ["mint.sqlite3", "cdk-mintd.sqlite"];
@@ -31,6 +31,23 @@ enum Place {
 pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Box<dyn MintSource>> {
     Ok(match location.0 {
         Place::Sqlite(_) => Box::new(SqliteSource::open(location, mint)?),
+        Place::Postgres(_) => Box::new(PostgresSource::open(location, mint)?),
+    })
+}
+
+/// Opens a database like [`open`], in a process without other connections to it. A SQLite database that `is_locked`, but has no log
+/// here, is then refused.
+///
+/// # Errors
+///
+/// Those of [`open`].
+pub fn open_alone(
+    location: &DatabaseLocation,
+    mint: Option<MintType>,
+    is_locked: IsLocked,
+) -> Result<Box<dyn MintSource>> {
+    Ok(match location.0 {
+        Place::Sqlite(_) => Box::new(SqliteSource::open_alone(location, mint, Some(is_locked))?),
         Place::Postgres(_) => Box::new(PostgresSource::open(location, mint)?),
     })
 }

@@ -17,9 +17,9 @@ use core::ops::ControlFlow;
 pub use batch::ItemBatch;
 pub(crate) use error::retry_changed;
 pub use error::{Result, RowFault, SourceError};
-pub use location::{DatabaseLocation, open};
+pub use location::{DatabaseLocation, open, open_alone};
 pub use postgres::PostgresSource;
-pub use sqlite::SqliteSource;
+pub use sqlite::{IsLocked, SqliteSource};
 
 use crate::{KeysetId, NoteKind};
 

@@ -13,6 +13,8 @@ pub(super) struct Schema {
     pub(super) mint: MintType,
     /// Its columns are [`KEYSET_COLUMNS`].
     pub(super) keysets: Table,
+    /// The column with a keyset's final expiry, in Unix seconds. It may be missing.
+    pub(super) expiry: &'static str,
     pub(super) spent: Notes,
     pub(super) issued: Notes,
     /// SQL for the migrations that the mint recorded. The table may be missing.
@@ -32,6 +34,8 @@ pub(super) struct Notes {
     pub(super) keyset: &'static str,
     /// The column with the item; unique.
     pub(super) item: &'static str,
+    /// Columns with a time, in Unix seconds on SQLite, at which a counting row did not count yet, or began to. Any may be missing.
+    pub(super) times: &'static [&'static str],
     /// Whether items are hex text rather than bytes.
     pub(super) hex: bool,
     /// Which rows count.
@@ -97,10 +101,12 @@ const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
 const NUTSHELL: Schema = Schema {
     mint: MintType::Nutshell,
     keysets: Table::new("keysets", KEYSET_COLUMNS),
+    expiry: "final_expiry",
     spent: Notes {
         table: Table::new("proofs_used", &["id", "y"]),
         keyset: "id",
         item: "y",
+        times: &["created"],
         hex: true,
         counts: Counts::Every,
     },
@@ -108,6 +114,7 @@ const NUTSHELL: Schema = Schema {
         table: Table::new("promises", &["id", "b_", "c_"]),
         keyset: "id",
         item: "b_",
+        times: &["signed_at", "created"],
         hex: true,
         counts: Counts::With("c_"),
     },
@@ -118,10 +125,12 @@ const NUTSHELL: Schema = Schema {
 const CDK: Schema = Schema {
     mint: MintType::Cdk,
     keysets: Table::new("keyset", KEYSET_COLUMNS),
+    expiry: "valid_to",
     spent: Notes {
         table: Table::new("proof", &["keyset_id", "y", "state"]),
         keyset: "keyset_id",
         item: "y",
+        times: &["created_time"],
         hex: false,
         counts: Counts::State(
             "state",
@@ -133,6 +142,7 @@ const CDK: Schema = Schema {
         table: Table::new("blind_signature", &["keyset_id", "blinded_message", "c"]),
         keyset: "keyset_id",
         item: "blinded_message",
+        times: &["signed_time", "created_time"],
         hex: false,
         counts: Counts::With("c"),
     },

@@ -3,12 +3,16 @@
 use core::ops::ControlFlow;
 #[cfg(unix)]
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::Duration;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use nutfilter_mint::source::{DatabaseLocation, SourceError, SqliteSource};
+use nutfilter_mint::source::{
+    AsOf, DatabaseLocation, MintSource as _, SourceError, SqliteSource, open_alone,
+};
 use nutfilter_mint::{MintType, NoteKind};
 
-use crate::support::{MintDatabase, V1, assert_served, items, read_whole};
+use crate::support::{MintDatabase, Seen, V1, assert_served, items, read_whole};
 
 #[test]
 fn writer_can_commit_during_a_reading() {
@@ -155,4 +159,93 @@ fn wal_without_shm_is_read_and_only_shm_is_created() {
     assert_served(&refresher, NoteKind::Spent, V1, &spent);
     assert_eq!(copy.files(), ["mint.db", "mint.db-shm", "mint.db-wal"]);
     assert!(std::fs::read(&copy.path).unwrap() == main);
+}
+
+/// The time of the file alone is no proof: a copy lacks the log.
+#[test]
+fn database_without_its_log_is_dated_by_its_last_change() {
+    let (unknown, change) = (AsOf::Unknown, AsOf::LastChange);
+    for mint in MintType::ALL {
+        let [[spent, of_spent], [issued, of_issued]] = match mint {
+            MintType::Nutshell => [["proofs_used", "created"], ["promises", "signed_at"]],
+            _ => [
+                ["proof", "created_time"],
+                ["blind_signature", "signed_time"],
+            ],
+        };
+        let database = MintDatabase::with_keyset(mint);
+        let mut source = database.source();
+        let mut read = |sql: String, expected| {
+            database.execute(&sql);
+            let file = std::fs::File::options().write(true).open(&database.path);
+            let modified = UNIX_EPOCH + Duration::from_secs(2_000_000);
+            file.unwrap().set_modified(modified).unwrap();
+            for kind in NoteKind::ALL {
+                let reading = source.read(kind, false, &mut Seen::default()).unwrap();
+                assert_eq!(reading.as_of, expected, "{sql}");
+            }
+        };
+        read(String::new(), unknown);
+        for kind in NoteKind::ALL {
+            database.add(kind, V1, &items(1, 2, 33));
+        }
+        let set = |table, column, value: &str, row| {
+            format!("UPDATE {table} SET {column} = {value} WHERE rowid = {row}")
+        };
+        let created = of_spent;
+        read(
+            format!("UPDATE {spent} SET {created} = NULL; UPDATE {issued} SET {created} = 0"),
+            unknown,
+        );
+        read(set(spent, of_spent, "1234567.9", 1), change(1_234_567));
+        read(set(issued, created, "1300000", 2), change(1_300_000));
+        read(set(issued, of_issued, "1400000", 1), change(1_400_000));
+        read(set(issued, of_issued, "'2026-01-01'", 2), change(1_400_000));
+        // It may be signed later.
+        let [signature, value] = match mint {
+            MintType::Nutshell => ["c_", "'02'"],
+            _ => ["c", "x'02'"],
+        };
+        read(set(issued, signature, "NULL", 2), change(1_400_000));
+        read(set(issued, of_issued, "1500000", 2), change(1_400_000));
+        read(set(issued, signature, value, 2), change(1_500_000));
+        read(set(spent, of_spent, "3000000", 1), change(2_000_000));
+        read(
+            format!("ALTER TABLE {spent} DROP COLUMN {of_spent}"),
+            change(1_500_000),
+        );
+        let mint = database.running();
+        read(String::new(), AsOf::Beginning);
+        drop(mint);
+        read("PRAGMA journal_mode = DELETE".to_owned(), AsOf::Beginning);
+    }
+}
+
+/// A mint that starts locks its database a moment before it creates the log.
+#[test]
+fn locked_database_without_a_log_is_refused() {
+    static LOCKED: AtomicU32 = AtomicU32::new(0);
+    let database = MintDatabase::with_keyset(MintType::Cdk);
+    let open = |locked| {
+        LOCKED.store(locked, Ordering::Relaxed);
+        let is_locked = |_: &Path| {
+            let one_less = |left: u32| left.checked_sub(1);
+            Ok(LOCKED
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+                .is_ok())
+        };
+        open_alone(&database.location(), None, is_locked)
+    };
+    open(3).unwrap();
+    let began = Instant::now();
+    for _ in 0..2 {
+        let error = open(u32::MAX).err().unwrap().to_string();
+        let path = database.path.display();
+        let expected = format!("{path}: a process has it open, but its -wal file");
+        assert!(error.starts_with(&expected), "{error}");
+        // The second time it is known.
+        assert!((5..8).contains(&began.elapsed().as_secs()));
+    }
+    let _mint = database.running();
+    open(u32::MAX).unwrap();
 }

@@ -1,9 +1,10 @@
 //! Refreshes of a database that changes.
 
+use nutfilter_mint::source::MintSource as _;
 use nutfilter_mint::{MintType, NoteKind};
 
 use crate::sql::{table, tables_of_notes};
-use crate::support::{MintDatabase, V1, V2, assert_served, filter, items, refresh};
+use crate::support::{MintDatabase, Seen, V1, V2, assert_served, filter, items, refresh};
 
 use NoteKind::Spent;
 
@@ -85,6 +86,66 @@ fn database_that_did_not_only_grow_is_read_whole() {
         assert!(whole(&mut refresher));
         // What was deleted stays: a filter never claims less than the one before it.
         assert_served(&refresher, kind, V1, &items(1, 10, 33));
+    }
+}
+
+/// A mint that works on a database and is killed: its log stays.
+#[cfg(unix)]
+fn killed(database: &MintDatabase, sql: &str) {
+    let mint = database.connect();
+    let keep_log = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    mint.set_db_config(keep_log, true).unwrap();
+    mint.execute_batch(sql).unwrap();
+}
+
+/// As by `cp -a backup/. directory/`, while the mint is down: the files keep their inodes and birth times.
+#[cfg(unix)]
+#[test]
+fn database_and_log_put_back_in_place_are_read_whole() {
+    let checkpoint = "PRAGMA wal_checkpoint;";
+    for (is_restored, same, before_last, reason) in [
+        (true, 1, "", Some("log")),
+        (true, 300, "", Some("log")),
+        (true, 200, checkpoint, Some("newest rows")),
+        // A mint that was killed, and one that began its log again.
+        (false, 1, "", None),
+        (false, 1, checkpoint, None),
+    ] {
+        for (mint, kind) in tables_of_notes() {
+            let database = MintDatabase::with_keyset(mint);
+            let log = database.directory().join("mint.db-wal");
+            let add = |notes: &[Vec<u8>]| database.insert(kind, V1, notes, "SPENT");
+            let [lost, found] = [2, 3].map(|stream| add(&items(stream, 1, 33)));
+            let others = items(4, same, 33);
+            killed(&database, &add(&items(1, 5, 33)));
+            let backup = [&database.path, &log].map(|path| std::fs::read(path).unwrap());
+            killed(&database, &(lost + &add(&others)));
+            let mut source = database.source();
+            let mut read = || {
+                let mut seen = Seen::default();
+                let whole = source.read(kind, false, &mut seen).unwrap().whole;
+                (whole, seen.items.into_values().sum())
+            };
+            assert_eq!(read(), (Some("first"), 6 + same));
+            assert_eq!(read(), (None, 0));
+            if is_restored {
+                std::fs::write(&database.path, &backup[0]).unwrap();
+                std::fs::write(&log, &backup[1]).unwrap();
+            }
+            // Wallets send another note first, and then the same ones.
+            let (last, others) = others.split_last().unwrap();
+            let sent = match is_restored {
+                true => found + &add(others) + before_last + &add(std::slice::from_ref(last)),
+                false => before_last.to_owned() + &found,
+            };
+            killed(&database, &sent);
+            let new = if is_restored { 6 + same } else { 1 };
+            assert_eq!(
+                read(),
+                (reason, new),
+                "{is_restored}, {same}, {before_last}"
+            );
+        }
     }
 }
 

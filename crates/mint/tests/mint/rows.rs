@@ -3,11 +3,13 @@
 use core::ops::ControlFlow;
 use core::time::Duration;
 
-use nutfilter_mint::source::{RowFault, SourceError};
+use nutfilter_mint::source::{MintSource as _, RowFault, SourceError};
 use nutfilter_mint::{MintType, NoteKind, RefreshError};
 
-use crate::sql::table;
-use crate::support::{MintDatabase, V1, V2, assert_served, filter, items, read_whole, refresh};
+use crate::sql::{table, tables_of_notes};
+use crate::support::{
+    MintDatabase, Seen, V1, V2, assert_served, filter, items, read_whole, refresh,
+};
 
 /// Two good rows and a third one, whose item is this SQL expression.
 fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
@@ -163,6 +165,52 @@ fn newest_row_with_invalid_text_holds_its_filter() {
         // A keyset that is held and never had a filter.
         let ready = refresher.monitor().ready(u64::MAX, Duration::MAX);
         assert_eq!(ready, Ok(()), "no other server would have it");
+    }
+}
+
+/// Such rows count in every filter, also those that waited for a signature; and if the item cannot be read either, the row is named.
+#[test]
+fn row_without_a_readable_keyset_id_is_passed_on_without_one() {
+    let ids = [
+        ("NULL", "null"),
+        ("''", "empty"),
+        ("' 009a1f293253e41e '", " 009a1f293253e41e "),
+        ("'keyset-1'", "keyset-1"),
+        ("CAST(x'3030ff' AS TEXT)", "00\u{fffd}"),
+        ("CAST('009a1f293253e41e' AS BLOB)", "a blob"),
+        ("7.5", "7.5"),
+    ];
+    for (mint, kind) in tables_of_notes() {
+        let [name, column, item] = table(mint, kind);
+        // CDK has the column NOT NULL.
+        for (id, named) in &ids[usize::from(mint == MintType::Cdk)..] {
+            let (database, notes) = (MintDatabase::with_keyset(mint), items(1, 3, 33));
+            let _mint = database.running();
+            database.add(kind, V1, &notes[..1]);
+            database.add(kind, V2, &notes[1..2]);
+            database.execute(&database.insert(kind, V2, &notes[2..], "PENDING"));
+            database.add_row(kind, V2, "''");
+            let update = format!("UPDATE {name} SET {column} = {id} WHERE {column} = '{V2}'");
+            database.execute(&update);
+            let mut source = database.source();
+            let mut seen = Seen::default();
+            let reading = source.read(kind, false, &mut seen).unwrap();
+            assert_eq!(reading.unservable, [*named]);
+            let waits = usize::from(name != "proofs_used");
+            let expected = [(None, 2 - waits), (Some(V1.to_owned()), 1)];
+            assert_eq!(seen.items, expected.into(), "{name}, {id}");
+            let [(None, error)] = &*seen.bad else {
+                panic!("{:?}", seen.bad)
+            };
+            let row = format!("keyset unknown, {kind}: column `{item}` of table `{name}`, row 4: ");
+            assert!(error.starts_with(&row), "{error}");
+
+            database.flip(kind);
+            let mut seen = Seen::default();
+            assert_eq!(source.read(kind, false, &mut seen).unwrap().whole, None);
+            let found = seen.items.get(&None).copied().unwrap_or_default();
+            assert_eq!((found, seen.bad.len()), (waits, 0));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Databases of both mints on SQLite, and the expected filters.
 
 use core::ops::ControlFlow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -170,11 +171,42 @@ impl MintDatabase {
     }
 }
 
-/// The tables of a mint on SQLite.
+/// The tables of a mint on SQLite. Rows get the time at which they are created.
 pub(crate) fn tables(mint: MintType) -> String {
+    let now = "DEFAULT (unixepoch())";
     sql::tables(mint)
         .replace("BYTEA", "BLOB")
         .replace("BIGINT", "INTEGER")
+        .replace("created TIMESTAMP", &format!("created TIMESTAMP {now}"))
+        .replace(
+            "created_time INTEGER NOT NULL DEFAULT 0",
+            &format!("created_time INTEGER {now}"),
+        )
+}
+
+/// What a reading passes on.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// The number of items of each keyset.
+    pub(crate) items: BTreeMap<Option<String>, usize>,
+    /// The keysets and messages of bad rows.
+    pub(crate) bad: Vec<(Option<String>, String)>,
+}
+
+impl ItemSink for Seen {
+    fn items(&mut self, keyset: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()> {
+        *self
+            .items
+            .entry(keyset.map(ToString::to_string))
+            .or_default() += items.len();
+        ControlFlow::Continue(())
+    }
+
+    fn bad_row(&mut self, keyset: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
+        self.bad
+            .push((keyset.map(ToString::to_string), error.to_string()));
+        ControlFlow::Continue(())
+    }
 }
 
 /// Reads everything, and calls `each` after each batch. The first bad row is an error. Returns the number of items.

@@ -9,6 +9,9 @@
 //! | a `-wal` file exists: the mint is running, or was killed | `mode=ro` | a `-shm` file, if it is missing |
 //! | WAL mode without a `-wal` file: closed | `immutable=1`, with a check afterwards that nothing changed | none |
 //! | another journal mode | `mode=ro`: a reader blocks writers | none |
+//!
+//! One process has one SQLite: nothing here opens the database or its `-shm` but through it. POSIX locks belong to processes, so
+//! closing any other descriptor of the file would drop the locks of all connections, also those of a mint that mounted this crate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +20,8 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 
-use super::identity::{Files, Identity};
+use super::identity::{Files, Identity, Log};
+use super::watch::Watch;
 use crate::source::{Result, SourceError};
 
 /// How long a statement waits for a lock of the mint.
@@ -32,16 +36,15 @@ pub(super) struct Opened {
     pub(super) path: PathBuf,
     /// Otherwise a reader blocks the mint's commits.
     pub(super) is_wal: bool,
-    files: Files,
+    pub(super) files: Files,
     version: i64,
 }
 
 impl Opened {
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path, watch: &Watch) -> Result<Self> {
         // The `-wal` file is next to the real file, not next to a symbolic link.
         let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;
-        let files = Files::of(&path)?;
-        let is_wal = files.have_log() || is_in_wal_mode(&path);
+        let (files, is_wal) = watch.files(&path)?;
         let is_closed = is_wal && !files.have_log();
         let how = if is_closed { "immutable=1" } else { "mode=ro" };
         let opened = connect(&path, how).and_then(|connection| {
@@ -60,17 +63,45 @@ impl Opened {
         })
     }
 
-    /// Whether no process has the database open, if it is in WAL mode.
+    /// Whether it is in WAL mode without a log: no process has it open, or none that is visible here.
     pub(super) fn is_closed(&self) -> bool {
-        !self.files.have_log()
+        self.is_wal && !self.files.have_log()
     }
 
-    /// What says that a mint only continued this database; `None` if that cannot be told.
-    pub(super) fn identity(&self, migrations: &str) -> Option<Identity> {
+    /// What says that a mint only continued this database, or why that cannot be told.
+    pub(super) fn identity(&self, migrations: &str) -> Result<Identity, &'static str> {
+        match self.files.are_known() {
+            true => {}
+            false if self.is_closed() => return Err("closed"),
+            false if !self.files.have_log() => return Err("journal"),
+            false => return Err("file system"),
+        }
         // Without the table, its absence is what is compared.
         let migrations = self.connection.query_row(migrations, [], |row| row.get(0));
-        let identity = (self.files.clone(), self.version, migrations.ok().flatten());
-        self.files.are_known().then_some(identity)
+        Ok(Identity {
+            files: self.files.clone(),
+            log: Log::of(&self.path).map_err(|_| "log")?,
+            version: self.version,
+            migrations: migrations.ok().flatten(),
+        })
+    }
+
+    /// Checks the whole database.
+    pub(super) fn check(&self) -> Result<()> {
+        let mut found = String::new();
+        self.rows("checking", "PRAGMA quick_check(1)", [()], |row| {
+            found = row.get(0).unwrap_or_default();
+            Ok(())
+        })?;
+        match &*found {
+            "ok" => Ok(()),
+            _ => Err(SourceError::schema(
+                self.path.display(),
+                format!(
+                    "damaged, or copied while a mint wrote to it; `PRAGMA quick_check` found: {found}"
+                ),
+            )),
+        }
     }
 
     /// Runs a statement once with each of `parameters`, and passes on the rows.
@@ -95,7 +126,7 @@ impl Opened {
     /// Checks after the last read that the files are those that were opened, and that a closed database was not written
     /// to. Then closes it. As long as it is open here, a mint that ends does not remove the log.
     pub(super) fn close(self) -> Result<()> {
-        match Files::of(&self.path)? == self.files {
+        match Files::of(&self.path)?.are_still(&self.files) {
             true => Ok(()),
             false => Err(SourceError::ChangedWhileRead(self.path)),
         }
@@ -125,10 +156,9 @@ fn failed(path: &Path, doing: &'static str, source: rusqlite::Error) -> SourceEr
 /// Whether a database without a `-wal` file is in WAL mode. The real connection reports other errors (a hot journal, a
 /// failed read) better.
 ///
-/// The mode is in the file's header, but opening and closing the file here would drop the locks of other connections in
-/// this process: POSIX locks belong to processes, and a mint may have mounted this crate. SQLite avoids this. With
-/// locking disabled it cannot read a database in WAL mode, and says so before it creates a file.
-fn is_in_wal_mode(path: &Path) -> bool {
+/// The mode is in the file's header, which only SQLite may open. With locking disabled it cannot read a database in WAL mode, and
+/// says so before it creates a file.
+pub(super) fn is_in_wal_mode(path: &Path) -> bool {
     let version = connect(path, "mode=ro&nolock=1")
         .and_then(|unlocked| unlocked.query_row("PRAGMA schema_version", [], |_| Ok(())));
     version.is_err_and(|error| error.sqlite_error_code() == Some(ErrorCode::CannotOpen))

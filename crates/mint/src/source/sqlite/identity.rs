@@ -1,32 +1,86 @@
 //! Whether a database is still the same one: at the end of a reading, and at the next one.
 
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::source::{Result, SourceError};
 
-/// Equal before and after a reading only if nobody replaced the files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The files of a database.
+#[derive(Clone, Debug)]
 pub(super) struct Files {
     file: FileId,
     /// The `-wal` file.
     log: Option<FileId>,
-    /// Without a log, a start and stop of the mint shows in the file's size and time.
-    closed: Option<(u64, Option<SystemTime>)>,
+    /// Size and time of the database: without a log, a start and stop of the mint shows only there.
+    state: (u64, Option<SystemTime>),
 }
 
 /// Device, inode and birth time; `None` if the system cannot tell. Without the birth time, a file system gives the same
 /// inode to the next file.
 type FileId = Option<(u64, u64, SystemTime)>;
 
-/// Equal at two readings only if nobody but a mint wrote to the database in between: the files, `PRAGMA schema_version`
-/// (changed by `VACUUM`, `.restore` and a table that is rebuilt), and the mint's record of its migrations. A mint that was
-/// killed leaves its log, and may start again with the same files and rewrite rows in place.
-pub(super) type Identity = (Files, i64, Option<String>);
+/// Equal at two readings only if nobody but a mint wrote to the database in between. A mint that was killed leaves its log,
+/// and may start again with the same files and rewrite rows in place; or with older files that were put in their place.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) files: Files,
+    pub(super) log: Log,
+    /// `PRAGMA schema_version`, changed by `VACUUM`, `.restore` and a table that is rebuilt.
+    pub(super) version: i64,
+    /// The mint's record of its migrations.
+    pub(super) migrations: Option<String>,
+}
+
+/// How far a log was written. It may be opened here: unlike the database and its `-shm` it has no locks to lose.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// The salts of all its frames; none if it is empty. To begin the log again, a mint adds 1 to the first, and draws the
+    /// second.
+    salts: Option<[u32; 2]>,
+    /// Bytes of a page.
+    page: u32,
+    /// The number of the last frame with these salts, and its header. Its checksum is over everything before it.
+    last: (u64, Frame),
+}
+
+/// The header of a frame: page, size of the database after a commit, salts and checksums.
+type Frame = [u8; 24];
+
+/// How often a mint can begin its log again between two readings.
+const MAX_RESETS: u32 = 1 << 16;
+
+impl Identity {
+    /// Checks that only mints wrote since an earlier one; otherwise says in a word what differs. True if the log proves it. Once it was
+    /// begun again, which happens every few seconds if the traffic is high, it cannot tell a mint from older files.
+    pub(super) fn continues(&self, path: &Path, earlier: &Self) -> Result<bool, &'static str> {
+        let [now, before] = [&self.files, &earlier.files];
+        let is_proved = match (self.log.salts, earlier.log.salts) {
+            (Some(now), Some(before)) if now == before => {
+                let (number, frame) = earlier.log.last;
+                let log = File::open(log_of(path));
+                let now = log.and_then(|mut log| self.log.frame(&mut log, number));
+                now.is_ok_and(|now| now == frame).then_some(true)
+            }
+            (Some([now, _]), Some([before, _])) => (1..MAX_RESETS)
+                .contains(&now.wrapping_sub(before))
+                .then_some(false),
+            (None, None) => (now.state == before.state).then_some(true),
+            _ => None,
+        };
+        match is_proved {
+            _ if now.file != before.file => Err("replaced"),
+            _ if now.log != before.log => Err("reopened"),
+            None => Err("log"),
+            _ if self.version != earlier.version => Err("schema"),
+            _ if self.migrations != earlier.migrations => Err("migrated"),
+            Some(is_proved) => Ok(is_proved),
+        }
+    }
+}
 
 impl Files {
     pub(super) fn of(path: &Path) -> Result<Self> {
@@ -38,17 +92,15 @@ impl Files {
                 path.display()
             )));
         }
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        let log = match fs::metadata(&log) {
+        let log = match fs::metadata(log_of(path)) {
             Ok(metadata) => Some(file_id(&metadata)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => return Err(SourceError::io(log.as_ref(), source)),
+            Err(source) => return Err(SourceError::io(&log_of(path), source)),
         };
         Ok(Self {
             file: file_id(&file),
-            closed: log.is_none().then(|| (file.len(), file.modified().ok())),
             log,
+            state: (file.len(), file.modified().ok()),
         })
     }
 
@@ -56,10 +108,80 @@ impl Files {
         self.log.is_some()
     }
 
-    /// Whether the system tells these files from others at the next reading. Without a log it cannot be told.
+    /// Whether the system tells these files from others at the next reading.
     pub(super) fn are_known(&self) -> bool {
         self.file.is_some() && self.log.flatten().is_some()
     }
+
+    /// Whether nobody replaced the files of an earlier moment, nor wrote to a database without a log.
+    pub(super) fn are_still(&self, earlier: &Self) -> bool {
+        let is_same = (self.file, self.log) == (earlier.file, earlier.log);
+        is_same && (self.have_log() || self.state == earlier.state)
+    }
+
+    /// Whether the database grew or was written to since an earlier moment.
+    pub(super) fn were_written(&self, earlier: &Self) -> bool {
+        self.file == earlier.file && self.state != earlier.state
+    }
+
+    /// When the database was last written to, in Unix seconds.
+    pub(super) fn modified(&self) -> Option<u64> {
+        let since = self.state.1?.duration_since(UNIX_EPOCH).ok()?;
+        Some(since.as_secs())
+    }
+}
+
+impl Log {
+    /// Reads how far the log of a database is written. It has to be asked after the snapshot was taken.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(log_of(path))?;
+        let (length, mut header) = (file.metadata()?.len(), [0; 32]);
+        if length < header.len() as u64 {
+            return Ok(Self::default());
+        }
+        file.read_exact(&mut header)?;
+        let [page, salts @ ..] = [8, 16, 20].map(|at| number(&header, at));
+        let mut log = Self {
+            page,
+            ..Self::default()
+        };
+        // Behind those with these salts are frames from before the log was begun again.
+        let (mut count, mut end) = (0, (length - 32) / log.stride());
+        while count < end {
+            let middle = count + (end - count) / 2;
+            let frame = log.frame(&mut file, middle)?;
+            match [8, 12].map(|at| number(&frame, at)) == salts {
+                true => {
+                    (log.salts, log.last) = (Some(salts), (middle, frame));
+                    count = middle + 1;
+                }
+                false => end = middle,
+            }
+        }
+        Ok(log)
+    }
+
+    fn frame(&self, log: &mut File, number: u64) -> io::Result<Frame> {
+        let mut frame = [0; 24];
+        log.seek(SeekFrom::Start(32 + number * self.stride()))?;
+        log.read_exact(&mut frame).map(|()| frame)
+    }
+
+    /// Bytes of a frame.
+    fn stride(&self) -> u64 {
+        24 + u64::from(self.page)
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes[at..].first_chunk().copied();
+    u32::from_be_bytes(bytes.unwrap_or_default())
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 fn file_id(metadata: &Metadata) -> FileId {

@@ -1,14 +1,15 @@
 //! The SQLite databases of both mints.
 //!
 //! A reading opens the database, reads in one transaction, and closes it. Between two readings of one process it
-//! remembers a *mark*: the newest row that counts, and the rows that do not count yet. SQLite gives a new row an id above
-//! all others. So while the newest counting row is still the same, and only a mint wrote to the same files, all other rows
-//! below it were read or are remembered. In any doubt everything is read. `docs/decisions/0014-sqlite-increments.md` has
+//! remembers a *mark*: the newest rows that count, and the rows that do not count yet. SQLite gives a new row an id above
+//! all others. So while the newest counting rows are still the same, and only a mint wrote to the same files, all other rows
+//! below them were read or are remembered. In any doubt everything is read. `docs/decisions/0014-sqlite-increments.md` has
 //! the histories that each condition is for.
 
 mod connect;
 mod identity;
 mod schema;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -17,7 +18,9 @@ use rusqlite::types::ValueRef;
 
 use self::connect::Opened;
 use self::identity::Identity;
-use self::schema::{item, keyset, keysets, value, verify, warn_of_access};
+use self::schema::{item, keyset, keysets, newest_time, value, verify, warn_of_access};
+pub use self::watch::IsLocked;
+use self::watch::Watch;
 use super::by_keyset::ByKeyset;
 use super::schema::{Notes, Schema};
 use super::{
@@ -32,26 +35,28 @@ const MAX_PENDING: usize = 1 << 20;
 /// A mint's SQLite database, opened read-only for each reading.
 ///
 /// It can be read while the mint runs. In WAL mode, which both mints use, readers and writers do not wait for each other.
+/// A database without its log is true as of its last change.
 ///
 /// # Cost
 ///
-/// A whole reading is one pass over the table. Other readings look up the newest row and those that did not count, and
+/// A whole reading is one pass over the table. Other readings look up the newest rows and those that did not count, and
 /// read the rows above.
 #[derive(Debug)]
 pub struct SqliteSource {
     path: PathBuf,
     mint: MintType,
-    /// What the last reading of each kind left behind. A process that starts reads everything: after a power loss a
-    /// database in WAL mode can lack its last commits, in the same files.
-    marks: [Option<Mark>; 2],
+    /// What the last reading of each kind left behind, or why it left nothing. A process that starts reads everything: after a power
+    /// loss a database in WAL mode can lack its last commits, in the same files.
+    marks: [Result<Mark, &'static str>; 2],
+    watch: Watch,
 }
 
 /// A state of the table.
 #[derive(Debug)]
 struct Mark {
     identity: Identity,
-    /// The newest row that counts.
-    newest: Newest,
+    /// The newest rows that count, descending.
+    newest: Vec<Newest>,
     /// Ids of the rows that did not count, ascending.
     pending: Vec<i64>,
 }
@@ -68,9 +73,18 @@ impl SqliteSource {
     /// If the file does not exist (it is never created) or is not a SQLite database. Also if the schema is not one
     /// that this version supports; the error names the first missing table or column.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self> {
-        let path = location.file()?;
+        Self::open_alone(location, mint, None)
+    }
+
+    /// See [`open_alone`](super::open_alone).
+    pub(super) fn open_alone(
+        location: &DatabaseLocation,
+        mint: Option<MintType>,
+        is_locked: Option<IsLocked>,
+    ) -> Result<Self> {
+        let (path, watch) = (location.file()?, Watch::new(is_locked));
         let schema = retry_changed(|| {
-            let opened = Opened::open(&path)?;
+            let opened = Opened::open(&path, &watch)?;
             let schema = verify(&opened, mint)?;
             warn_of_access(&opened);
             opened.close().map(|()| schema)
@@ -78,14 +92,16 @@ impl SqliteSource {
         Ok(Self {
             path,
             mint: schema.mint,
-            marks: [None, None],
+            marks: [Err("first"), Err("first")],
+            watch,
         })
     }
 
     /// Opens the database for a reading, and verifies its tables.
-    fn connect(&self) -> Result<(Opened, &'static Schema)> {
-        let opened = Opened::open(&self.path)?;
+    fn connect(&mut self) -> Result<(Opened, &'static Schema)> {
+        let opened = Opened::open(&self.path, &self.watch)?;
         let schema = verify(&opened, Some(self.mint))?;
+        self.watch.note(&opened)?;
         Ok((opened, schema))
     }
 }
@@ -105,34 +121,60 @@ impl MintSource for SqliteSource {
 
     fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
         // A reading that fails leaves no mark.
-        let mark = self.marks[kind as usize].take();
+        let mark = core::mem::replace(&mut self.marks[kind as usize], Err("failed"));
         let (opened, schema) = self.connect()?;
         let notes = schema.notes(kind);
         let identity = opened.identity(schema.migrations);
-        let mark = mark.filter(|mark| {
-            let newest = || look_up(&opened, notes, BY_ID, mark.newest.0);
-            !whole
-                && identity.as_ref() == Some(&mark.identity)
-                && newest().is_ok_and(|newest| newest.as_ref() == Some(&mark.newest))
+        let mark = mark.and_then(|mark| {
+            let identity = identity.as_ref().map_err(|reason| *reason);
+            let is_proved = match whole {
+                true => return Err("asked"),
+                false => identity?.continues(&opened.path, &mark.identity)?,
+            };
+            let known = &mark.newest[..if is_proved { 1 } else { mark.newest.len() }];
+            let now = look_up(&opened, notes, BY_ID, known.iter().map(|(id, _)| *id));
+            match now.is_ok_and(|now| now == known) {
+                true => Ok(mark),
+                false => Err("newest rows"),
+            }
         });
-        let reason = mark.is_none().then_some("no mark");
+        let as_of = match opened.is_closed() {
+            false => AsOf::Beginning,
+            true => newest_time(&opened, schema)?
+                .zip(opened.files.modified())
+                .map_or(AsOf::Unknown, |(newest, modified)| {
+                    AsOf::LastChange(newest.min(modified))
+                }),
+        };
         let mut rows = ByKeyset::new(sink, notes, kind);
+        let (mark, reason) = match mark {
+            Ok(mark) => (Some(mark), None),
+            Err(reason) => (None, Some(reason)),
+        };
         let mut pending = read_rows(&opened, notes, mark, &mut rows)?;
-        let reading = rows.finish(reason, AsOf::Beginning)?;
-        // Above the highest possible id, SQLite chooses ids at random.
-        let newest =
-            look_up(&opened, notes, NEWEST, i64::MAX)?.filter(|newest| newest.0 < i64::MAX);
+        let reading = rows.finish(reason, as_of)?;
+        let newest = look_up(&opened, notes, NEWEST, [i64::MAX])?;
         opened.close()?;
-        self.marks[kind as usize] = identity.zip(newest).and_then(|(identity, newest)| {
+        self.marks[kind as usize] = identity.and_then(|identity| {
+            let last = newest.first().map_or(i64::MAX, |(id, _)| *id);
             // Those above are read again.
-            pending.retain(|&id| id < newest.0);
-            (pending.len() <= MAX_PENDING).then_some(Mark {
-                identity,
-                newest,
-                pending,
-            })
+            pending.retain(|&id| id < last);
+            match last {
+                _ if pending.len() > MAX_PENDING => Err("many pending"),
+                // None counts; or above the highest possible id, SQLite chooses ids at random.
+                i64::MAX => Err("no last row"),
+                _ => Ok(Mark {
+                    identity,
+                    newest,
+                    pending,
+                }),
+            }
         });
         Ok(reading)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.watch.is_alone
     }
 }
 
@@ -143,8 +185,9 @@ fn read_rows(
     mark: Option<Mark>,
     rows: &mut ByKeyset<'_>,
 ) -> Result<Vec<i64>> {
-    let (from, mut waiting) =
-        mark.map_or((i64::MIN, vec![]), |mark| (mark.newest.0 + 1, mark.pending));
+    let (from, mut waiting) = mark.map_or((i64::MIN, vec![]), |mark| {
+        (mark.newest[0].0 + 1, mark.pending)
+    });
     // In row order, which is the fastest and needs no sort, whatever indexes exist. To read a column takes as long as to
     // hash the item, so this query has an item only if the row counts, and the state is looked up if it has none.
     let sql = select(notes, &notes.counting_columns());
@@ -177,21 +220,29 @@ fn read_rows(
 
 const BY_ID: &str = "WHERE rowid = ?1";
 
-/// The newest row that counts, up to an id.
-const NEWEST: &str = "NOT INDEXED WHERE rowid <= ?1 AND counts = 1 ORDER BY rowid DESC LIMIT 1";
+/// The newest rows that count, up to an id. One is enough while the log proves that only mints wrote. Later, wallets may have sent the
+/// same note last to a database that was put back in place.
+const NEWEST: &str = "NOT INDEXED WHERE rowid <= ?1 AND counts = 1 ORDER BY rowid DESC LIMIT 256";
 
 /// Row ids are integers.
 fn id(row: &Row<'_>) -> i64 {
     value(row, 0).as_i64().unwrap_or(i64::MAX)
 }
 
-/// What a mark remembers of a row; `None` if it is gone or does not count.
-fn look_up(opened: &Opened, notes: &Notes, which: &str, newest: i64) -> Result<Option<Newest>> {
-    let (mut found, sql) = (None, select(notes, &notes.columns()) + which);
-    opened.rows("looking up the newest note", &sql, [[newest]], |row| {
+/// What a mark remembers of rows, without those that are gone or do not count.
+fn look_up(
+    opened: &Opened,
+    notes: &Notes,
+    which: &str,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<Vec<Newest>> {
+    let (mut found, sql) = (vec![], select(notes, &notes.columns()) + which);
+    let ids = ids.into_iter().map(|id| [id]);
+    opened.rows("looking up the newest notes", &sql, ids, |row| {
         let stored = |column| value(row, column).as_bytes().ok().map(<[u8]>::to_vec);
-        let counts = value(row, 3) == ValueRef::Integer(1);
-        found = counts.then(|| (id(row), [stored(1), stored(2)]));
+        if value(row, 3) == ValueRef::Integer(1) {
+            found.push((id(row), [stored(1), stored(2)]));
+        }
         Ok(())
     })?;
     Ok(found)

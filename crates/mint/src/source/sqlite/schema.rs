@@ -4,6 +4,7 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use super::connect::Opened;
+use super::watch::remote;
 use crate::source::schema::{Notes, Schema, recognise};
 use crate::source::{Keysets, MintType, Result, RowFault, SourceError};
 
@@ -42,17 +43,47 @@ fn columns(opened: &Opened, table: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// The newest time, in Unix seconds, that a counting row of either kind has of its own. Everything that was committed before it is in
+/// the database. A row can be older than its place tells, so many are asked.
+pub(super) fn newest_time(opened: &Opened, schema: &Schema) -> Result<Option<u64>> {
+    let mut newest = None;
+    for notes in [&schema.spent, &schema.issued] {
+        let there = columns(opened, notes.table.name)?;
+        let times = notes
+            .times
+            .iter()
+            .filter(|&&time| there.iter().any(|name| name.eq_ignore_ascii_case(time)));
+        let times: String = times
+            .map(|time| {
+                format!(", iif(typeof({time}) IN ('integer', 'real'), CAST({time} AS INTEGER), 0)")
+            })
+            .collect();
+        let sql = format!(
+            "SELECT max(time) FROM (SELECT {}, max(0, 0{times}) AS time FROM {} NOT INDEXED
+             WHERE counts = 1 AND time > 0 ORDER BY rowid DESC LIMIT 4096)",
+            notes.columns(),
+            notes.table.name
+        );
+        opened.rows("looking up the newest time", &sql, [()], |row| {
+            let time = value(row, 0).as_i64().ok();
+            newest = newest.max(time.and_then(|time| u64::try_from(time).ok()));
+            Ok(())
+        })?;
+    }
+    Ok(newest)
+}
+
 /// Warns about how the database is accessed, if the operator should know.
 pub(super) fn warn_of_access(opened: &Opened) {
     let database = opened.path.display();
     if !opened.is_wal {
         tracing::warn!(%database, "database is not in WAL mode: reads block the mint's commits");
-    } else if opened.is_closed() {
-        // A container with access to the file only sees this state, while the latest notes are in the `-wal` file.
+    }
+    if let Some(file_system) = remote(&opened.path) {
         tracing::warn!(
             %database,
-            "no process has the database open; if the mint is running, its -wal file is not visible here and reads are \
-             stale: mount the whole directory"
+            file_system,
+            "database is not on a local file system: another machine's locks and latest notes may be invisible"
         );
     }
 }
@@ -62,9 +93,12 @@ pub(super) fn value<'r>(row: &'r Row<'_>, column: usize) -> ValueRef<'r> {
     row.get_ref(column).unwrap_or(ValueRef::Null)
 }
 
-/// The keyset of a row, as stored; empty if it has none.
+/// The keyset of a row, as stored; if it is not text, its type, which is not a valid id.
 pub(super) fn keyset<'r>(row: &'r Row<'_>) -> &'r [u8] {
-    value(row, 1).as_bytes().unwrap_or_default()
+    match value(row, 1) {
+        ValueRef::Text(id) => id,
+        other => type_name(other).as_bytes(),
+    }
 }
 
 /// The item of a row, or what is wrong with it.
@@ -82,14 +116,23 @@ pub(super) fn item<'r>(notes: &Notes, value: ValueRef<'r>) -> Result<&'r [u8], R
 
 pub(super) fn keysets(opened: &Opened, schema: &Schema) -> Result<Keysets> {
     let mut listed = Keysets::default();
-    opened.rows("listing keysets", &schema.keysets.select(), [()], |row| {
+    let there = columns(opened, schema.keysets.name)?;
+    let expiry = there
+        .iter()
+        .find(|name| name.eq_ignore_ascii_case(schema.expiry));
+    let expiry = expiry.map_or("NULL", |_| schema.expiry);
+    let (columns, table) = (schema.keysets.columns.join(", "), schema.keysets.name);
+    let sql = format!("SELECT {columns}, {expiry} FROM {table}");
+    opened.rows("listing keysets", &sql, [()], |row| {
         let id = match value(row, 0) {
             ValueRef::Text(id) => String::from_utf8_lossy(id),
             // None of these names is a valid id.
             other => type_name(other).into(),
         };
         let unit = value(row, 1).as_str().ok().map(str::to_owned);
-        listed.add(&id, unit, is_true(value(row, 2)), fee(value(row, 3)), None);
+        let number = |column| value(row, column).as_i64().ok()?.try_into().ok();
+        let fee = number(3).unwrap_or(0);
+        listed.add(&id, unit, is_true(value(row, 2)), fee, number(4));
         Ok(())
     })?;
     Ok(listed)
@@ -112,9 +155,4 @@ fn is_true(value: ValueRef<'_>) -> bool {
         ValueRef::Text(text) => text.eq_ignore_ascii_case(b"true") || text == b"1",
         _ => false,
     }
-}
-
-fn fee(value: ValueRef<'_>) -> u64 {
-    let fee = value.as_i64().ok();
-    fee.and_then(|fee| u64::try_from(fee).ok()).unwrap_or(0)
 }

@@ -1,0 +1,167 @@
+//! A database in WAL mode without its `-wal` file: it is closed, or its log is written elsewhere, or it is an old copy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::connect::{Opened, is_in_wal_mode};
+use super::identity::Files;
+use crate::source::{Result, SourceError};
+
+/// Tells whether another process holds a lock of SQLite on a file. It may open the file, which is only safe while this process
+/// has no connection to it: closing a descriptor drops all of the process's locks on the file.
+pub type IsLocked = fn(&Path) -> io::Result<bool>;
+
+/// How long a locked database may be without a log. SQLite locks before it creates the log, and unlocks after it removed it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it is looked at meanwhile.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// After this time without a log, a database is *alone*.
+const ALONE_AFTER: Duration = Duration::from_secs(3_600);
+
+/// What one process has seen of a database's log.
+#[derive(Debug)]
+pub(super) struct Watch {
+    is_locked: Option<IsLocked>,
+    /// The files of the last reading, and when a mint was last seen to work on them, or this process started.
+    last: Option<Files>,
+    seen: Instant,
+    pub(super) is_alone: bool,
+}
+
+impl Watch {
+    pub(super) fn new(is_locked: Option<IsLocked>) -> Self {
+        Self {
+            is_locked,
+            last: None,
+            seen: Instant::now(),
+            is_alone: false,
+        }
+    }
+
+    /// The files of a database, and whether it is in WAL mode. An open one without a log is refused.
+    pub(super) fn files(&self, path: &Path) -> Result<(Files, bool)> {
+        let began = Instant::now();
+        loop {
+            let files = Files::of(path)?;
+            let is_wal = files.have_log() || is_in_wal_mode(path);
+            let is_locked = match self.is_locked {
+                Some(ask) if is_wal && !files.have_log() => ask(path),
+                _ => Ok(false),
+            };
+            if !is_locked.map_err(|source| SourceError::io(path, source))? {
+                return Ok((files, is_wal));
+            }
+            if is_refused(path, began.elapsed()) {
+                let reason = "a process has it open, but its -wal file, which has the latest notes, is not visible here; \
+                              mount the whole directory, and give the path that the mint uses";
+                return Err(SourceError::schema(path.display(), reason));
+            }
+            thread::sleep(INTERVAL);
+        }
+    }
+
+    /// Takes note of a database that was opened, and checks it once it is alone.
+    pub(super) fn note(&mut self, opened: &Opened) -> Result<()> {
+        let (database, now) = (opened.path.display(), &opened.files);
+        // nutshell closes its database between requests. Elsewhere than on a local file system, its lock may be invisible, and
+        // writing proves nothing.
+        let last = self.last.replace(now.clone());
+        let was_written = last.is_some_and(|last| now.were_written(&last));
+        if !opened.is_closed() || was_written && remote(&opened.path).is_none() {
+            self.seen = Instant::now();
+            if core::mem::take(&mut self.is_alone) {
+                tracing::info!(%database, "database is in use again");
+            }
+        } else if !self.is_alone && self.seen.elapsed() >= ALONE_AFTER {
+            opened.check()?;
+            self.is_alone = true;
+            tracing::warn!(
+                %database,
+                "no process was seen to use the database for an hour; filters keep the date of its last change"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether an open database without a log is refused: after [`PATIENCE`], and for as long again. A refresh asks several times.
+fn is_refused(path: &Path, waited: Duration) -> bool {
+    static LAST: Mutex<Option<(PathBuf, Instant)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_last = |(file, at): &(PathBuf, Instant)| file == path && at.elapsed() < PATIENCE;
+    if last.as_ref().is_some_and(is_last) {
+        return true;
+    }
+    let is_refused = waited >= PATIENCE;
+    if is_refused {
+        *last = Some((path.into(), Instant::now()));
+    }
+    is_refused
+}
+
+/// The name of a file system on which locks and logs of other machines may be invisible.
+pub(super) fn remote(path: &Path) -> Option<&'static str> {
+    #[cfg(target_os = "linux")]
+    return match u32::try_from(rustix::fs::statfs(path).ok()?.f_type).ok()? {
+        0x6969 => Some("NFS"),
+        0x517b | 0xff53_4d42 | 0xfe53_4d42 => Some("CIFS"),
+        0x6573_5546 => Some("FUSE"),
+        0x0102_1997 => Some("9P"),
+        _ => None,
+    };
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use crate::source::{DatabaseLocation, MintSource as _, SqliteSource};
+
+    use super::*;
+
+    #[test]
+    fn database_without_a_log_for_an_hour_is_checked_and_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mint.db");
+        let run = |sql: &str| {
+            // The clock of files ticks every few milliseconds.
+            thread::sleep(INTERVAL / 10);
+            let mint = Connection::open(&path).unwrap();
+            mint.execute_batch(sql).unwrap();
+            mint
+        };
+        run("PRAGMA journal_mode = WAL; CREATE TABLE proofs_used (id, y UNIQUE); CREATE TABLE promises (id, b_, c_);
+             CREATE TABLE keysets (id, active, unit, input_fee_ppk)");
+        let mut source = SqliteSource::open(&DatabaseLocation::from(&*path), None).unwrap();
+        let mut is_alone = |hours: u32| {
+            source.watch.seen -= ALONE_AFTER * hours;
+            source.keysets().map(|_| source.is_alone())
+        };
+        assert!(!is_alone(0).unwrap());
+        assert!(is_alone(1).unwrap() && is_alone(0).unwrap());
+        // A mint that closes its database between requests.
+        run("INSERT INTO proofs_used VALUES (1, 2)");
+        assert!(!is_alone(1).unwrap());
+        let mint = run("CREATE TABLE t (c)");
+        assert!(!is_alone(1).unwrap());
+        drop(mint);
+        assert!(!is_alone(1).unwrap() && is_alone(1).unwrap());
+        // An index without an entry, as if a page had not been copied.
+        run(
+            "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET rootpage = 4 WHERE name LIKE 'sqlite_autoindex%'",
+        );
+        assert!(!is_alone(0).unwrap());
+        let error = is_alone(1).unwrap_err().to_string();
+        assert!(
+            error.contains("damaged") && error.contains("quick_check"),
+            "{error}"
+        );
+    }
+}
