@@ -50,10 +50,11 @@ impl Watch {
             let files = Files::of(path)?;
             let is_wal = files.have_log() || is_in_wal_mode(path);
             let is_locked = match self.is_locked {
-                Some(ask) if is_wal && !files.have_log() => ask(path),
-                _ => Ok(false),
+                // SQLite says best why a file cannot be opened.
+                Some(ask) if is_wal && !files.have_log() => ask(path).unwrap_or(false),
+                _ => false,
             };
-            if !is_locked.map_err(|source| SourceError::io(path, source))? {
+            if !is_locked {
                 return Ok((files, is_wal));
             }
             if is_refused(path, began.elapsed()) {
