@@ -383,7 +383,7 @@ impl Refresher {
                     continue;
                 };
                 let sets = &mut self.sets[kind as usize];
-                sets.of(&keyset)?.served = comparison.items;
+                sets.of(&keyset).served = comparison.items;
                 if !held.contains_key(&keyset) {
                     sets.add(&keyset, comparison.elsewhere)?;
                 }
@@ -461,7 +461,7 @@ impl Refresher {
                     keyset: Some(keyset.clone()),
                     kind,
                     active: listed.get(keyset).copied().unwrap_or(false),
-                    items: self.sets[kind as usize].of(keyset)?.served,
+                    items: self.sets[kind as usize].of(keyset).served,
                     state,
                 });
             }
@@ -482,7 +482,7 @@ impl Refresher {
     ) -> Result<[FilterState; 2], RefreshError> {
         let mut is_ended = false;
         for kind in NoteKind::ALL {
-            let set = self.sets[kind as usize].of(keyset)?;
+            let set = self.sets[kind as usize].of(keyset);
             if set.unreadable {
                 report.fail(path_of(kind, keyset), RefreshError::Held);
             }
@@ -545,7 +545,7 @@ impl Refresher {
             return Ok(states);
         }
         for (kind, date, by) in placed {
-            let set = self.sets[kind as usize].of(keyset)?;
+            let set = self.sets[kind as usize].of(keyset);
             (set.changed, set.dated, set.dated_by) = (false, Some(date), by);
             set.served = set.hashes.len() as u64;
             report.encoded += 1;
