@@ -90,7 +90,7 @@ pub enum RowFault {
 }
 
 /// How often something is tried while the files of a database change.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 3;
 
 /// Tries again if the files of a database changed meanwhile: a mint that started or stopped has done so by then. Beside one that
 /// stops, SQLite can take a database for damaged.
