@@ -105,10 +105,8 @@ impl PostgresSource {
         let mark = core::mem::replace(&mut self.marks[kind as usize], Err("failure"));
         let (mut session, found, schema) = begin(&mut self.link, Some(self.mint))?;
         let notes = schema.notes(kind);
-        let mark = match found.may_read(notes.table.name, XMIN) {
-            true => mark,
-            false => Err("no xmin"),
-        };
+        let has_xmin = found.may_read(notes.table.name, XMIN);
+        let mark = if has_xmin { mark } else { Err("no xmin") };
         // The lock comes before the snapshot of the copy: a table that is rewritten in between would seem empty.
         let (item, table) = (notes.item, notes.table.name);
         let proof = Proof::sql(notes, mark.as_ref().ok());
@@ -119,7 +117,8 @@ impl PostgresSource {
         let mark = mark.and_then(|mark| mark.broken(&lock).map_or(Ok(mark), Err));
         let mut rows = ByKeyset::new(sink, notes, kind);
         let mut newer = Newer::than(&lock);
-        let proof = copy(&mut session, notes, &mark, whole, &mut rows, &mut newer)?;
+        let sql = statement(notes, mark.as_ref().ok(), whole, has_xmin);
+        let proof = copy(&mut session, &sql, notes, &mut rows, &mut newer)?;
         proof.verify(&session, &lock, notes)?;
         if mark
             .as_ref()
@@ -132,10 +131,9 @@ impl PostgresSource {
         session.finish();
         let reason = mark.as_ref().err().copied().or(whole.then_some("asked"));
         let reading = rows.finish(reason, AsOf::StoreClock(proof.date))?;
-        self.marks[kind as usize] = match mark {
-            Err("no xmin") => Err("no xmin"),
-            mark => Mark::after(proof, mark.ok(), newer),
-        };
+        if has_xmin {
+            self.marks[kind as usize] = Mark::after(proof, mark.ok(), newer);
+        }
         Ok(reading)
     }
 }
@@ -169,35 +167,37 @@ fn unproved(session: &Session<'_>) -> SourceError {
     SourceError::schema(session.url(), reason)
 }
 
-/// Copies the rows that count, or only those that transactions since the mark may have written. Returns the proof.
-fn copy(
-    session: &mut Session<'_>,
-    notes: &'static Notes,
-    mark: &Result<Mark, &'static str>,
-    whole: bool,
-    rows: &mut ByKeyset<'_>,
-    newer: &mut Newer,
-) -> Result<Proof> {
-    let (columns, table) = (notes.columns(), notes.table.name);
-    let is_new = match mark {
-        Ok(mark) if !whole => mark.is_new(),
-        _ => "true".to_owned(),
+/// SQL for the rows that count, or only those that transactions since the mark may have written, and for the proof.
+fn statement(notes: &Notes, mark: Option<&Mark>, whole: bool, has_xmin: bool) -> String {
+    let (columns, table, proof) = (notes.columns(), notes.table.name, Proof::sql(notes, mark));
+    let is_new = mark
+        .filter(|_| !whole)
+        .map_or("true".to_owned(), Mark::is_new);
+    let wrote = if has_xmin {
+        XMIN
+    } else {
+        "'3'::pg_catalog.xid"
     };
-    let wrote = match mark {
-        Err("no xmin") => "'3'::pg_catalog.xid",
-        _ => XMIN,
-    };
-    let proof = Proof::sql(notes, mark.as_ref().ok());
     // `OFFSET 0` keeps the conditions apart, or Postgres takes every old row apart to see whether it counts. The row of the
     // proof has the id 0, which no transaction has.
-    let sql = format!(
+    format!(
         "COPY (SELECT keyset, item, CASE counts WHEN 1 THEN wrote END
              FROM (SELECT {columns}, {wrote} AS wrote FROM {table} WHERE {is_new} OFFSET 0) AS new
              WHERE counts IS DISTINCT FROM 0
              UNION ALL SELECT {proof}, NULL, '0'::pg_catalog.xid) TO STDOUT (FORMAT binary)"
-    );
+    )
+}
+
+/// Copies rows and returns their proof.
+fn copy(
+    session: &mut Session<'_>,
+    sql: &str,
+    notes: &'static Notes,
+    rows: &mut ByKeyset<'_>,
+    newer: &mut Newer,
+) -> Result<Proof> {
     let (mut number, mut proof) = (0, None);
-    session.copy("reading notes", &sql, |keyset, item, wrote| {
+    session.copy("reading notes", sql, |keyset, item, wrote| {
         let keyset = keyset.unwrap_or_default();
         if wrote == Some(0) {
             proof = Proof::parse(keyset);
