@@ -7,9 +7,6 @@ use crate::source::{Result, SourceError};
 /// The most transactions between two readings for which ids can be compared. They have 32 bits and wrap.
 const MAX_DISTANCE: u64 = 1 << 30;
 
-/// The first id of a transaction that writes; the others are reserved.
-const FIRST_ID: u32 = 3;
-
 /// Where, when and of what a statement read. Facts of another statement may come from another server.
 #[derive(Debug)]
 pub(super) struct Proof {
@@ -39,9 +36,13 @@ impl Proof {
         let table = notes.table.name;
         let has_newest = mark.map_or("false".to_owned(), |mark| {
             let Newest { item, xid } = &mark.newest;
-            let (column, x) = (notes.item, if notes.hex { "" } else { "\\x" });
-            let xid = xid % (1 << 32);
-            format!("EXISTS (SELECT FROM {table} WHERE {column} = '{x}{item}' AND xmin = '{xid}')")
+            let (column, xid) = (notes.item, xid % (1 << 32));
+            let item = format!("'\\x{}'", const_hex::encode(item));
+            let item = match notes.hex {
+                true => format!("pg_catalog.convert_from({item}, 'UTF8')"),
+                false => item,
+            };
+            format!("EXISTS (SELECT FROM {table} WHERE {column} = {item} AND xmin = '{xid}')")
         });
         format!(
             "(SELECT pg_catalog.to_json(ARRAY[
@@ -121,10 +122,9 @@ impl Proof {
 
 /// A row that counts.
 #[derive(Debug, Default)]
-pub(super) struct Newest {
-    /// In hex.
-    item: String,
-    /// The transaction that wrote it.
+struct Newest {
+    item: Vec<u8>,
+    /// The transaction that wrote it; 0 if there is no row.
     xid: u64,
 }
 
@@ -132,30 +132,24 @@ pub(super) struct Newest {
 pub(super) struct Newer {
     /// An id that is not older than nearly all of them.
     near: u64,
-    newest: Option<Newest>,
+    newest: Newest,
 }
 
 impl Newer {
     pub(super) fn than(lock: &Proof) -> Self {
-        let (near, newest) = (lock.next, None);
+        let (near, newest) = (lock.next, Newest::default());
         Self { near, newest }
     }
 
-    pub(super) fn row(&mut self, item: &[u8], xid: u32, hex: bool) {
+    pub(super) fn row(&mut self, item: &[u8], xid: u32) {
         // A row that was frozen two billion transactions ago seems to be of a later one.
         const LATER: i32 = 1 << 20;
         let ahead = xid.wrapping_sub(self.near as u32).cast_signed();
-        let Some(xid) = self.near.checked_add_signed(ahead.into()) else {
-            return;
-        };
-        let is_newer = self.newest.as_ref().is_none_or(|newest| newest.xid < xid);
-        if is_newer && ahead < LATER && xid >= FIRST_ID.into() {
-            let item = match hex {
-                true if !item.iter().all(u8::is_ascii_hexdigit) => return,
-                true => String::from_utf8_lossy(item).into_owned(),
-                false => const_hex::encode(item),
-            };
-            self.newest = Some(Newest { item, xid });
+        let xid = self.near.saturating_add_signed(ahead.into());
+        if ahead < LATER && xid > self.newest.xid {
+            self.newest.xid = xid;
+            self.newest.item.clear();
+            self.newest.item.extend_from_slice(item);
         }
     }
 }
@@ -190,7 +184,7 @@ impl Mark {
         let [Some(a), Some(b), Some(c), Some(d), Some(e)] = state else {
             return Err("no plain table");
         };
-        let newer = newer.newest.filter(|newer| newer.xid < next);
+        let newer = Some(newer.newest).filter(|newer| 0 < newer.xid && newer.xid < next);
         let (newest, from) = match (before, newer) {
             (Some(before), Some(newer)) if newer.xid >= before.next => (newer, before.oldest),
             (Some(before), _) => (before.newest, before.from),
@@ -257,7 +251,7 @@ mod tests {
     /// The mark after a reading of one row.
     fn mark(oldest: u64, next: u64, before: Option<Mark>, xid: u32) -> Mark {
         let mut newer = Newer::than(&proof(oldest, next));
-        newer.row(b"\x02", xid, false);
+        newer.row(b"\x02", xid);
         Mark::after(proof(oldest, next), before, newer).unwrap()
     }
 
@@ -288,7 +282,7 @@ mod tests {
         // Frozen before ids wrapped.
         let wrapped = Mark::after(proof(9, 9), None, {
             let mut newer = Newer::than(&proof(9, 9));
-            newer.row(b"\x02", 1 << 30, false);
+            newer.row(b"\x02", 1 << 30);
             newer
         });
         assert_eq!(wrapped.unwrap_err(), "no notes");

@@ -207,7 +207,7 @@ fn copy(
         let item = match (wrote, item) {
             (None, _) => Err(RowFault::UnknownState),
             (Some(id), Some(stored)) => {
-                newer.row(stored, id, notes.hex);
+                newer.row(stored, id);
                 Ok(stored)
             }
             (_, None) => Err(RowFault::WrongType {
