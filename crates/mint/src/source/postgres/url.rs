@@ -42,9 +42,12 @@ pub(in crate::source) struct PostgresUrl {
 }
 
 impl PostgresUrl {
-    /// Parses the part after `postgres://`. Options in keyword form may follow behind a space, as in CDK's strings.
+    /// Parses the part after `postgres://`. The schema may follow behind a space, as in CDK's strings.
     pub(in crate::source) fn parse(rest: &str) -> Result<Self> {
-        let (rest, keywords) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let (rest, schema) = match rest.rsplit_once(char::is_whitespace) {
+            Some((rest, schema)) if schema.starts_with("schema=") => (rest.trim_end(), schema),
+            _ => (rest, ""),
+        };
         // The user and the password end with the first `@`, as in the parser of `tokio-postgres`.
         let behind_user = rest.find('@').map_or(0, |at| at + 1);
         let (place, query) = match rest[behind_user..].find('?') {
@@ -57,7 +60,7 @@ impl PostgresUrl {
                 "an @ in the user, password or name must be written as %40",
             ));
         }
-        let query = query.to_owned() + "&" + &from_keywords(keywords)?;
+        let query = query.to_owned() + &from_keywords(schema)?;
         let (mut hosts, mut kept, mut own) = (String::new(), DEFAULTS.to_owned(), HashMap::new());
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let pair = option.split_once('=');
@@ -120,10 +123,7 @@ fn from_keywords(text: &str) -> Result<String> {
         let (key, value) = pair.ok_or(refused("a keyword has no value"))?;
         let value = value.trim_start();
         let is_quoted = value.starts_with('\'');
-        let mut characters = value.chars();
-        if is_quoted {
-            characters.next();
-        }
+        let mut characters = value[usize::from(is_quoted)..].chars();
         let mut unquoted = String::new();
         loop {
             match characters.next() {
@@ -157,11 +157,8 @@ fn servers(all: &Config, one: &Config, mode: SslMode) -> Result<Vec<Config>> {
             "has no host; for a socket write postgres:///name?host=/run/postgresql",
         ));
     }
-    if [hosts.len(), addresses.len()]
-        .iter()
-        .any(|&each| each > 0 && each != count)
-        || (ports.len() > 1 && ports.len() != count)
-    {
+    let differs = |length: usize, least| length > least && length != count;
+    if differs(hosts.len(), 0) || differs(addresses.len(), 0) || differs(ports.len(), 1) {
         return Err(refused("the numbers of hosts, addresses and ports differ"));
     }
     let server = |at| {
@@ -195,11 +192,7 @@ pub(super) fn name(server: &Config) -> String {
         ([Host::Tcp(name), ..], [port, ..]) => format!("{name}:{port}"),
         #[cfg(unix)]
         ([Host::Unix(path), ..], _) => path.display().to_string(),
-        _ => server
-            .get_hostaddrs()
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
+        _ => server.get_hostaddrs()[0].to_string(),
     }
 }
 
