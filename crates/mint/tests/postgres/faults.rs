@@ -180,7 +180,10 @@ fn primary_with_highest_timeline_is_read() {
     assert_eq!(found.count(), 12);
     cluster.stop_standby();
     let error = count().unwrap_err().to_string();
-    assert!(error.contains("lower than 00000002"), "{error}");
+    assert!(
+        error.contains("(timeline 00000001) is the primary from before"),
+        "{error}"
+    );
     cluster.start_standby_as_primary();
     assert_eq!(count().unwrap(), 11);
     // Another mint's server, and a role that may not ask.

@@ -68,8 +68,8 @@ const ROWS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) url: PostgresUrl,
-    /// With several hosts: the identifier and the highest timeline of the primaries so far.
-    latest: Option<[String; 2]>,
+    /// With several hosts: identifier and timeline of each database system so far; the last one is the present one.
+    known: Vec<[String; 2]>,
     /// The version of the pgpool-II at this address, once asked; `None` within if it is none.
     router: Option<Option<String>>,
 }
@@ -78,7 +78,7 @@ impl Link {
     pub(super) fn new(url: PostgresUrl) -> Self {
         Self {
             url,
-            latest: None,
+            known: vec![],
             router: None,
         }
     }
@@ -104,7 +104,7 @@ impl Link {
 
     /// Outside of a transaction, as an error would end it.
     fn ask_router(&self) -> Result<Option<String>> {
-        let (server, client, _) = Server::login(&self.url, &mut None)?;
+        let (server, client, _) = Server::login(&self.url, &mut vec![])?;
         let shown = client.simple_query("SHOW pool_version");
         match server.wait("asking for pgpool-II", GOODBYE_LIMIT, async {
             Ok(shown.await)
@@ -130,7 +130,7 @@ impl<'u> Session<'u> {
     /// Connects and begins the transaction.
     pub(super) fn begin(link: &'u mut Link) -> Result<Self> {
         let url = &link.url;
-        let (server, client, start) = Server::login(url, &mut link.latest)?;
+        let (server, client, start) = Server::login(url, &mut link.known)?;
         let mut session = Self {
             server,
             client,
@@ -228,7 +228,7 @@ async fn ask(config: &Config, tls: Connector) -> Result<(Client, TextRow), Error
 /// that was promoted has a higher timeline than the one that it followed.
 fn choose<C>(
     writers: Vec<(String, C, TextRow)>,
-    latest: &mut Option<[String; 2]>,
+    known: &mut Vec<[String; 2]>,
 ) -> Result<Option<(C, String)>, String> {
     let mut found = vec![];
     for (host, client, who) in writers {
@@ -260,16 +260,15 @@ fn choose<C>(
     let Some((host, client, [system, timeline, start])) = found.pop() else {
         return Ok(None);
     };
-    if let Some([known, highest]) = latest
-        && *known == system
-        && *highest > timeline
-    {
+    let before = known.iter().position(|[before, _]| *before == system);
+    if before.is_some_and(|at| at + 1 < known.len() || known[at][1] > timeline) {
         return Err(format!(
-            "host {host} has timeline {timeline}, lower than {highest} before: it is the primary from before a failover; \
-             start the present one, or restart this service if an older copy was restored"
+            "host {host} (timeline {timeline}) is the primary from before a failover or an upgrade; start the present one, or \
+             restart this service if an older copy was restored"
         ));
     }
-    *latest = Some([system, timeline]);
+    before.map(|_| known.pop());
+    known.push([system, timeline]);
     Ok(Some((client, start)))
 }
 
@@ -284,7 +283,7 @@ impl<'u> Server<'u> {
     /// Connects to the mint's primary. With several hosts, also returns the start of that server.
     fn login(
         url: &'u PostgresUrl,
-        latest: &mut Option<[String; 2]>,
+        known: &mut Vec<[String; 2]>,
     ) -> Result<(Self, Client, Option<String>)> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| SourceError::Other(error.into()))?);
@@ -314,7 +313,7 @@ impl<'u> Server<'u> {
                 Err(_) => {}
             }
         }
-        match choose(writers, latest) {
+        match choose(writers, known) {
             Ok(Some((client, start))) => Ok((server, client, Some(start))),
             Ok(None) => Err(error.unwrap_or_else(|| server.late(CONNECTING, limit))),
             Err(reason) => Err(SourceError::schema(url, reason)),
@@ -366,7 +365,7 @@ mod tests {
     #[test]
     fn primary_is_chosen_by_system_and_timeline() {
         let who = |who: &str| who.split(' ').map(|field| Some(field.to_owned())).collect();
-        let mut latest = None;
+        let mut known = vec![];
         for (writers, chosen) in [
             (&[][..], Ok(None)),
             (&["7 1 a"], Ok(Some((0, "a")))),
@@ -383,17 +382,21 @@ mod tests {
                 &["7 2 b", "8 1 d"],
                 Err("h0 and h1 are primaries of different"),
             ),
-            (&["7 1 a"], Err("lower than 2")),
+            (
+                &["7 1 a"],
+                Err("h0 (timeline 1) is the primary from before"),
+            ),
             (&["7 2 c"], Ok(Some((0, "c")))),
             // Made anew, as by pg_upgrade.
             (&["8 1 d"], Ok(Some((0, "d")))),
+            (&["7 2 c"], Err("from before a failover or an upgrade")),
             (&["8"], Err("does not tell")),
         ] {
             let named = writers.iter().enumerate();
             let named = named
                 .map(|(at, of)| (format!("h{at}"), at, who(of)))
                 .collect();
-            match (choose(named, &mut latest), chosen) {
+            match (choose(named, &mut known), chosen) {
                 (Ok(found), Ok(chosen)) => {
                     let found = found.as_ref().map(|(at, start)| (*at, start.as_str()));
                     assert_eq!(found, chosen, "{writers:?}");
