@@ -187,10 +187,10 @@ fn primary_with_highest_timeline_is_read() {
     cluster.start_standby_as_primary();
     assert_eq!(count().unwrap(), 11);
     // Another mint's server, and a role that may not ask.
-    let Some((stranger, _)) = cdk_alone(1) else {
+    let Some((another, _)) = cdk_alone(1) else {
         return;
     };
-    let hosts = format!("{},{directory}", stranger.directory().display());
+    let hosts = format!("{},{directory}", another.directory().display());
     let error = open(&format!("host={hosts} user=owner dbname=mint"), None).unwrap_err();
     assert!(
         error.to_string().contains("different database systems"),

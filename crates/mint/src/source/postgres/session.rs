@@ -70,7 +70,7 @@ pub(super) struct Link {
     pub(super) url: PostgresUrl,
     /// With several hosts: identifier and timeline of each database system so far; the last one is the present one.
     known: Vec<[String; 2]>,
-    /// The version of the pgpool-II at this address, once asked; `None` within if it is none.
+    /// The version of the pgpool-II at this address, once asked; the inner one is `None` for Postgres itself.
     router: Option<Option<String>>,
 }
 
@@ -387,7 +387,7 @@ mod tests {
                 Err("h0 (timeline 1) is the primary from before"),
             ),
             (&["7 2 c"], Ok(Some((0, "c")))),
-            // Made anew, as by pg_upgrade.
+            // A new cluster, as pg_upgrade makes it.
             (&["8 1 d"], Ok(Some((0, "d")))),
             (&["7 2 c"], Err("from before a failover or an upgrade")),
             (&["8"], Err("does not tell")),
