@@ -1,6 +1,6 @@
 //! What a service tells about itself: whether it is ready, and its numbers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +68,7 @@ pub struct FilterStatus {
 pub struct Monitor {
     table: Arc<Table>,
     status: Mutex<Status>,
+    changes: AtomicU64,
     pub(crate) stop: AtomicBool,
 }
 
@@ -94,6 +95,7 @@ impl Monitor {
                 filters,
                 ..Status::default()
             }),
+            changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         })
     }
@@ -113,12 +115,19 @@ impl Monitor {
             .clone()
     }
 
+    /// The number of changes of the status so far.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Counts a failed fetch of the mint's info.
-    pub fn count_info_failure(&self) {
+    pub(crate) fn count_info_failure(&self) {
         self.update(|status| status.info_failures += 1);
     }
 

@@ -63,13 +63,15 @@ impl Text {
 /// All metrics as text.
 // Exact up to 2^53, far above any number of notes.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn text(monitor: &Monitor) -> String {
+pub(super) fn text(monitor: &Monitor, is_ready: bool) -> String {
     let (status, mut text) = (monitor.status(), Text::default());
     let build = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
     let help = "Always 1; the version is in its label";
     text.metric(GAUGE, "build_info", help, [(build, 1.0)]);
     let help = "Unix time at which the process started";
     text.one(GAUGE, "start_time_seconds", help, *START as f64);
+    let help = "1 if every filter is served and no older than the maximum, otherwise 0";
+    text.one(GAUGE, "ready", help, f64::from(u8::from(is_ready)));
     let words = ["starting", "ok", "degraded", "failing"].map(|one| {
         let is = one == word(&status);
         (format!("status=\"{one}\""), f64::from(u8::from(is)))
@@ -91,6 +93,15 @@ pub(super) fn text(monitor: &Monitor) -> String {
     let name = "last_refresh_timestamp_seconds";
     let help = "Start of the last refresh that succeeded (Unix time)";
     text.one(GAUGE, name, help, status.refreshed as f64);
+    if let Some(oldest) = filters.iter().filter_map(date).min() {
+        let help = "Timestamp of the oldest filter (Unix time)";
+        text.one(
+            GAUGE,
+            "oldest_filter_timestamp_seconds",
+            help,
+            oldest as f64,
+        );
+    }
     let latest = filters.iter().filter_map(date).max().unwrap_or(0);
     let help = "Seconds by which a filter is dated after the clock";
     let behind = latest.saturating_sub(now()) as f64;
@@ -100,7 +111,12 @@ pub(super) fn text(monitor: &Monitor) -> String {
     let help = "Refreshes by their result";
     text.metric(COUNTER, "refreshes_total", help, counts);
     let help = "Seconds that refreshes have taken, including failed ones";
-    text.one(COUNTER, "refresh_seconds_sum", help, status.seconds);
+    text.one(
+        COUNTER,
+        "refresh_duration_seconds_total",
+        help,
+        status.seconds,
+    );
     let read = NoteKind::ALL.iter().flat_map(|kind| {
         let [whole, new] = status.read[*kind as usize];
         [("whole", whole), ("new", new)].map(|(reading, items)| {
@@ -152,7 +168,7 @@ mod tests {
     #[test]
     fn counters_are_0_before_the_first_event() {
         let monitor = Monitor::new(Arc::new(Table::in_memory()));
-        let text = text(&monitor);
+        let text = text(&monitor, false);
         for line in [
             "nutfilter_items_lost_total 0",
             "nutfilter_items_read_total{kind=\"spent\",reading=\"new\"} 0",
@@ -161,6 +177,7 @@ mod tests {
             "nutfilter_info_failures_total 0",
             "nutfilter_status{status=\"starting\"} 1",
             "nutfilter_keysets 0",
+            "nutfilter_ready 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
