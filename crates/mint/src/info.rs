@@ -39,8 +39,9 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// Pause after the first failed fetch. It doubles up to [`PAUSE`].
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// Pause after the mint refused a fetch for its limit of requests per minute.
-const LIMITED: Duration = Duration::from_secs(60);
+/// Pause after the mint refused a fetch for its limit of requests per minute. nutshell counts a refused one too, and begins the
+/// minute again.
+const LIMITED: Duration = Duration::from_secs(61);
 
 /// How long the last good info stays while the mint refuses or hangs.
 const KEEP: Duration = Duration::from_secs(600);
@@ -127,8 +128,8 @@ impl MintInfo {
 
     fn run(&self, kept: &Weak<Table>, monitor: &Monitor) {
         let (mut retry, mut fetched) = (FIRST_RETRY.min(self.pause), None::<Instant>);
-        // The reason is logged once.
-        let mut said = String::new();
+        // Each reason is logged once, if the fetch after it fails too: a mint may restart, or refuse one in a while.
+        let (mut failed, mut said) = (false, String::new());
         while !monitor.stop.load(Ordering::Relaxed) {
             let date = SystemTime::now().duration_since(UNIX_EPOCH);
             let (date, result) = (date.unwrap_or_default().as_secs(), self.fetch());
@@ -138,10 +139,10 @@ impl MintInfo {
                     let write = |out: &mut dyn io::Write| out.write_all(&info);
                     // Writing to memory cannot fail.
                     let _ = table.put(INFO_PATH, "application/json", date, write);
-                    if !said.is_empty() {
+                    if !std::mem::take(&mut said).is_empty() {
                         tracing::info!("fetched the mint's info again");
                     }
-                    said.clear();
+                    failed = false;
                     (retry, fetched) = (FIRST_RETRY.min(self.pause), Some(Instant::now()));
                     self.pause
                 }
@@ -149,7 +150,7 @@ impl MintInfo {
                     monitor.count_info_failure();
                     let is_limited = matches!(error, InfoError::Status(429));
                     let reason = error.to_string();
-                    if reason != said {
+                    if std::mem::replace(&mut failed, true) && reason != said {
                         tracing::warn!(%error, "could not fetch the mint's info; keeping the last one for 10 minutes");
                         said = reason;
                     }

@@ -68,7 +68,7 @@ pub(crate) fn answer(
 }
 
 /// Bytes of a file that are read at once. A connection whose client takes nothing holds one or two pieces.
-const PIECE: u64 = 12 << 10;
+const PIECE: u64 = 8 << 10;
 
 /// The bytes of a file, each piece read when the one before it is nearly sent.
 fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Bytes>> {

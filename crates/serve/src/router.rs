@@ -11,7 +11,7 @@ use axum::http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, Uri, Version};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -74,7 +74,7 @@ async fn cors(request: Request, next: Next) -> Response {
             // One day, the maximum of all browsers.
             (ACCESS_CONTROL_MAX_AGE, "86400"),
         ];
-        return headers.into_response();
+        return (StatusCode::NO_CONTENT, headers).into_response();
     }
     let exposed = "etag,content-length,retry-after";
     let headers = [anyone, (ACCESS_CONTROL_EXPOSE_HEADERS, exposed)];

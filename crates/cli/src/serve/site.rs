@@ -178,8 +178,10 @@ impl Site for Service {
 
     fn canonical(&self, path: &str) -> Option<String> {
         let (kind, id) = filter(path)?;
-        let id = KeysetId::parse(id).ok()?.canonical();
-        Some(format!("v1/filter/{kind}/{id}"))
+        let canonical = KeysetId::parse(id).ok()?.canonical();
+        // Hex in upper case is unknown, as to a web server that sends the files.
+        let is_same = id.replace('+', "-").replace('/', "_") == canonical;
+        is_same.then(|| format!("v1/filter/{kind}/{canonical}"))
     }
 
     fn missing(&self, path: &str) -> Refusal {
