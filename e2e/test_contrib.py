@@ -5,6 +5,8 @@ import functools
 import gzip
 import http.server
 import json
+import os
+import pathlib
 import re
 import signal
 import socket
@@ -40,6 +42,36 @@ def test_systemd_unit(work):
     (work / "nutfilter.service").write_text(unit)
     said = run("systemd-analyze", "verify", "--man=no", work / "nutfilter.service")[1]
     assert [line for line in said.splitlines() if "nutfilter.service" in line] == []
+
+
+def environment_files():
+    """The lines of variables in contrib/ and in the tutorial, those in comments too."""
+    tutorial = (ROOT / "docs/tutorial-mint.md").read_text()
+    for text in ((CONTRIB / "systemd/nutfilter.env").read_text(), re.search(r"```sh\n(MINT_.*?)```", tutorial, re.S)[1]):
+        lines = [line.removeprefix("#") for line in text.splitlines()]
+        lines = [line for line in lines if re.match("[A-Z_]+=", line)]
+        # A variable that occurs twice, once in a comment, is two files.
+        yield [line for i, line in enumerate(lines) if line.split("=")[0] not in {l.split("=")[0] for l in lines[:i]}]
+        yield [line for i, line in enumerate(lines) if line.split("=")[0] not in {l.split("=")[0] for l in lines[i + 1:]}]
+
+
+def test_systemd_and_a_shell_read_the_same_environment(binary, work):
+    generator = pathlib.Path("/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator")
+    need(generator if generator.exists() else "systemd")
+    (work / "environment.d").mkdir()
+    for lines in environment_files():
+        file = work / "environment.d/nutfilter.conf"
+        file.write_text("\n".join(lines) + "\n")
+        names = [line.split("=")[0] for line in lines]
+        seen = [subprocess.run(command, env={"PATH": os.environ["PATH"], **clear}, capture_output=True, text=True, check=True).stdout
+                for command, clear in (([generator], {"XDG_CONFIG_HOME": str(work)}), (["sh", "-c", f". {file}; set"], {}))]
+        read = [dict(re.findall(r"^(\w+)=(.*)$", text, re.M)) for text in seen]
+        read = [{name: variables[name].strip("'\"") for name in names} for variables in read]
+        assert read[0] == read[1]
+        # And the command takes these values: what is wrong is the database only, which is not there.
+        done = subprocess.run([binary, "serve", "--check-config"], env=read[0], capture_output=True, text=True, check=False)
+        assert all(f"{name}=" in done.stdout for name in names), done.stderr
+        assert "password" not in done.stdout
 
 
 def test_rules_and_dashboard_name_existing_metrics(binary, make_mint, work):
@@ -282,6 +314,31 @@ def verdict(answer, method, expected, may_be, bare):
         return f"{headers.get_all('cache-control')}, {headers.get('content-type')}"
     code = 12001 if status == 400 else 0
     return None if method == "HEAD" or json.loads(body)["code"] == code else f"{body}"
+
+
+def test_wallets_of_others_read_the_announced_info(binary, make_mint, work):
+    """nutshell's class, cashu-ts, and a parser that takes integers only as keys of `nuts`."""
+    with fake_mint() as mint_port:
+        service = Service(binary, make_mint("cdk", "sqlite").location, work, refresh=3600, extra=[
+            "--mint-api", f"http://127.0.0.1:{mint_port}"])
+        service.start()
+        try:
+            wait_until(service.ready, 30, "ready")
+            wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
+            info = service.get("/v1/info").body
+            assert {int(nut) for nut in json.loads(info)["nuts"]} == {4} and json.loads(info)["filters"] == {"supported": True}
+            script = ("import { Mint } from '@cashu/cashu-ts'; const mint = new Mint(process.argv[1]);"
+                      "const info = await (mint.getLazyMintInfo ?? mint.getInfo).call(mint);"
+                      "console.log((info.cache ?? info).name)")
+            if (ROOT / "e2e/cashu-ts/node_modules").exists():
+                done = subprocess.run(["node", "--input-type=module", "-e", script, service.address.url()], cwd=ROOT / "e2e/cashu-ts",
+                                      capture_output=True, text=True, check=False, timeout=60)
+                assert done.stdout == "mint\n", done.stderr
+        finally:
+            service.kill()
+    models = pytest.importorskip("cashu.core.models")
+    read = models.GetInfoResponse.model_validate_json(info)
+    assert read.name == "mint" and list(read.nuts) == [4]
 
 
 @pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile"])
