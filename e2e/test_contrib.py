@@ -150,7 +150,8 @@ def test_the_documented_role_is_enough_and_without_it_nothing_can_be_read(mint_t
 class FakeMint(http.server.BaseHTTPRequestHandler):
     """In the place of the mint itself."""
 
-    answers = {"/v1/info": b'{"name":"mint","nuts":{"4":{}}}', "/v1/keys": b"the mint itself"}
+    answers = {"/v1/info": b'{"name":"mint","nuts":{"4":{"methods":[],"disabled":false},"5":{"methods":[],"disabled":false}},"time":1}',
+               "/v1/keys": b"the mint itself"}
 
     def do_GET(self):
         body = self.answers.get(self.path, b"")
@@ -326,7 +327,7 @@ def test_wallets_of_others_read_the_announced_info(binary, make_mint, work):
             wait_until(service.ready, 30, "ready")
             wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
             info = service.get("/v1/info").body
-            assert {int(nut) for nut in json.loads(info)["nuts"]} == {4} and json.loads(info)["filters"] == {"supported": True}
+            assert {int(nut) for nut in json.loads(info)["nuts"]} == {4, 5} and json.loads(info)["filters"] == {"supported": True}
             script = ("import { Mint } from '@cashu/cashu-ts'; const mint = new Mint(process.argv[1]);"
                       "const info = await (mint.getLazyMintInfo ?? mint.getInfo).call(mint);"
                       "console.log((info.cache ?? info).name)")
@@ -338,7 +339,7 @@ def test_wallets_of_others_read_the_announced_info(binary, make_mint, work):
             service.kill()
     models = pytest.importorskip("cashu.core.models")
     read = models.GetInfoResponse.model_validate_json(info)
-    assert read.name == "mint" and list(read.nuts) == [4]
+    assert read.name == "mint" and list(read.nuts) == [4, 5]
 
 
 @pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile"])
