@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -80,11 +81,16 @@ def test_rules_and_dashboard_name_existing_metrics(binary, make_mint, work):
     try:
         wait_until(service.ready, 30, "ready")
         wait_until(lambda: "http_requests" in service.get("/metrics").body.decode(), 30, "a request is counted")
-        known = set(re.findall(r"^# TYPE (\w+)", service.get("/metrics").body.decode(), re.M))
+        metrics = service.get("/metrics").body.decode()
+        known = set(re.findall(r"^# TYPE (\w+)", metrics, re.M))
+        if shutil.which("promtool"):
+            checked = subprocess.run(["promtool", "check", "metrics"], input=metrics, capture_output=True, text=True, check=False)
+            assert checked.returncode == 0 and not checked.stdout + checked.stderr, checked
     finally:
         service.kill()
     for file in ("prometheus/alerts.yml", "grafana.json"):
-        named = set(re.findall(r"nutfilter_[a-z_]+", (CONTRIB / file).read_text()))
+        named = set(re.findall(r"(?:nutfilter|process)_[a-z_]+", (CONTRIB / file).read_text()))
+        named = {re.sub("_(count|bucket)$", "", name) if "_seconds_" in name else name for name in named}
         assert named and named - known == set(), file
 
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -187,8 +188,10 @@ async fn count(State(site): State<Shared>, request: Request, next: Next) -> Resp
     let status = response.status();
     let labels = [label, status.as_str()];
     METRICS.requests.with_label_values(&labels).inc();
+    // That of a file is in the header.
     let length = response.headers().get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = length.or_else(|| response.body().size_hint().exact());
     if let (false, Some(bytes)) = (is_head, length) {
         METRICS.response_bytes.inc_by(bytes);
     }

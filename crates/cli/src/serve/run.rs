@@ -78,7 +78,7 @@ fn serve(options: &Options) -> Result<(), CliError> {
         refresh_options(options)?,
     );
     if let (true, Some(output)) = (options.once, &options.output) {
-        return once(refresher, output, options.ready_within());
+        return once(refresher, output, options);
     }
     let runtime = runtime()?;
     let result = runtime.block_on(until_stopped(options, refresher));
@@ -118,11 +118,11 @@ fn refresh_options(options: &Options) -> Result<RefreshOptions, CliError> {
 }
 
 /// Reads the database once, publishes what could be read, and leaves the metrics beside it.
-fn once(mut refresher: Refresher, output: &Path, ready_within: Duration) -> Result<(), CliError> {
+fn once(mut refresher: Refresher, output: &Path, options: &Options) -> Result<(), CliError> {
     let refreshed = refresher.refresh(true);
     let monitor = refresher.monitor();
-    let is_ready = monitor.ready(now(), ready_within).is_ok();
-    let metrics = metrics::text(monitor, is_ready);
+    let is_ready = monitor.ready(now(), options.ready_within()).is_ok();
+    let metrics = metrics::text(monitor, is_ready, options.refresh);
     let mut file = Output::create(&output.join(METRICS))?;
     file.file().write_all(metrics.as_bytes())?;
     file.finish()?;

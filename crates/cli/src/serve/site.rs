@@ -217,7 +217,11 @@ impl Site for Service {
     }
 
     fn metrics(&self) -> Option<String> {
-        Some(metrics::text(&self.monitor, self.state().ready.is_ok()))
+        Some(metrics::text(
+            &self.monitor,
+            self.state().ready.is_ok(),
+            self.max_age,
+        ))
     }
 
     fn label(&self, path: &str) -> &'static str {
