@@ -81,7 +81,7 @@ fn run() -> Result<ExitCode, CliError> {
         Command::Build(args) => build_filter::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
-        Command::Inspect(args) => inspect::run(&args)?,
+        Command::Inspect(args) => return inspect::run(&args, &globals),
         Command::Serve(args) => serve::run::run(&args, matches, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
     }

@@ -290,6 +290,41 @@ fn once_leaves_metrics_for_a_collector_and_says_an_error_once() {
     );
 }
 
+#[test]
+fn inspect_prints_what_a_mint_serves_and_its_age() {
+    let (place, sample) = mint();
+    let server = Server::of(&place, "--refresh 3600");
+    let (url, keyset) = (&server.base, &sample.keyset);
+    let run = |args: &str| Place::new().run(format!("inspect {args}"));
+    let lines = run(url).text();
+    let kinds: Vec<_> = lines
+        .lines()
+        .map(|line| line.rsplitn(3, '\t').last().unwrap())
+        .collect();
+    let expected = [
+        format!("{keyset}\tspent\t300"),
+        format!("{keyset}\tissued\t200"),
+    ];
+    assert_eq!(kinds, expected);
+    let one = format!("{url}/v1/filter/issued/{keyset}");
+    let rows = run(&format!("{one} --json --max-age 86400")).json();
+    assert_eq!(
+        (&rows[0]["kind"], &rows[0]["n"]),
+        (&"issued".into(), &200.into())
+    );
+    assert_eq!(rows.as_array().unwrap().len(), 1);
+    // Dates are multiples of the interval of a minute at most.
+    while run(&format!("{one} --max-age 1")).code == Some(0) {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(run(&format!("{url} --max-age 1")).code, Some(3));
+    assert_eq!(
+        run(&format!("{url}/v1/filter/spent/00ffffffffffffff")).code,
+        Some(2)
+    );
+    assert_eq!(run("x --max-age 1").code, Some(2));
+}
+
 /// A server of the files of another mint, whose info is this text.
 fn with_info(place: &Place, info: &str) -> String {
     fs::create_dir_all(place.path("mint/v1")).unwrap();
