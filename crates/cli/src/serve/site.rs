@@ -256,3 +256,22 @@ pub(super) fn word(status: &nutfilter_mint::Status) -> &'static str {
         (Some(_), false) => "failing",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_dated_after_the_clock_is_not_sent() {
+        let (table, long) = (Arc::new(Table::in_memory()), Duration::from_secs(60));
+        let service = Service::new(Monitor::new(Arc::clone(&table)), None, long, long);
+        for (path, date, is_sent) in [
+            ("v1/filter/spent/00deadbeefc0ffee", now() + 9, false),
+            ("v1/filter/issued/00deadbeefc0ffee", now(), true),
+            ("v1/keysets", now() + 9, true),
+        ] {
+            table.put(path, "text/plain", date, |_| Ok(())).unwrap();
+            assert_eq!(service.may_send(&table.get(path).unwrap()), is_sent);
+        }
+    }
+}

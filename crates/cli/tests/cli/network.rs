@@ -78,13 +78,15 @@ fn old_filters_are_served_but_not_ready() {
     fs::create_dir(&mint).unwrap();
     let sample = sample(&mint);
     let options = format!("--refresh 1 --max-age 2 --output {}", public.display());
-    let server = Server::start(serve_from(&mint, &options));
+    let mut server = Server::start(serve_from(&mint, &options));
     fs::remove_dir_all(&mint).unwrap();
     let start = Instant::now();
     while server.get("/ready").0 != "HTTP/1.1 503 Service Unavailable" {
         assert!(start.elapsed() < PATIENCE, "ready");
     }
     assert_contains(&server.get("/ready").1, "s old, maximum is 2 s");
+    server.has_said("no longer ready");
+    assert_contains(&server.get("/metrics").1, "nutfilter_ready 0\n");
     let path = format!("/v1/filter/spent/{}", sample.keyset);
     assert_eq!(server.get(&path).0, "HTTP/1.1 200 OK");
 }
