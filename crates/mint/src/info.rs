@@ -127,49 +127,38 @@ impl MintInfo {
     }
 
     fn run(&self, kept: &Weak<Table>, monitor: &Monitor) {
-        let (mut retry, mut fetched) = (FIRST_RETRY.min(self.pause), None::<Instant>);
-        // Each reason is logged once, if the fetch after it fails too: a mint may restart, or refuse one in a while.
-        let (mut failed, mut said) = (false, String::new());
+        let (mut last_good, mut failures) = (None::<Instant>, 0);
         while !monitor.stop.load(Ordering::Relaxed) {
             let date = SystemTime::now().duration_since(UNIX_EPOCH);
             let (date, result) = (date.unwrap_or_default().as_secs(), self.fetch());
             let Some(table) = kept.upgrade() else { return };
-            let pause = match result {
+            let mut pause = self.pause;
+            match result {
                 Ok(info) => {
                     let write = |out: &mut dyn io::Write| out.write_all(&info);
                     // Writing to memory cannot fail.
                     let _ = table.put(INFO_PATH, "application/json", date, write);
-                    if !std::mem::take(&mut said).is_empty() {
-                        tracing::info!("fetched the mint's info again");
-                    }
-                    failed = false;
-                    (retry, fetched) = (FIRST_RETRY.min(self.pause), Some(Instant::now()));
-                    self.pause
+                    (last_good, failures) = (Some(Instant::now()), 0);
                 }
                 Err(error) => {
                     monitor.count_info_failure();
-                    let is_limited = matches!(error, InfoError::Status(429));
-                    let reason = error.to_string();
-                    if std::mem::replace(&mut failed, true) && reason != said {
-                        tracing::warn!(%error, "could not fetch the mint's info; keeping the last one for 10 minutes");
-                        said = reason;
+                    failures += 1;
+                    pause = match error {
+                        InfoError::Status(429) => LIMITED,
+                        _ => pause.min(FIRST_RETRY * (1 << failures.min(6)) / 2),
+                    };
+                    // A mint may restart, or refuse one in a while.
+                    if failures == 2 {
+                        tracing::warn!(%error, "could not fetch the mint's info; the last one stays for 10 minutes");
                     }
-                    let pause = if is_limited { LIMITED } else { retry };
-                    retry = (retry * 2).min(self.pause);
-                    pause
-                }
-            };
-            let mut left = pause;
-            if let Some(fetched) = fetched {
-                let kept_for = self.keep.saturating_sub(fetched.elapsed());
-                if kept_for.is_zero() {
-                    table.remove(INFO_PATH);
-                } else {
-                    left = left.min(kept_for);
                 }
             }
+            match last_good.map(|last| self.keep.saturating_sub(last.elapsed())) {
+                Some(Duration::ZERO) => table.remove(INFO_PATH),
+                left => pause = left.map_or(pause, |left| pause.min(left)),
+            }
             drop(table);
-            thread::sleep(left);
+            thread::sleep(pause);
         }
     }
 }
