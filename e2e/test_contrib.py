@@ -52,8 +52,8 @@ def environment_files():
         lines = [line.removeprefix("#") for line in text.splitlines()]
         lines = [line for line in lines if re.match("[A-Z_]+=", line)]
         # A variable that occurs twice, once in a comment, is two files.
-        yield [line for i, line in enumerate(lines) if line.split("=")[0] not in {l.split("=")[0] for l in lines[:i]}]
-        yield [line for i, line in enumerate(lines) if line.split("=")[0] not in {l.split("=")[0] for l in lines[i + 1:]}]
+        for order in (lines, lines[::-1]):
+            yield list({line.split("=")[0]: line for line in order}.values())
 
 
 def test_systemd_and_a_shell_read_the_same_environment(binary, work):

@@ -9,9 +9,11 @@ import os
 import pathlib
 import platform
 import re
+import socket
 import statistics
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -167,5 +169,33 @@ def test_requests_per_second(binary, make_mint, work, request, keep):
                     runs = [wrk(service.address.port, path, etag) for _ in range(3)]
                     keep({"what": "requests", "answer": name, "rebuilding": busy, "service": middle(runs)})
         service.stop()
+    finally:
+        service.kill()
+
+
+@pytest.mark.parametrize("output", [True, None])
+def test_readers_that_take_nothing_cost_32_kib_each(output, binary, make_mint, work):
+    mint, readers = make_mint("cdk", "sqlite"), 1_000
+    mint.fill(100_000)
+    service = Service(binary, mint.location, work, refresh=3600, output=output)
+    service.start()
+    try:
+        service.wait_served(("spent", mint.keysets[0]))
+        wait_until(service.ready, 60, "ready")
+        time.sleep(2)
+        before, sockets = service.metric("process_resident_memory_bytes"), []
+        for _ in range(readers):
+            reader = socket.socket()
+            sockets.append(reader)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", service.address.port))
+            reader.sendall(f"GET /v1/filter/spent/{mint.keysets[0]} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        time.sleep(2)
+        taken = service.metric("process_resident_memory_bytes") - before
+        assert taken < readers * 32 * 1024, taken
+        for reader in sockets:
+            reader.close()
+        # Within the time after which the allocator gives memory back, also where it has its own default.
+        wait_until(lambda: service.metric("process_resident_memory_bytes") - before < taken / 2, 30, "memory is given back")
     finally:
         service.kill()

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-/// After thousands of slow readers, the allocators of C libraries keep what these took. This one gives it back after 10 s.
+/// After thousands of slow readers, the allocators of C libraries keep what these took. This one gives it back.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
