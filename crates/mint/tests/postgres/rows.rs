@@ -87,7 +87,7 @@ fn row_without_keyset_is_passed_on() {
             "{}",
             found.bad[0]
         );
-        assert_eq!(reading.unservable, [""]);
+        assert_eq!(reading.unservable, ["empty"]);
     }
 }
 
