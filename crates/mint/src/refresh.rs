@@ -779,8 +779,8 @@ fn keysets_in(table: &Table) -> impl Iterator<Item = (KeysetId, serde_json::Valu
 const KEYSETS: &str = "v1/keysets";
 
 impl RefreshOptions {
-    /// The date of a set that is published with the date `before`, and the reading that it is the beginning of; `None` if there
-    /// is no date that can be proved. No date goes back: nothing is taken away from a set, so an older claim stays true.
+    /// The date of a set that is published with the date `before`, and the reading that it is the beginning of; `None` if
+    /// nothing proves a date. No date goes back: nothing is taken away from a set, so an older claim stays true.
     /// Services that read an unchanged set at different times give it the same new date.
     fn date(
         &self,

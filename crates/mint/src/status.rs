@@ -72,7 +72,7 @@ pub struct FilterStatus {
     pub kind: NoteKind,
     /// Whether the mint still signs with the keyset.
     pub active: bool,
-    /// The number of items in the filter that is served; 0 if there is none, or before the first reading.
+    /// The number of items in the filter that is served; 0 without one, or before the first reading.
     pub items: u64,
     /// Whether it is as new as the last reading.
     pub state: FilterState,
@@ -244,7 +244,7 @@ impl Monitor {
 
     /// Checks that the last reading, or before the first one the newest filter of the output, is at most `max_age` old at
     /// `now`, in Unix seconds, and that every filter can be served. A filter that stays as it was for a reason of its own
-    /// ([`FilterState`]) is no obstacle: no other server would have a better one.
+    /// ([`FilterState`]) does not matter: no other server would have a better one.
     ///
     /// # Errors
     ///

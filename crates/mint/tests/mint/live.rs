@@ -161,7 +161,7 @@ fn wal_without_shm_is_read_and_only_shm_is_created() {
     assert!(std::fs::read(&copy.path).unwrap() == main);
 }
 
-/// The time of the file alone is no proof: a copy lacks the log.
+/// The time of the file alone proves nothing: a copy lacks the log.
 #[test]
 fn database_without_its_log_is_dated_by_its_last_change() {
     let (unknown, change) = (AsOf::Unknown, AsOf::LastChange);

@@ -169,7 +169,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The mark after a reading; `before` is that of the reading before, if it holds. Or why there is none.
+    /// The mark after a reading; `before` is that of the reading before, if it holds. Otherwise the reason.
     pub(super) fn after(
         proof: Proof,
         before: Option<Self>,

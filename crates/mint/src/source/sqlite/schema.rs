@@ -45,6 +45,7 @@ fn columns(opened: &Opened, table: &str) -> Result<Vec<String>> {
 
 /// The newest time, in Unix seconds, that a counting row of either kind has of its own. Everything that was committed before it is in
 /// the database. A row can be older than its place tells, so many are asked.
+/// CDK's rows from before its column have the time 0, which claims nothing.
 pub(super) fn newest_time(opened: &Opened, schema: &Schema) -> Result<Option<u64>> {
     let mut newest = None;
     for notes in [&schema.spent, &schema.issued] {
@@ -55,12 +56,12 @@ pub(super) fn newest_time(opened: &Opened, schema: &Schema) -> Result<Option<u64
             .filter(|&&time| there.iter().any(|name| name.eq_ignore_ascii_case(time)));
         let times: String = times
             .map(|time| {
-                format!(", iif(typeof({time}) IN ('integer', 'real'), CAST({time} AS INTEGER), 0)")
+                format!(", iif(typeof({time}) IN ('integer', 'real'), CAST({time} AS INTEGER), -1)")
             })
             .collect();
         let sql = format!(
-            "SELECT max(time) FROM (SELECT {}, max(0, 0{times}) AS time FROM {} NOT INDEXED
-             WHERE counts = 1 AND time > 0 ORDER BY rowid DESC LIMIT 4096)",
+            "SELECT max(time) FROM (SELECT {}, max(-1, -1{times}) AS time FROM {} NOT INDEXED
+             WHERE counts = 1 AND time >= 0 ORDER BY rowid DESC LIMIT 4096)",
             notes.columns(),
             notes.table.name
         );
