@@ -185,9 +185,13 @@ impl Cluster {
         std::fs::rename(self.directory.join(from), self.directory.join(to)).unwrap();
     }
 
-    /// Promotes the standby, and forgets the server that it followed.
-    pub(crate) fn promote(&self) {
+    /// Promotes the standby beside the server that it followed.
+    pub(crate) fn promote_standby(&self) {
         run(&mut self.control("standby", "promote"));
+    }
+
+    /// A promoted standby stays instead of the server that it followed.
+    pub(crate) fn forget_primary(&self) {
         std::fs::remove_dir_all(self.data()).unwrap();
         let standby = self.directory.join("standby");
         std::fs::rename(&standby, self.data()).unwrap();
