@@ -10,6 +10,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -284,31 +285,39 @@ def vacuum(s):
 
 @event("synthetic")
 def rows_deleted(s):
-    """rows deleted by hand, then SIGHUP; or as many others added, and a start | warning, exact"""
+    """rows deleted by hand, perhaps as many others added, then SIGHUP | warning, kept until the loss is accepted, exact"""
     lost, count = s.service.metric(LOST), s.dice.randint(1, 300)
     add = s.dice.choice([0, count])
-    with s.refreshes_fail(), contextlib.ExitStack() as stack:
+    # No other note may come before the loss is accepted.
+    with s.refreshes_fail(), s.mint.lock:
         end = s.service.log_end()
-        if add:
-            stack.enter_context(s.service_away())
-            s.service.stop()
-        # No other note may come before everything is read.
-        with s.mint.lock:
-            s.mint.delete_oldest(count, add)
-            if add:
-                s.restart()
-            else:
-                s.service.hangup()
-            took = s.caught_up()
-        if not add:
-            wait_until(lambda: s.service.metric(LOST) >= lost + count, CATCH_UP, "lost items are counted")
-            expect(s.service.complaints(end, "no longer in the database"), "no warning")
-        return {"deleted": count, "added": add, "caught_up_s": took}
+        s.mint.delete_oldest(count, add)
+        s.service.hangup()
+        s.caught_up()
+        wait_until(lambda: s.service.metric(LOST) >= lost + count, CATCH_UP, "lost items are counted")
+        expect(s.service.complaints(end, "no longer in the database"), "no warning")
+        return {"deleted": count, "added": add, **accept_loss(s)}
+
+
+def accept_loss(s):
+    """The service starts again and holds what it no longer finds, and its operator accepts that."""
+    with s.service_away():
+        s.service.stop()
+        s.mint.forget_gone()
+        end = s.service.log_end()
+        s.begin_life()
+        wait_until(lambda: s.service.complaints(end, "keyset held"), CATCH_UP, "a keyset held")
+        wait_until(s.service.ready, CATCH_UP, "ready while keysets are held")
+        lines = s.service.complaints(end, "keyset held")
+        s.service.stop()
+        losses = [re.search(r"--accept-loss ([^\s\"]+)", line)[1] for line in lines]
+        s.service.command += [part for loss in losses for part in ("--accept-loss", loss)]
+        return {"accepted": len(losses), **s.back()}
 
 
 @event()
 def backup_restored(s):
-    """database restored to an older state | full rebuild, warning, exact"""
+    """database restored to an older state | full rebuild, warning, kept until the loss is accepted, exact"""
     mint = s.mint
     with s.refreshes_fail():
         backup = mint.backup(s.work)
@@ -316,16 +325,16 @@ def backup_restored(s):
     wait_until(lambda: spent(s) > then + 20, CATCH_UP, "the mint goes on")
     ways = getattr(mint, "RESTORES", None) or mint.database.RESTORES
     way = s.dice.choice(ways)
-    with s.refreshes_fail():
+    with s.refreshes_fail(), mint.lock:
         s.caught_up()
         rereads, end = s.service.metric(WHOLE), s.service.log_end()
         lost = spent(s) - then
         mint.restore(backup, way)
-        took = s.caught_up()
+        s.service.hangup()
         wait_until(lambda: s.service.metric(WHOLE) > rereads, CATCH_UP, "everything read again")
-        expect(s.service.metric(LOST) > 0, "no item is counted as lost")
+        wait_until(lambda: s.service.metric(LOST) > 0, CATCH_UP, "items counted as lost")
         expect(s.service.complaints(end, "no longer in the database"), "no warning")
-    return {"way": way, "notes_lost": lost, "caught_up_s": took}
+        return {"way": way, "notes_lost": lost, **accept_loss(s)}
 
 
 def spent(s):

@@ -281,17 +281,22 @@ class RealMint:
             self.stop_mint()
             self.look()
             with self.looking:
-                held = self.held(path)
-                with self.journal.lock:
-                    known = list(self.journal.sets)
-                contents = {key: b"".join(map(bytes.fromhex, held.get(key, []))) for key in known}
-                self.journal.begin_replace(contents, time.time())
                 self.put_back(path, way)
                 self.sequence = 0
                 self.sequence = max((row[0] for row in self.read_log()[1]), default=0)
-                self.journal.settle(time.time())
             self.start_mint()
             self.wallet.tell("again", since=made)
+
+    def forget_gone(self):
+        """The service accepts that notes are gone."""
+        self.look()
+        with self.looking:
+            held = self.held()
+            with self.journal.lock:
+                known = list(self.journal.sets)
+            contents = {key: b"".join(map(bytes.fromhex, held.get(key, []))) for key in known}
+            self.journal.begin_replace(contents, time.time())
+            self.journal.settle(time.time())
 
     def put_back(self, path, way):
         if way == "written over":

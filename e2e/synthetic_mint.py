@@ -177,16 +177,10 @@ class SyntheticMint:
             self.journal.begin_add({key: notes for key, notes in changes.items() if notes}, time.time())
             self.settle(self.database.run(statements))
 
-    def replace(self, contents, do):
-        """Something after which sets hold other notes."""
-        with self.lock:
-            self.journal.begin_replace(contents, time.time())
-            try:
-                do()
-            except BaseException:
-                self.settle(False)
-                raise
-            self.settle(True)
+    def forget_gone(self):
+        """The service accepts that notes are gone."""
+        self.journal.begin_replace(self.actual, time.time())
+        self.settle(True)
 
     def settle(self, committed):
         self.transactions += 1
@@ -217,13 +211,14 @@ class SyntheticMint:
             return keyset
 
     def delete_oldest(self, count, add=0):
-        """The mint removes spent notes, as of an expired keyset; in the same transaction it may add as many."""
+        """Spent notes are removed; in the same transaction as many may be added. Filters keep them until `forget_gone`."""
         with self.lock:
             key = ("spent", KEYSET)
             records, new = self.journal.records(key), self.make(add)
             gone = [records[i:i + RECORD] for i in range(0, count * RECORD, RECORD)]
             statements = [*self.statements.delete("spent", gone), *self.statements.spend(KEYSET, new)]
-            self.replace({key: records[count * RECORD:] + b"".join(new)}, lambda: self.database.run(statements))
+            self.commit({key: new}, statements)
+            self.actual = {key: records[count * RECORD:] + b"".join(new)}
 
     def collide(self, families=3):
         """Different notes with the same 64-bit hash, in both kinds, some of them a reading apart."""
@@ -257,9 +252,9 @@ class SyntheticMint:
             return self.database.backup(directory), (self.journal.contents(), list(self.pending), list(self.promised))
 
     def restore(self, backup, way):
-        copy, (contents, pending, promised) = backup
-        self.replace(contents, lambda: self.database.restore(copy, way))
-        self.pending, self.promised = pending, promised
+        copy, (self.actual, self.pending, self.promised) = backup
+        with self.lock:
+            self.database.restore(copy, way)
 
     def vacuum(self):
         with self.lock:

@@ -14,7 +14,7 @@ from e2e.scenario import Scenario, Skipped, tmpfs
 
 # Those that end the service make its lives short; a drift shows in long ones. So they take turns.
 ENDS = {"kill", "kill_before_ready", "terminate", "kill_often", "postgres_away_at_the_start",
-        "output_restored", "disk_full_at_the_start", "rows_deleted"}
+        "output_restored", "disk_full_at_the_start", "rows_deleted", "backup_restored"}
 # strace slows the service down: the fault table has these.
 LEFT_OUT = {"writes_fail", "slow_database"}
 

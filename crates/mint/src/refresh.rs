@@ -11,7 +11,7 @@ use nutfilter_cashu::FilterResponse;
 use nutfilter_objects::{Made, OpenError, Table};
 
 use crate::clock::{Clock, Moment};
-use crate::published::{Published, text_of};
+use crate::published::{Comparison, Published, text_of};
 use crate::sets::{Claim, Found, Set, Sets};
 use crate::source::{AsOf, KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
 use crate::status::{FilterState, FilterStatus, Loss, Monitor, parse_path, path_of};
@@ -317,80 +317,58 @@ impl Refresher {
         if !is_due || !is_whole || self.published.is_empty() {
             return Ok(());
         }
-        let mut by_keyset: BTreeMap<KeysetId, Vec<Published>> = BTreeMap::new();
-        for published in core::mem::take(&mut self.published) {
-            by_keyset
-                .entry(published.keyset.clone())
-                .or_default()
-                .push(published);
+        let mut compared: BTreeMap<KeysetId, Vec<(NoteKind, Option<Comparison>)>> = BTreeMap::new();
+        for published in &self.published {
+            let comparison = published.compare(&self.sets[published.kind as usize]);
+            let of_keyset = compared.entry(published.keyset.clone()).or_default();
+            of_keyset.push((published.kind, comparison));
         }
-        let (mut held, mut not_compared, mut elsewhere) = (BTreeMap::new(), vec![], vec![]);
-        let (mut unknown, mut is_known) = (vec![], false);
-        for (keyset, filters) in by_keyset {
-            let (mut loss, mut too_small) = (
-                Loss {
-                    keyset,
-                    values: 0,
-                    date: 0,
-                },
-                false,
-            );
-            let mut found = vec![];
-            for published in &filters {
-                let Some(comparison) = published.compare(&self.sets[published.kind as usize])
-                else {
-                    not_compared.push(path_of(published.kind, &loss.keyset));
+        let losses: BTreeMap<&KeysetId, Loss> = compared
+            .iter()
+            .map(|(keyset, found)| (keyset, loss_of(keyset, found)))
+            .collect();
+        if !self.is_compared {
+            self.refuse_other_mint(&losses)?;
+        }
+        let (mut held, mut not_compared) = (BTreeMap::new(), vec![]);
+        for (keyset, found) in &compared {
+            let (loss, has_ended) = (&losses[keyset], self.has_ended(keyset));
+            let before = self.held.get(keyset);
+            if found.iter().any(|(_, comparison)| comparison.is_none()) {
+                // A hold does not end because somebody took the file away.
+                if let Some(before) = before {
+                    held.insert(keyset.clone(), before.clone());
                     continue;
-                };
-                loss.values += comparison.gone;
-                loss.date = loss.date.max(comparison.date);
-                too_small |= comparison.gone > 0 && comparison.too_small_to_tell;
-                found.push((published.kind, comparison.elsewhere));
-                if let Ok(set) = self.sets[published.kind as usize].of(&loss.keyset) {
-                    set.served = comparison.items;
                 }
+                let unread = found.iter().filter(|(_, comparison)| comparison.is_none());
+                not_compared.extend(unread.map(|(kind, _)| path_of(*kind, keyset)));
             }
-            let (has_ended, is_accepted) = (self.has_ended(&loss.keyset), self.accepts(&loss));
-            let is_there = self.listed.iter().any(|info| info.id == loss.keyset)
-                || self.sets.iter().any(|sets| sets.has_rows(&loss.keyset));
-            is_known |= is_there || has_ended;
-            if !is_there && !has_ended && !is_accepted {
-                unknown.push(loss.clone());
-            }
-            if loss.values == 0 || is_accepted && !has_ended {
-                if loss.values > 0 {
-                    tracing::warn!(%loss, "accepted: replacing filters by ones that claim less");
-                    self.accepted.insert(loss.keyset.clone());
+            if loss.values == 0 {
+                if before.is_some() {
+                    tracing::info!(%keyset, "everything published is in the database again; no longer holding the keyset");
                 }
-                elsewhere.push((loss.keyset, found));
-                continue;
-            }
-            match self.held.get(&loss.keyset) {
-                Some((before, _)) if *before == loss => {}
-                _ if has_ended => tracing::info!(%loss, "keyset retired; its filters stay"),
-                _ => tracing::error!(
-                    %loss, too_small_to_tell = too_small,
-                    "keyset held: the database lacks items that were published; its filters stay as they are until the items \
-                     are back, or the loss is accepted: --accept-loss {loss}"
-                ),
-            }
-            held.insert(loss.keyset.clone(), (loss, has_ended));
-            self.published.extend(filters);
-        }
-        if !self.is_compared && !is_known && !unknown.is_empty() {
-            let accept: Vec<String> = unknown.iter().map(Loss::to_string).collect();
-            return Err(RefreshError::OtherMint {
-                keysets: unknown.len(),
-                keyset: unknown.swap_remove(0).keyset,
-                accept: accept.join(","),
-            });
-        }
-        for (keyset, found) in elsewhere {
-            for (kind, hashes) in found {
-                self.sets[kind as usize].add(&keyset, hashes)?;
-            }
-            if self.held.contains_key(&keyset) && !self.accepted.contains(&keyset) {
-                tracing::info!(%keyset, "everything published is in the database again; no longer holding the keyset");
+            } else if has_ended {
+                if before.is_none() {
+                    tracing::info!(%loss, "keyset retired; its filters stay");
+                }
+                held.insert(keyset.clone(), (loss.clone(), true));
+            } else if self.accepts(loss) {
+                tracing::warn!(%loss, "accepted: replacing filters by ones that claim less");
+                self.accepted.insert(keyset.clone());
+            } else {
+                if before.is_none_or(|(before, _)| before != loss) {
+                    let too_small_to_tell = found.iter().any(|(_, comparison)| {
+                        comparison
+                            .as_ref()
+                            .is_some_and(|one| one.gone > 0 && one.too_small_to_tell)
+                    });
+                    tracing::error!(
+                        %keyset, too_small_to_tell,
+                        "keyset held: the database lacks items that were published; its filters stay as they are until the \
+                         items are back, or the loss is accepted: --accept-loss {loss}"
+                    );
+                }
+                held.insert(keyset.clone(), (loss.clone(), false));
             }
         }
         if !not_compared.is_empty() {
@@ -399,6 +377,20 @@ impl Refresher {
                 "could not compare published filters with the database: they cannot be read"
             );
         }
+        for (keyset, found) in compared {
+            for (kind, comparison) in found {
+                let Some(comparison) = comparison else {
+                    continue;
+                };
+                let sets = &mut self.sets[kind as usize];
+                sets.of(&keyset).served = comparison.items;
+                if !held.contains_key(&keyset) {
+                    sets.add(&keyset, comparison.elsewhere)?;
+                }
+            }
+        }
+        self.published
+            .retain(|published| held.contains_key(&published.keyset));
         self.held = held;
         self.is_compared = true;
         let held = self.held.values().filter(|(_, has_ended)| !has_ended);
@@ -408,6 +400,28 @@ impl Refresher {
             status.not_compared.extend(not_compared);
         });
         Ok(())
+    }
+
+    /// Refuses a store in which no published keyset is, but for those that have ended, unless each of these losses is accepted.
+    fn refuse_other_mint(&self, losses: &BTreeMap<&KeysetId, Loss>) -> Result<(), RefreshError> {
+        let is_there = |keyset: &KeysetId| {
+            self.listed.iter().any(|info| info.id == *keyset)
+                || self.sets.iter().any(|sets| sets.has_rows(keyset))
+        };
+        let live = losses.iter().filter(|(keyset, _)| !self.has_ended(keyset));
+        let live: Vec<_> = live.collect();
+        let unknown = live.iter().all(|(keyset, _)| !is_there(keyset));
+        match live.first() {
+            Some((keyset, _)) if unknown && !live.iter().all(|(_, loss)| self.accepts(loss)) => {
+                let accept: Vec<String> = live.iter().map(|(_, loss)| loss.to_string()).collect();
+                Err(RefreshError::OtherMint {
+                    keysets: live.len(),
+                    keyset: (**keyset).clone(),
+                    accept: accept.join(","),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the operator accepts a loss: at most so many values, of filters of just this date.
@@ -447,7 +461,7 @@ impl Refresher {
                     keyset: Some(keyset.clone()),
                     kind,
                     active: listed.get(keyset).copied().unwrap_or(false),
-                    items: self.sets[kind as usize].of(keyset)?.served,
+                    items: self.sets[kind as usize].of(keyset).served,
                     state,
                 });
             }
@@ -468,7 +482,7 @@ impl Refresher {
     ) -> Result<[FilterState; 2], RefreshError> {
         let mut is_ended = false;
         for kind in NoteKind::ALL {
-            let set = self.sets[kind as usize].of(keyset)?;
+            let set = self.sets[kind as usize].of(keyset);
             if set.unreadable {
                 report.fail(path_of(kind, keyset), RefreshError::Held);
             }
@@ -531,7 +545,7 @@ impl Refresher {
             return Ok(states);
         }
         for (kind, date, by) in placed {
-            let set = self.sets[kind as usize].of(keyset)?;
+            let set = self.sets[kind as usize].of(keyset);
             (set.changed, set.dated, set.dated_by) = (false, Some(date), by);
             set.served = set.hashes.len() as u64;
             report.encoded += 1;
@@ -735,6 +749,20 @@ fn encode(
     table
         .make(path, JSON, date, write)
         .map_err(|error| RefreshError::Write(path.to_owned(), error))
+}
+
+/// What the store lacks of the filters of a keyset.
+fn loss_of(keyset: &KeysetId, found: &[(NoteKind, Option<Comparison>)]) -> Loss {
+    let found = || {
+        found
+            .iter()
+            .filter_map(|(_, comparison)| comparison.as_ref())
+    };
+    Loss {
+        keyset: keyset.clone(),
+        values: found().map(|comparison| comparison.gone).sum(),
+        date: found().map(|comparison| comparison.date).max().unwrap_or(0),
+    }
 }
 
 /// The entries of the published list of keysets, by their ids.

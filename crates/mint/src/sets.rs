@@ -92,23 +92,23 @@ impl Sets {
             }
         }
         for (keyset, mut more) in new {
-            let set = self.by_keyset.entry(keyset).or_default();
-            if is_whole {
+            let set = self.of(&keyset);
+            let before = set.hashes.len();
+            if is_whole || before == 0 {
                 // The larger one takes the smaller one, and needs no further memory.
                 core::mem::swap(&mut set.hashes, &mut more);
-                let before = more.len();
-                add(&mut set.hashes, more)?;
-                set.changed |= set.hashes.len() != before;
-            } else {
-                set.changed |= add(&mut set.hashes, more)?;
+            }
+            add(&mut set.hashes, &more)?;
+            set.changed |= set.hashes.len() != before;
+        }
+        if !orphans.is_empty() {
+            add(&mut self.orphans, &orphans)?;
+            for set in self.by_keyset.values_mut() {
+                set.changed |= add(&mut set.hashes, &orphans)?;
             }
         }
-        add(&mut self.orphans, orphans)?;
-        for set in self.by_keyset.values_mut() {
-            set.changed |= add(&mut set.hashes, self.orphans.clone())?;
-        }
         for (keyset, error) in found.bad {
-            if !core::mem::replace(&mut self.of(&keyset)?.unreadable, true) {
+            if !core::mem::replace(&mut self.of(&keyset).unreadable, true) {
                 tracing::error!(%keyset, %error, "not updating a filter with an unreadable row");
             }
         }
@@ -117,10 +117,12 @@ impl Sets {
     }
 
     /// The set of a keyset. It begins with the notes without a keyset.
-    pub(crate) fn of(&mut self, keyset: &KeysetId) -> Result<&mut Set, BuildError> {
-        let set = self.by_keyset.entry(keyset.clone()).or_default();
-        set.changed |= add(&mut set.hashes, self.orphans.clone())?;
-        Ok(set)
+    pub(crate) fn of(&mut self, keyset: &KeysetId) -> &mut Set {
+        let entry = self.by_keyset.entry(keyset.clone());
+        entry.or_insert_with(|| Set {
+            hashes: self.orphans.clone(),
+            ..Set::default()
+        })
     }
 
     /// Whether a row has this keyset.
@@ -131,8 +133,8 @@ impl Sets {
 
     /// Adds hashes to the set of a keyset.
     pub(crate) fn add(&mut self, keyset: &KeysetId, hashes: Vec<u64>) -> Result<(), BuildError> {
-        let set = self.of(keyset)?;
-        set.changed |= add(&mut set.hashes, distinct(hashes))?;
+        let set = self.of(keyset);
+        set.changed |= add(&mut set.hashes, &distinct(hashes))?;
         Ok(())
     }
 
@@ -154,11 +156,7 @@ fn distinct(mut hashes: Vec<u64>) -> SortedHashes {
 }
 
 /// Adds sorted and distinct hashes to a set. Returns whether any was new.
-fn add(set: &mut SortedHashes, new: SortedHashes) -> Result<bool, BuildError> {
-    if set.is_empty() {
-        *set = new;
-        return Ok(!set.is_empty());
-    }
+fn add(set: &mut SortedHashes, new: &SortedHashes) -> Result<bool, BuildError> {
     let more = without(new.as_slice(), set.as_slice());
     if more.is_empty() {
         return Ok(false);
@@ -331,7 +329,7 @@ mod tests {
             (hashes(&sets, 1), hashes(&sets, 2)),
             (&[1, 5, 9][..], &[2, 5, 9][..])
         );
-        assert_eq!(sets.of(&keyset(3)).unwrap().hashes.as_slice(), [5, 9]);
+        assert_eq!(sets.of(&keyset(3)).hashes.as_slice(), [5, 9]);
     }
 
     #[test]

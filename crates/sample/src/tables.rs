@@ -23,12 +23,12 @@ pub(super) fn insert_note(kind: NoteKind) -> &'static str {
     match kind {
         NoteKind::Spent => {
             "INSERT INTO proof (y, amount, keyset_id, secret, c, state, created_time)
-             VALUES (?1, ?2, ?3, ?4, ?1, 'SPENT', 1700000000)"
+             VALUES (?1, ?2, ?3, ?4, ?1, 'SPENT', unixepoch())"
         }
         NoteKind::Issued => {
             "INSERT INTO blind_signature (blinded_message, amount, keyset_id, dleq_e, c, dleq_s, created_time,
                 signed_time)
-             VALUES (?1, ?2, ?3, ?4, ?1, ?4, 1700000000, 1700000000)"
+             VALUES (?1, ?2, ?3, ?4, ?1, ?4, unixepoch(), unixepoch())"
         }
     }
 }

@@ -383,3 +383,33 @@ fn loss_is_read_as_it_is_printed() {
         assert!(text.parse::<Loss>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn hold_does_not_end_because_a_file_is_taken_away() {
+    let (directory, fake) = published();
+    let gone = remove(&fake, Spent, 1);
+    let mut process = run(directory.path(), &fake, 2_000, &[]);
+    fs::remove_dir_all(directory.path().join("v1")).unwrap();
+    process.refresher.refresh(true).unwrap();
+    assert_eq!(process.held(), ["0000000000000001=3@1000"]);
+    fake.state().rows[0].extend(gone);
+    process.refresher.refresh(true).unwrap();
+    assert_eq!(
+        process.held().len(),
+        1,
+        "nothing tells that everything is there again"
+    );
+}
+
+#[test]
+fn refused_database_is_refused_again() {
+    let (directory, _) = published();
+    let mut process = run(directory.path(), &Fake::default(), 2_000, &[]);
+    for _ in 0..2 {
+        let again = process.refresher.refresh(true);
+        assert!(
+            matches!(again, Err(RefreshError::OtherMint { .. })),
+            "{again:?}"
+        );
+    }
+}

@@ -112,7 +112,16 @@ impl Opened {
         parameters: impl IntoIterator<Item = P>,
         mut take: impl FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let failed = |source| failed(&self.path, doing, source);
+        let failed = |source: rusqlite::Error| {
+            let is_damage = source.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt);
+            // What a mint writes meanwhile can look like damage.
+            match Files::of(&self.path) {
+                Ok(now) if is_damage && !now.are_still(&self.files) => {
+                    SourceError::ChangedWhileRead(self.path.clone())
+                }
+                _ => failed(&self.path, doing, source),
+            }
+        };
         let mut statement = self.connection.prepare(sql).map_err(failed)?;
         for parameters in parameters {
             let mut rows = statement.query(parameters).map_err(failed)?;

@@ -122,6 +122,7 @@ impl MintSource for SqliteSource {
     fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
         // A reading that fails leaves no mark.
         let mark = core::mem::replace(&mut self.marks[kind as usize], Err("failed"));
+        self.watch.is_disturbed = matches!(mark, Err("failed"));
         let (opened, schema) = self.connect()?;
         let notes = schema.notes(kind);
         let identity = opened.identity(schema.migrations);

@@ -20,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked at meanwhile.
 const INTERVAL: Duration = Duration::from_millis(200);
 
+/// How long a reading looks for the log after one that failed, as beside a mint that closes its database after each request. With a log,
+/// nobody disturbs it.
+const DISTURBED: Duration = Duration::from_secs(1);
+
 /// After this time without a log, a database is *alone*.
 const ALONE_AFTER: Duration = Duration::from_secs(3_600);
 
@@ -27,6 +31,8 @@ const ALONE_AFTER: Duration = Duration::from_secs(3_600);
 #[derive(Debug)]
 pub(super) struct Watch {
     is_locked: Option<IsLocked>,
+    /// Whether the last reading failed.
+    pub(super) is_disturbed: bool,
     /// The files of the last reading, and when a mint was last seen to work on them, or this process started.
     last: Option<Files>,
     seen: Instant,
@@ -37,6 +43,7 @@ impl Watch {
     pub(super) fn new(is_locked: Option<IsLocked>) -> Self {
         Self {
             is_locked,
+            is_disturbed: false,
             last: None,
             seen: Instant::now(),
             is_alone: false,
@@ -48,12 +55,17 @@ impl Watch {
         let began = Instant::now();
         loop {
             let files = Files::of(path)?;
+            if self.is_disturbed && !files.have_log() && began.elapsed() < DISTURBED {
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            }
             let is_wal = files.have_log() || is_in_wal_mode(path);
             let is_locked = match self.is_locked {
-                Some(ask) if is_wal && !files.have_log() => ask(path),
-                _ => Ok(false),
+                // SQLite says best why a file cannot be opened.
+                Some(ask) if is_wal && !files.have_log() => ask(path).unwrap_or(false),
+                _ => false,
             };
-            if !is_locked.map_err(|source| SourceError::io(path, source))? {
+            if !is_locked {
                 return Ok((files, is_wal));
             }
             if is_refused(path, began.elapsed()) {
