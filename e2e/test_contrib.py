@@ -4,7 +4,12 @@ import contextlib
 import functools
 import gzip
 import http.server
+import json
+import os
+import pathlib
 import re
+import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -40,17 +45,52 @@ def test_systemd_unit(work):
     assert [line for line in said.splitlines() if "nutfilter.service" in line] == []
 
 
+def environment_files():
+    """The lines of variables in contrib/ and in the tutorial, those in comments too."""
+    tutorial = (ROOT / "docs/tutorial-mint.md").read_text()
+    for text in ((CONTRIB / "systemd/nutfilter.env").read_text(), re.search(r"```sh\n(MINT_.*?)```", tutorial, re.S)[1]):
+        lines = [line.removeprefix("#") for line in text.splitlines()]
+        lines = [line for line in lines if re.match("[A-Z_]+=", line)]
+        # A variable that occurs twice, once in a comment, is two files.
+        for order in (lines, lines[::-1]):
+            yield list({line.split("=")[0]: line for line in order}.values())
+
+
+def test_systemd_and_a_shell_read_the_same_environment(binary, work):
+    generator = pathlib.Path("/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator")
+    need(generator if generator.exists() else "systemd")
+    (work / "environment.d").mkdir()
+    for lines in environment_files():
+        file = work / "environment.d/nutfilter.conf"
+        file.write_text("\n".join(lines) + "\n")
+        names = [line.split("=")[0] for line in lines]
+        seen = [subprocess.run(command, env={"PATH": os.environ["PATH"], **clear}, capture_output=True, text=True, check=True).stdout
+                for command, clear in (([generator], {"XDG_CONFIG_HOME": str(work)}), (["sh", "-c", f". {file}; set"], {}))]
+        read = [dict(re.findall(r"^(\w+)=(.*)$", text, re.M)) for text in seen]
+        read = [{name: variables[name].strip("'\"") for name in names} for variables in read]
+        assert read[0] == read[1]
+        # And the command takes these values: what is wrong is the database only, which is not there.
+        done = subprocess.run([binary, "serve", "--check-config"], env=read[0], capture_output=True, text=True, check=False)
+        assert all(f"{name}=" in done.stdout for name in names), done.stderr
+        assert "password" not in done.stdout
+
+
 def test_rules_and_dashboard_name_existing_metrics(binary, make_mint, work):
     service = Service(binary, make_mint("cdk", "sqlite").location, work, output=None)
     service.start()
     try:
         wait_until(service.ready, 30, "ready")
         wait_until(lambda: "http_requests" in service.get("/metrics").body.decode(), 30, "a request is counted")
-        known = set(re.findall(r"^# TYPE (\w+)", service.get("/metrics").body.decode(), re.M))
+        metrics = service.get("/metrics").body.decode()
+        known = set(re.findall(r"^# TYPE (\w+)", metrics, re.M))
+        if shutil.which("promtool"):
+            checked = subprocess.run(["promtool", "check", "metrics"], input=metrics, capture_output=True, text=True, check=False)
+            assert checked.returncode == 0 and not checked.stdout + checked.stderr, checked
     finally:
         service.kill()
     for file in ("prometheus/alerts.yml", "grafana.json"):
-        named = set(re.findall(r"nutfilter_[a-z_]+", (CONTRIB / file).read_text()))
+        named = set(re.findall(r"(?:nutfilter|process)_[a-z_]+", (CONTRIB / file).read_text()))
+        named = {re.sub("_(count|bucket)$", "", name) if "_seconds_" in name else name for name in named}
         assert named and named - known == set(), file
 
 
@@ -116,7 +156,8 @@ def test_the_documented_role_is_enough_and_without_it_nothing_can_be_read(mint_t
 class FakeMint(http.server.BaseHTTPRequestHandler):
     """In the place of the mint itself."""
 
-    answers = {"/v1/info": b'{"name":"mint","nuts":{"4":{}}}', "/v1/keys": b"the mint itself"}
+    answers = {"/v1/info": b'{"name":"mint","nuts":{"4":{"methods":[],"disabled":false},"5":{"methods":[],"disabled":false}},"time":1}',
+               "/v1/keys": b"the mint itself"}
 
     def do_GET(self):
         body = self.answers.get(self.path, b"")
@@ -150,6 +191,7 @@ def nginx(work, file, place, mint_port=3338):
     """nginx with a file of contrib/ in front of a service or directory, and the mint."""
     port = free_port()
     site = (CONTRIB / file).read_text()
+    site = site.replace("(!-d /var/lib/nutfilter/", f"(!-d {place}/")
     there = (r"root /var/lib/nutfilter;", f"root {place};") if "files" in file else (
         r"server 127\.0\.0\.1:3339;", f"server {place};")
     for pattern, ours in (there, (r"server 127\.0\.0\.1:3338;", f"server 127.0.0.1:{mint_port};"),
@@ -173,6 +215,162 @@ def caddy(work, file, places):
     (work / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https off\n\tskip_install_trust\n}\n"
                                     f"http://:{port} {{{site}\n")
     return running(["caddy", "run", "--adapter", "caddyfile", "--config", work / "Caddyfile"], port, work / "caddy.log")
+
+
+def front(work, file, service, mint_port):
+    """The real program with a file of contrib/ in front of a service with an output directory, and the mint."""
+    need("nginx" if "nginx" in file else "caddy")
+    own = work / file
+    own.mkdir(exist_ok=True)
+    place = service.output if "files" in file else f"127.0.0.1:{service.address.port}"
+    if "nginx" in file:
+        return nginx(own, file, place, mint_port)
+    usual = "/var/lib/nutfilter" if "files" in file else "127.0.0.1:3339"
+    return caddy(own, file, {usual: place, "127.0.0.1:3338": f"127.0.0.1:{mint_port}"})
+
+
+@contextlib.contextmanager
+def fake_mint():
+    """Yields its port."""
+    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeMint)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    try:
+        yield upstream.server_port
+    finally:
+        upstream.shutdown()
+
+
+def ask(address, path, method="GET", **headers):
+    """The status, the headers as they came, and the body."""
+    with contextlib.closing(address.connect()) as connection:
+        connection.putrequest(method, path, skip_accept_encoding=True)
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        response = connection.getresponse()
+        return response.status, response.msg, response.read()
+
+
+OLD = "I2yN+iRYfkz/"
+FRONTS = ["", "nginx.conf", "nginx-files.conf", "Caddyfile", "Caddyfile-files"]
+# What follows `/v1/filter/`, and the status of a GET: in this order once filters are built, and before.
+BATTERY = [
+    ("spent/{id}", 200, 503), ("issued/{id}", 200, 503), ("spent/{id}?x=1", 200, 503), ("issued/{id}?", 200, 503),
+    ("spent/I2yN-iRYfkz_", 200, 503), ("spent/I2yN%2BiRYfkz%2F", 200, 503), ("spent/I2yN+iRYfkz%2f", 200, 503),
+    ("issued/I2yN+iRYfkz_", 200, 503), ("spent/%30{rest}", 200, 503), ("spent/{ID}", 400, 503),
+    ("spent/00ffffffffffffff", 400, 503), ("issued/00ffffffffffffff", 400, 503), ("spent/I2yN%2FiRYfkzT", 400, 503),
+    ("spent/01" + "ab" * 32, 400, 503), ("spent/00", 400, 400), ("spent/{id}.gz", 400, 400), ("spent/{id}x", 400, 400),
+    ("spent/.nutfilter-lock", 400, 400), ("spent/%00", 400, 400), ("spent/{id}%00", 400, 400), ("spent/%20", 400, 400),
+    ("spent/%C3%A9", 400, 400), ("spent/" + "0" * 200, 400, 400), ("spent/-", 400, 400),
+]
+
+
+def test_battery_of_96_requests(binary, make_mint, work):
+    """All fronts give the same answers; the files, which know no keysets, to unknown ones as soon as any filter is built."""
+    mint = make_mint("nutshell", "sqlite")
+    mint.new_keyset(OLD)
+    mint.fill(200, 50)
+    key = mint.keysets[0]
+    service = Service(binary, mint.location, work, refresh=3600)
+    empty = Service(binary, work / "none.sqlite3", work / "empty", refresh=3600)
+    wrong, asked = [], 0
+    with fake_mint() as mint_port, contextlib.ExitStack() as stack:
+        (work / "empty").mkdir()
+        for one in (service, empty):
+            one.start()
+            stack.callback(one.kill)
+        service.wait_served(("spent", key))
+        wait_until(service.ready, 30, "ready")
+        for file in FRONTS:
+            for one, column in ((service, 1), (empty, 2)):
+                address = stack.enter_context(front(work if one is service else work / "empty", file, one, mint_port)
+                                              ) if file else one.address
+                for row in BATTERY:
+                    path = "/v1/filter/" + row[0].format(id=key, ID=key.upper(), rest=key[1:])
+                    expected = row[column]
+                    for method in ("GET", "HEAD", "OPTIONS", "POST"):
+                        asked += 1
+                        answer = verdict(ask(address, path, method, Accept_Encoding="gzip",
+                                             Access_Control_Request_Headers="blind-auth"), method, expected,
+                                         # These two say nothing of a keyset that is not a file yet, and nginx itself refuses NUL.
+                                         may_be=503 if "files" in file and column == 2 else 400,
+                                         bare="nginx" in file and "%00" in path)
+                        if answer:
+                            wrong.append(f"{file or 'service'}, {'built' if column == 1 else 'empty'}: {method} {path}: {answer}")
+    assert asked == 5 * 2 * 96 and not wrong, "\n".join(wrong)
+
+
+def verdict(answer, method, expected, may_be, bare):
+    """What is wrong with an answer."""
+    status, headers, body = answer
+    if bare and status == 400:
+        return None
+    allowed = {"OPTIONS": [204], "POST": [405]}.get(method, [expected, may_be] if expected == 400 else [expected])
+    if status not in allowed:
+        return f"{status} and not {allowed}"
+    if headers.get_all("access-control-allow-origin") != ["*"]:
+        return f"CORS {headers.get_all('access-control-allow-origin')}"
+    if method == "OPTIONS":
+        names = headers.get("access-control-allow-headers")
+        return None if names in ("blind-auth", "*, Authorization") else f"allows {names}"
+    if status == 200:
+        wanted = {"vary": "Accept-Encoding", "content-encoding": "gzip", "content-type": "application/json"}
+        bad = {name: headers.get_all(name) for name, value in wanted.items() if headers.get_all(name) != [value]}
+        return f"{bad}" if bad or len(headers.get_all("cache-control")) != 1 else None
+    if headers.get_all("cache-control") != ["no-store"] or headers.get("content-type") != "application/json":
+        return f"{headers.get_all('cache-control')}, {headers.get('content-type')}"
+    code = 12001 if status == 400 else 0
+    return None if method == "HEAD" or json.loads(body)["code"] == code else f"{body}"
+
+
+def test_wallets_of_others_read_the_announced_info(binary, make_mint, work):
+    """nutshell's class, cashu-ts, and a parser that takes integers only as keys of `nuts`."""
+    with fake_mint() as mint_port:
+        service = Service(binary, make_mint("cdk", "sqlite").location, work, refresh=3600, extra=[
+            "--mint-api", f"http://127.0.0.1:{mint_port}"])
+        service.start()
+        try:
+            wait_until(service.ready, 30, "ready")
+            wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
+            info = service.get("/v1/info").body
+            assert {int(nut) for nut in json.loads(info)["nuts"]} == {4, 5} and json.loads(info)["filters"] == {"supported": True}
+            script = ("import { Mint } from '@cashu/cashu-ts'; const mint = new Mint(process.argv[1]);"
+                      "const info = await (mint.getLazyMintInfo ?? mint.getInfo).call(mint);"
+                      "console.log((info.cache ?? info).name)")
+            if (ROOT / "e2e/cashu-ts/node_modules").exists():
+                done = subprocess.run(["node", "--input-type=module", "-e", script, service.address.url()], cwd=ROOT / "e2e/cashu-ts",
+                                      capture_output=True, text=True, check=False, timeout=60)
+                assert done.stdout == "mint\n", done.stderr
+        finally:
+            service.kill()
+    models = pytest.importorskip("cashu.core.models")
+    read = models.GetInfoResponse.model_validate_json(info)
+    assert read.name == "mint" and list(read.nuts) == [4, 5]
+
+
+@pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile"])
+def test_proxy_falls_back_on_the_info_of_the_mint(file, binary, make_mint, work):
+    mint = make_mint("cdk", "sqlite")
+    with fake_mint() as mint_port:
+        for way in ("announced", "without MINT_API", "the mint cannot be fetched", "hangs", "down"):
+            extra = {"announced": mint_port, "the mint cannot be fetched": 1}.get(way)
+            extra = ["--mint-api", f"http://127.0.0.1:{extra}"] if extra else []
+            service = Service(binary, mint.location, work, refresh=3600, extra=extra)
+            try:
+                if way != "down":
+                    service.start()
+                    service.wait_served(("spent", mint.keysets[0]))
+                if way == "announced":
+                    wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
+                if way == "hangs":
+                    service.process.send_signal(signal.SIGSTOP)
+                with front(work, file, service, mint_port) as address:
+                    for _ in range(2):
+                        status, _, body = ask(address, "/v1/info")
+                        assert status == 200, (way, status, body)
+                        assert ("filters" in json.loads(body)) == (way == "announced"), way
+            finally:
+                service.kill()
 
 
 @pytest.mark.parametrize("server", ["nginx", "caddy"])
@@ -206,7 +404,7 @@ def test_a_proxy_in_front(server, binary, make_mint, work):
             # An old keyset id with an encoded slash is one id, not a path.
             unknown = get("/v1/filter/spent/I2yN%2FiRYfkzT")
             assert unknown.status == 400 and unknown.json()["code"] == 12001
-            assert "filters" in get("/v1/info").json()["nuts"], "the filters are not announced"
+            assert "filters" in get("/v1/info").json(), "the filters are not announced"
             for private in ("/metrics", "/ready", "/health"):
                 assert get(private).status == 404, f"{private} is public"
             assert get("/v1/keys").body == b"the mint itself"

@@ -9,9 +9,11 @@ import os
 import pathlib
 import platform
 import re
+import socket
 import statistics
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -91,13 +93,13 @@ def test_ten_million_notes(mint_type, kind, output, binary, make_mint, work, req
         row["bodies_mib"], row["increments"] = round(bodies / 2**20, 1), []
         for _ in range(3):
             whole, before = service.metric(WHOLE), service.filter(key)["n"]
-            spent = service.metric("nutfilter_refresh_seconds_sum")
+            spent = service.metric("nutfilter_refresh_duration_seconds_total")
             mint.database.run(mint.statements.spend(key[1], mint.make(10_000)))
             with MemoryPeak(service) as memory:
                 served = wait_until(lambda n=before: service.filter(key)["n"] == n + 10_000,
                                     BUILD_SECONDS, "10,000 more notes served", 0.05)
             expect(service.metric(WHOLE) == whole, "everything was read again for 10,000 new notes")
-            took = round(service.metric("nutfilter_refresh_seconds_sum") - spent, 3)
+            took = round(service.metric("nutfilter_refresh_duration_seconds_total") - spent, 3)
             row["increments"].append({"seconds": took, "served_s": served, "memory_mib": memory})
         row["memory_mib"] = round(drift.sample(service.pid)["anonymous"] / 2**20, 1)
         content = service.filter(key)["content"]
@@ -167,5 +169,33 @@ def test_requests_per_second(binary, make_mint, work, request, keep):
                     runs = [wrk(service.address.port, path, etag) for _ in range(3)]
                     keep({"what": "requests", "answer": name, "rebuilding": busy, "service": middle(runs)})
         service.stop()
+    finally:
+        service.kill()
+
+
+@pytest.mark.parametrize("output", [True, None])
+def test_readers_that_take_nothing_cost_32_kib_each(output, binary, make_mint, work):
+    mint, readers = make_mint("cdk", "sqlite"), 1_000
+    mint.fill(100_000)
+    service = Service(binary, mint.location, work, refresh=3600, output=output)
+    service.start()
+    try:
+        service.wait_served(("spent", mint.keysets[0]))
+        wait_until(service.ready, 60, "ready")
+        time.sleep(2)
+        before, sockets = service.metric("process_resident_memory_bytes"), []
+        for _ in range(readers):
+            reader = socket.socket()
+            sockets.append(reader)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", service.address.port))
+            reader.sendall(f"GET /v1/filter/spent/{mint.keysets[0]} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        time.sleep(2)
+        taken = service.metric("process_resident_memory_bytes") - before
+        assert taken < readers * 32 * 1024, taken
+        for reader in sockets:
+            reader.close()
+        # Within the time after which the allocator gives memory back, also where it has its own default.
+        wait_until(lambda: service.metric("process_resident_memory_bytes") - before < taken / 2, 30, "memory is given back")
     finally:
         service.kill()

@@ -110,12 +110,12 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     let listener = nutfilter_serve::listen("127.0.0.1:0").await?;
     let base = format!("http://{}", listener.local_addr()?);
     let monitor = Monitor::new(Arc::new(Table::in_memory()));
-    let router = nutfilter_serve::router(Service {
-        monitor: Arc::clone(&monitor),
-        info: None,
-        ready_within: Duration::MAX,
-        max_age: Duration::from_secs(60),
-    });
+    let router = nutfilter_serve::router(Service::new(
+        Arc::clone(&monitor),
+        None,
+        Duration::MAX,
+        Duration::from_secs(60),
+    ));
     let sample = Sample::new(args.items, args.items);
     let wallet = Arc::new(Wallet::new(&sample));
     let router = router.merge(wallet.clone().mint(sample.keyset.clone()));

@@ -1,22 +1,35 @@
-//! `nutfilter inspect`: validates a filter, and prints its properties.
+//! `nutfilter inspect`: validates a filter, and prints its properties; or those of all filters of a mint.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use nutfilter::Filter;
+use nutfilter::{Filter, Nut25};
+use nutfilter_wallet::{KeysetId, NoteKind};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
+use crate::fetch::{self, FetchArgs};
 use crate::filter_file::{self, FilterFile};
+use crate::globals::Globals;
 use crate::output::{self, utc};
 use crate::profile::AnyHash;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// Filter file, or `-` for standard input.
+    /// Filter file, `-` for standard input, or the URL of a mint or of one of its filters.
+    #[arg(id = "mint", value_name = "FILTER|URL")]
     filter: PathBuf,
+
+    /// With a URL: exit with 3 if a filter is older than this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    max_age: Option<u64>,
+
+    #[command(flatten)]
+    fetch: FetchArgs,
 
     /// Print a JSON object, even for an invalid filter.
     #[arg(long)]
@@ -24,15 +37,90 @@ pub(crate) struct InspectArgs {
 }
 
 const EXAMPLES: &str = "\
-Reads the whole filter and checks every value; needs no key. Exit code: 0 valid,
-2 invalid or unreadable. `check` with items that are in the set says which hash
-made a mint's filter.
+Reads the whole filter and checks every value; needs no key. `check` with items
+that are in the set says which hash made a mint's filter. With a URL it prints
+keyset, kind, number of items and time of each filter, as wallets get them.
+Exit code: 0 valid, 2 invalid or unreadable, 3 older than --max-age.
 
 Examples:
   nutfilter inspect spent.json
+  nutfilter inspect https://mint.example --max-age 1800
   bitcoin-cli getblockfilter $HASH | nutfilter inspect - --json";
 
-pub(crate) fn run(args: &InspectArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<ExitCode, CliError> {
+    let url = args.filter.to_str().unwrap_or_default();
+    match url.starts_with("http://") || url.starts_with("https://") {
+        true => mint(args, url, globals),
+        false if args.max_age.is_some() => Err(CliError::usage("--max-age needs a URL")),
+        false => file(args).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Exit code if a filter is too old.
+const EXIT_TOO_OLD: u8 = 3;
+
+/// All filters of a mint, or the one at a URL.
+fn mint(args: &InspectArgs, url: &str, globals: &Globals) -> Result<ExitCode, CliError> {
+    let one = NoteKind::ALL.into_iter().find_map(|kind| {
+        let (base, keyset) = url.split_once(&format!("/v1/filter/{kind}/"))?;
+        Some((base, kind, keyset))
+    });
+    let client = fetch::client(
+        one.map_or(url, |(base, ..)| base),
+        &args.fetch,
+        None,
+        globals,
+    )?;
+    let of_all = |keyset: KeysetId| NoteKind::ALL.map(|kind| (keyset.clone(), kind));
+    let wanted: Vec<_> = match one {
+        Some((_, kind, keyset)) => vec![(fetch::keyset(&client, keyset)?, kind)],
+        None => {
+            let keysets = client.keysets();
+            let keysets = keysets.map_err(|error| CliError::at(fetch::place(&client), error))?;
+            keysets
+                .into_iter()
+                .flat_map(|keyset| of_all(keyset.id))
+                .collect()
+        }
+    };
+    if wanted.is_empty() {
+        return Err(CliError::at(
+            fetch::place(&client),
+            "the mint has no keysets",
+        ));
+    }
+    let (mut rows, mut oldest) = (vec![], 0);
+    for (keyset, kind) in wanted {
+        let filter = fetch::filter::<Nut25>(&client, &keyset, kind)?;
+        let (n, timestamp) = (filter.n(), filter.as_of());
+        let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(timestamp));
+        let age = age.unwrap_or_default().as_secs();
+        oldest = oldest.max(age);
+        let kind = kind.as_str();
+        match args.json {
+            true => rows.push(json!({
+                "keyset": keyset.as_str(), "kind": kind, "n": n, "timestamp": timestamp, "age": age,
+            })),
+            false => output::print(
+                format!("{keyset}\t{kind}\t{n}\t{timestamp}\t{}\n", utc(timestamp)).as_bytes(),
+            )?,
+        }
+    }
+    if args.json {
+        output::print_json(&rows.into())?;
+    }
+    match args.max_age.filter(|&limit| oldest > limit) {
+        None => Ok(ExitCode::SUCCESS),
+        Some(limit) => {
+            globals.note(format_args!(
+                "a filter is {oldest} s old, maximum is {limit} s"
+            ));
+            Ok(ExitCode::from(EXIT_TOO_OLD))
+        }
+    }
+}
+
+fn file(args: &InspectArgs) -> Result<(), CliError> {
     let file = match filter_file::read(&args.filter, None) {
         Ok(file) => file,
         Err(CliError::Failed(error)) if args.json => {

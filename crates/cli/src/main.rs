@@ -2,6 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+/// After thousands of slow readers, the allocators of C libraries keep what these took. This one gives it back.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 mod args;
 mod build_filter;
 mod check;
@@ -80,7 +85,7 @@ fn run() -> Result<ExitCode, CliError> {
         Command::Build(args) => build_filter::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
-        Command::Inspect(args) => inspect::run(&args)?,
+        Command::Inspect(args) => return inspect::run(&args, &globals),
         Command::Serve(args) => serve::run::run(&args, matches, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
     }

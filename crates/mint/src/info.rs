@@ -1,42 +1,70 @@
 //! The mint's own `/v1/info` (NUT-06), with the filters announced in it.
 //!
-//! If a reverse proxy routes `/v1/info` here, wallets learn of the filters at the place that they query first. Each answer
-//! is what the mint says at that moment, with one entry more in `nuts`; all other values are passed on unparsed. If the
-//! mint is down, so is its info. If the mint has an entry of that name itself, it is kept.
+//! If a reverse proxy routes `/v1/info` here, wallets learn of the filters at the place that they query first. A thread
+//! fetches the info and keeps it, so no request waits for the mint. The announcement is a member beside `nuts`: wallets
+//! have parsers that accept integers only as keys of `nuts`. `time` is left out, because a kept time is wrong. All other
+//! members are passed on as the mint wrote them. If the mint has a member of that name itself, it stays.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::fmt;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use nutfilter_objects::Table;
+use serde::Deserializer as _;
+use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 use ureq::Agent;
 use ureq::http::Uri;
 
-/// Longest info that is read, in bytes. Real ones take a few thousand bytes, or tens of thousands with an embedded
-/// picture.
-const MAX_BYTES: u64 = 1 << 20;
+use crate::status::Monitor;
+
+/// The path of the info.
+pub const INFO_PATH: &str = "v1/info";
+
+/// The name in the `Via` of a fetch. A request with it has come from an instance of this program.
+pub const VIA: &str = "nutfilter";
+
+/// Longest info that is read, in bytes. Real ones take a few thousand bytes, or some MiB with an embedded picture.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Time limit of one fetch, from the name lookup to the last byte.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The entry that announces filters, unless another name is chosen. The number of the draft, 25, is that of BOLT12 today.
-pub const DEFAULT_INFO_KEY: &str = "filters";
+/// Pause between two fetches. It is the age of what wallets get.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// Pause after the first failed fetch. It doubles up to [`PAUSE`].
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// Pause after the mint refused a fetch for its limit of requests per minute. nutshell counts a refused one too, and begins the
+/// minute again.
+const LIMITED: Duration = Duration::from_secs(61);
+
+/// How long the last good info stays while the mint refuses or hangs.
+const KEEP: Duration = Duration::from_secs(600);
+
+/// The member that announces filters.
+const MEMBER: &str = "filters";
 
 /// Fetches the mint's info and announces the filters in it.
 #[derive(Debug)]
 pub struct MintInfo {
     agent: Agent,
     url: Uri,
-    key: String,
+    pause: Duration,
+    keep: Duration,
 }
 
 impl MintInfo {
-    /// The info of the mint at `mint`, such as `http://127.0.0.1:3338` or `https://mint.example/Bitcoin`, with the entry
-    /// `key` in `nuts`.
+    /// The info of the mint at `mint`, such as `http://127.0.0.1:3338` or `https://mint.example/Bitcoin`.
     ///
     /// # Errors
     ///
     /// If the URL is invalid.
-    pub fn new(mint: &str, key: &str) -> Result<Self, InfoError> {
+    pub fn new(mint: &str) -> Result<Self, InfoError> {
         if !mint.starts_with("http://") && !mint.starts_with("https://") {
             return Err(InfoError::Url("must begin with http:// or https://"));
         }
@@ -52,21 +80,11 @@ impl MintInfo {
         if url.query().is_some() || mint.contains('#') {
             return Err(InfoError::Url("must not contain a query or a fragment"));
         }
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            // The mint is on the local side. A proxy for outside traffic must not be used for it.
-            .proxy(None)
-            .user_agent(concat!("nutfilter/", env!("CARGO_PKG_VERSION")))
-            .accept("application/json")
-            .accept_encoding("identity")
-            .timeout_global(Some(DEADLINE))
-            .build()
-            .new_agent();
         Ok(Self {
-            agent,
+            agent: agent(DEADLINE),
             url,
-            key: key.to_owned(),
+            pause: PAUSE,
+            keep: KEEP,
         })
     }
 
@@ -76,13 +94,87 @@ impl MintInfo {
     ///
     /// If the mint does not answer with an info.
     pub fn fetch(&self) -> Result<Vec<u8>, InfoError> {
-        let mut response = self.agent.get(&self.url).call().map_err(Box::new)?;
+        let request = self.agent.get(&self.url);
+        let request = request.header("via", format!("1.1 {VIA}"));
+        let mut response = request.call().map_err(Box::new)?;
         if response.status() != 200 {
             return Err(InfoError::Status(response.status().as_u16()));
         }
         let body = response.body_mut().with_config().limit(MAX_BYTES);
-        announce(&body.read_to_vec().map_err(Box::new)?, &self.key)
+        announce(&body.read_to_vec().map_err(Box::new)?)
     }
+
+    /// Sets the pause between two fetches, which is their time limit too, and how long the last good info stays.
+    #[cfg(test)]
+    fn set_pace(&mut self, pause: Duration, keep: Duration) {
+        (self.pause, self.keep) = (pause, keep);
+        self.agent = agent(pause.max(Duration::from_millis(100)));
+    }
+
+    /// Fetches the info every 30 s on a thread. The table has it as [`INFO_PATH`]; if no fetch succeeded for 10 minutes,
+    /// it is empty. The thread ends once the monitor is stopped or the table is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot start a thread.
+    pub fn follow(self, monitor: Arc<Monitor>) -> io::Result<Arc<Table>> {
+        let table = Arc::new(Table::in_memory());
+        let kept = Arc::downgrade(&table);
+        thread::Builder::new()
+            .name("nutfilter-info".to_owned())
+            .spawn(move || self.run(&kept, &monitor))?;
+        Ok(table)
+    }
+
+    fn run(&self, kept: &Weak<Table>, monitor: &Monitor) {
+        let (mut last_good, mut failures) = (None::<Instant>, 0);
+        while !monitor.stop.load(Ordering::Relaxed) {
+            let date = SystemTime::now().duration_since(UNIX_EPOCH);
+            let (date, result) = (date.unwrap_or_default().as_secs(), self.fetch());
+            let Some(table) = kept.upgrade() else { return };
+            let mut pause = self.pause;
+            match result {
+                Ok(info) => {
+                    let write = |out: &mut dyn io::Write| out.write_all(&info);
+                    // Writing to memory cannot fail.
+                    let _ = table.put(INFO_PATH, "application/json", date, write);
+                    (last_good, failures) = (Some(Instant::now()), 0);
+                }
+                Err(error) => {
+                    monitor.count_info_failure();
+                    failures += 1;
+                    pause = match error {
+                        InfoError::Status(429) => LIMITED,
+                        _ => pause.min(FIRST_RETRY * (1 << failures.min(6)) / 2),
+                    };
+                    // A mint may restart, or refuse one in a while.
+                    if failures == 2 {
+                        tracing::warn!(%error, "could not fetch the mint's info; the last one stays for 10 minutes");
+                    }
+                }
+            }
+            match last_good.map(|last| self.keep.saturating_sub(last.elapsed())) {
+                Some(Duration::ZERO) => table.remove(INFO_PATH),
+                left => pause = left.map_or(pause, |left| pause.min(left)),
+            }
+            drop(table);
+            thread::sleep(pause);
+        }
+    }
+}
+
+fn agent(deadline: Duration) -> Agent {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        // The mint is on the local side. A proxy for outside traffic must not be used for it.
+        .proxy(None)
+        .user_agent(concat!("nutfilter/", env!("CARGO_PKG_VERSION")))
+        .accept("application/json")
+        .accept_encoding("identity")
+        .timeout_global(Some(deadline))
+        .build()
+        .new_agent()
 }
 
 /// Why there is no info. No message contains a URL, because a URL may be confidential.
@@ -96,7 +188,7 @@ pub enum InfoError {
     #[error("could not reach the mint: {0}{hint}", hint = not_tls(.0))]
     Transport(#[from] Box<ureq::Error>),
     /// The mint answers with another status than 200; redirects are not followed.
-    #[error("the mint returned {0}")]
+    #[error("the mint returned {0}{hint}", hint = is_loop(*.0))]
     Status(u16),
     /// The answer is not an info.
     #[error("invalid mint info (NUT-06): {0}")]
@@ -111,71 +203,105 @@ fn not_tls(error: &ureq::Error) -> &'static str {
     }
 }
 
-/// Adds the entry `key` to `nuts`, unless the mint has one. Every other value stays as it is.
-fn announce(info: &[u8], key: &str) -> Result<Vec<u8>, InfoError> {
-    let malformed = |error: serde_json::Error| InfoError::Malformed(error.to_string());
-    let mut members: Members = serde_json::from_slice(info).map_err(malformed)?;
-    let mut nuts = match members.get("nuts") {
-        Some(nuts) => serde_json::from_str(nuts.get()).map_err(malformed)?,
-        None => Members::new(),
-    };
-    if !nuts.contains_key(key) {
-        let entry = RawValue::from_string(r#"{"supported":true}"#.to_owned()).map_err(malformed)?;
-        nuts.insert(key.to_owned(), entry);
+/// What this program answers to itself.
+fn is_loop(status: u16) -> &'static str {
+    match status {
+        508 => {
+            "; MINT_API leads back to nutfilter: give the mint's own address, not the public one"
+        }
+        _ => "",
     }
-    let nuts = serde_json::value::to_raw_value(&nuts).map_err(malformed)?;
-    members.insert("nuts".to_owned(), nuts);
-    serde_json::to_vec(&members).map_err(malformed)
 }
 
-/// The members of an object, with unparsed values. If a name occurs twice, the last one counts, as for most parsers.
-type Members = BTreeMap<String, Box<RawValue>>;
+/// Adds the announcement, unless the mint has one, and leaves out `time`. Every other member stays as it is.
+fn announce(info: &[u8]) -> Result<Vec<u8>, InfoError> {
+    let malformed = |error: &dyn fmt::Display| InfoError::Malformed(error.to_string());
+    let info = std::str::from_utf8(info).map_err(|error| malformed(&error))?;
+    let mut parser = serde_json::Deserializer::from_str(info);
+    let members = parser.deserialize_map(Members(info));
+    let members = members
+        .and_then(|members| parser.end().map(|()| members))
+        .map_err(|error| malformed(&error))?;
+    let kept = members.iter().filter(|(name, _)| name != "time");
+    let mut kept: Vec<_> = kept.map(|(_, member)| *member).collect();
+    if !members.iter().any(|(name, _)| name == MEMBER) {
+        kept.push(r#""filters":{"supported":true}"#);
+    }
+    Ok(format!("{{{}}}", kept.join(",")).into_bytes())
+}
+
+/// Splits the text of an object into its members, each with its name.
+struct Members<'a>(&'a str);
+
+impl<'a> Visitor<'a> for Members<'a> {
+    type Value = Vec<(String, &'a str)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut members, mut at) = (vec![], 0);
+        while let Some((name, value)) = map.next_entry::<String, &'a RawValue>()? {
+            // The value is a part of the text. Before it is its name, and before that the end of the member before.
+            let start = value.get().as_ptr().addr() - self.0.as_ptr().addr();
+            let end = start + value.get().len();
+            let from = at + self.0[at..].find('"').unwrap_or(0);
+            members.push((name, &self.0[from..end]));
+            at = end;
+        }
+        Ok(members)
+    }
+}
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
+    use std::sync::Mutex;
+
     use super::*;
 
     #[test]
-    fn other_values_are_unchanged() {
+    fn other_members_are_unchanged() {
+        let ours = r#""filters":{"supported":true}"#;
         for (info, expected) in [
             (
-                r#"{ "name" : "x\u00e9", "big":1.10e30, "nuts": { "4":{ "methods":[] } , "7": {}} , "z":[1, 2] }"#,
-                r#"{"big":1.10e30,"name":"x\u00e9","nuts":{"25":{"supported":true},"4":{ "methods":[] },"7":{}},"z":[1, 2]}"#,
+                r#"{ "name" : "x\u00e9", "big":1.10e30,"time" : 17, "nuts": { "4":{ "methods":[] } , "7": {}}
+                   , "z":[1, 2.0] }"#,
+                format!(
+                    r#"{{"name" : "x\u00e9","big":1.10e30,"nuts": {{ "4":{{ "methods":[] }} , "7": {{}}}},"z":[1, 2.0],{ours}}}"#
+                ),
             ),
-            ("{}", r#"{"nuts":{"25":{"supported":true}}}"#),
-            // A `nuts` in another object does not count.
+            ("{}", format!("{{{ours}}}")),
+            ("{ }", format!("{{{ours}}}")),
+            (r#"{"time":1}"#, format!("{{{ours}}}")),
+            // Only a member of the info itself counts, by its name and not by how that is written. A repeated one stays.
             (
-                r#"{"x":{"nuts":{}},"n\u0075ts":{}}"#,
-                r#"{"nuts":{"25":{"supported":true}},"x":{"nuts":{}}}"#,
+                r#"{"a\"b":{"time":1,"filters":2},"t\u0069me":1,"a":1,"a":2,"nuts":null}"#,
+                format!(r#"{{"a\"b":{{"time":1,"filters":2}},"a":1,"a":2,"nuts":null,{ours}}}"#),
             ),
             // The mint's own entry stays.
-            (r#"{"nuts":{"25":[]}}"#, r#"{"nuts":{"25":[]}}"#),
+            (
+                r#"{"f\u0069lters":[],"b":1}"#,
+                r#"{"f\u0069lters":[],"b":1}"#.to_owned(),
+            ),
         ] {
-            let made = announce(info.as_bytes(), "25").expect("an info");
+            let made = announce(info.as_bytes()).expect("an info");
             assert_eq!(String::from_utf8(made).expect("text"), expected);
         }
+        // Deep nesting must not overflow the stack.
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        let _ = announce(deep.as_bytes());
     }
 
     #[test]
     fn invalid_info_is_refused() {
-        for info in [
-            "",
-            "[]",
-            "null",
-            "{",
-            "{}x",
-            "\"{}\"",
-            r#"{"nuts":[]}"#,
-            r#"{"nuts":null}"#,
-            "{\"a\":}",
-        ] {
-            let error = announce(info.as_bytes(), "25").expect_err(info);
+        for info in ["", "[]", "null", "{", "{}x", "\"{}\"", "{\"a\":}"] {
+            let error = announce(info.as_bytes()).expect_err(info);
             assert!(error.to_string().starts_with("invalid mint info"));
         }
-        assert!(announce(b"{\"a\":\"\xff\"}", "25").is_err());
-        // Deep nesting must not overflow the stack.
-        let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        let _ = announce(deep.as_bytes(), "25");
+        assert!(announce(b"{\"a\":\"\xff\"}").is_err());
     }
 
     #[test]
@@ -189,11 +315,75 @@ mod tests {
             "http://mint.example/#secret",
             "http://a b/",
         ] {
-            let error = MintInfo::new(url, "filters").expect_err(url).to_string();
+            let error = MintInfo::new(url).expect_err(url).to_string();
             assert!(
                 !error.contains("secret") && !error.contains("mint.example"),
                 "{error}"
             );
+        }
+    }
+
+    /// A mint that answers with this status, or hangs if it is 0. Counts the requests that name us in `Via`.
+    fn mint(status: &Arc<Mutex<(u16, usize)>>) -> String {
+        let (status, listener) = (
+            Arc::clone(status),
+            TcpListener::bind("127.0.0.1:0").unwrap(),
+        );
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let mut hung = vec![];
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let head = lines
+                    .map_while(Result::ok)
+                    .take_while(|line| !line.is_empty());
+                let is_named = head.filter(|line| line == "via: 1.1 nutfilter").count();
+                let mut answer = status.lock().unwrap();
+                answer.1 += is_named;
+                match answer.0 {
+                    0 => hung.push(stream),
+                    code => {
+                        let head = "content-length: 12\r\nconnection: close";
+                        let _ = write!(
+                            stream,
+                            "HTTP/1.1 {code} x\r\n{head}\r\n\r\n{{\"name\":\"m\"}}"
+                        );
+                    }
+                }
+            }
+        });
+        url
+    }
+
+    /// Waits until this holds.
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn last_good_info_stays_for_a_while() {
+        for broken in [503, 0] {
+            let answer = Arc::new(Mutex::new((200, 0)));
+            let mut info = MintInfo::new(&mint(&answer)).unwrap();
+            info.set_pace(Duration::from_millis(20), Duration::from_millis(600));
+            let monitor = Monitor::new(Arc::new(Table::in_memory()));
+            let table = info.follow(Arc::clone(&monitor)).unwrap();
+            until("an info", || table.get(INFO_PATH).is_some());
+            let first = Instant::now();
+            answer.lock().unwrap().0 = broken;
+            until("a failure", || monitor.status().info_failures > 0);
+            let elapsed = first.elapsed();
+            let stays = table.get(INFO_PATH).is_some();
+            assert!(stays || elapsed > Duration::from_millis(550), "{broken}");
+            until("it is taken away", || table.get(INFO_PATH).is_none());
+            answer.lock().unwrap().0 = 200;
+            until("it comes back", || table.get(INFO_PATH).is_some());
+            assert!(answer.lock().unwrap().1 > 2, "named in `Via`");
         }
     }
 }

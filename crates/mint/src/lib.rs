@@ -12,7 +12,7 @@
 //! | answer | `nutfilter-serve`, or any file server | sends objects; knows neither databases nor filters |
 //!
 //! Around these, a [`RefreshThread`] refreshes at an interval, a [`Monitor`] says whether the service is ready, and
-//! [`MintInfo`] adds an entry to the mint's own `/v1/info`.
+//! [`MintInfo`] keeps the mint's own `/v1/info`, with the filters announced in it.
 //!
 //! # Guarantees
 //!
@@ -66,7 +66,7 @@ mod status;
 mod tests;
 mod thread;
 
-pub use info::{DEFAULT_INFO_KEY, InfoError, MintInfo};
+pub use info::{INFO_PATH, InfoError, MintInfo, VIA};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
 pub use source::{MintSource, MintType};

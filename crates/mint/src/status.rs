@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -163,6 +163,7 @@ impl FromStr for Loss {
 pub struct Monitor {
     table: Arc<Table>,
     status: Mutex<Status>,
+    changes: AtomicU64,
     pub(crate) stop: AtomicBool,
     /// When all filters were last found in their places.
     intact: Mutex<Option<Instant>>,
@@ -193,6 +194,7 @@ impl Monitor {
                 filters,
                 ..Status::default()
             }),
+            changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             intact: Mutex::default(),
         })
@@ -218,13 +220,20 @@ impl Monitor {
         look(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The number of changes of the status so far.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
         *self.intact.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Counts a failed fetch of the mint's info.
-    pub fn count_info_failure(&self) {
+    pub(crate) fn count_info_failure(&self) {
         self.update(|status| status.info_failures += 1);
     }
 

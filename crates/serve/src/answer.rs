@@ -1,17 +1,19 @@
 //! Builds the answer from an object and request headers: which coding, or a 304. Errors have the form of every Cashu mint.
 
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
     IF_NONE_MATCH, LAST_MODIFIED, RETRY_AFTER, VARY,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream};
 use nutfilter_objects::{Object, Opened};
-use tokio::fs::File;
-use tokio_util::io::ReaderStream;
 
 use crate::site::Refusal;
 
@@ -59,14 +61,55 @@ pub(crate) fn answer(
         Opened::Memory(bytes) => Body::from(bytes),
         Opened::File(file, length) => {
             insert(&mut headers, CONTENT_LENGTH, length.to_string());
-            Body::from_stream(ReaderStream::with_capacity(File::from_std(file), PIECE))
+            Body::from_stream(pieces(Arc::new(file), length))
         }
     };
     (headers, body).into_response()
 }
 
-/// Bytes of a file that are read at once.
-const PIECE: usize = 256 << 10;
+/// Bytes of a file that are read at once. A connection whose client takes nothing holds one or two pieces.
+const PIECE: u64 = 8 << 10;
+
+/// The bytes of a file, each piece read when the one before it is nearly sent.
+fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::try_unfold(0, move |at| {
+        let file = Arc::clone(&file);
+        async move {
+            if at >= length {
+                return Ok(None);
+            }
+            // At most PIECE.
+            let piece = read(file, at, PIECE.min(length - at) as usize).await?;
+            match piece.len() as u64 {
+                0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                read => Ok(Some((piece, at + read))),
+            }
+        }
+    })
+}
+
+/// Reads at most so many bytes: at once if the system has them in memory, otherwise on a thread that may wait for a disk.
+async fn read(file: Arc<File>, at: u64, length: usize) -> io::Result<Bytes> {
+    let mut piece = vec![0; length];
+    #[cfg(target_os = "linux")]
+    {
+        let parts = &mut [io::IoSliceMut::new(&mut piece)];
+        let flags = rustix::io::ReadWriteFlags::NOWAIT;
+        if let Ok(read @ 1..) = rustix::io::preadv2(&file, parts, at, flags) {
+            piece.truncate(read);
+            return Ok(piece.into());
+        }
+    }
+    let read = tokio::task::spawn_blocking(move || {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(&*file, &mut piece, at);
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(&*file, &mut piece, at);
+        piece.truncate(read?);
+        Ok(piece.into())
+    });
+    read.await?
+}
 
 fn etag(object: &Object, gzip: bool) -> String {
     let coding = if gzip { "-gzip" } else { "" };

@@ -4,7 +4,6 @@
 //! | path | answer |
 //! |---|---|
 //! | the path of an object | the object: plain or in gzip, or 304 |
-//! | what [`Site::is_live`] names | JSON that is made for each request |
 //! | `/health` | the status; always 200 |
 //! | `/ready` | 200 if requests should be sent here, otherwise 503 with the reason |
 //! | `/metrics` | metrics, if the site has them |

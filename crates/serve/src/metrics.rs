@@ -3,13 +3,14 @@
 use std::sync::LazyLock;
 
 use prometheus::{
-    IntCounter, IntCounterVec, IntGauge, register_int_counter, register_int_counter_vec,
-    register_int_gauge,
+    HistogramVec, IntCounter, IntCounterVec, IntGauge, register_histogram_vec,
+    register_int_counter, register_int_counter_vec, register_int_gauge,
 };
 
 /// Metrics of this crate, by what follows `nutfilter_http_` in their names.
 pub(crate) struct Metrics {
     pub(crate) requests: IntCounterVec,
+    pub(crate) seconds: HistogramVec,
     pub(crate) response_bytes: IntCounter,
     pub(crate) connections: IntGauge,
     pub(crate) refused: IntCounter,
@@ -27,6 +28,12 @@ impl Metrics {
                 "nutfilter_http_requests_total",
                 "Requests answered",
                 &["route", "status"]
+            )?,
+            seconds: register_histogram_vec!(
+                "nutfilter_http_request_duration_seconds",
+                "Time from the head of a request to the head of its answer",
+                &["route"],
+                vec![0.001, 0.01, 0.1, 1.0, 10.0]
             )?,
             response_bytes: register_int_counter!(
                 "nutfilter_http_response_bytes_total",

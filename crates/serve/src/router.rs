@@ -1,16 +1,18 @@
 //! The endpoints as an axum router.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_LENGTH,
-    CONTENT_TYPE, HOST,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST,
 };
-use axum::http::{HeaderMap, Method, Uri, Version};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -63,15 +65,17 @@ fn readable(router: Router<Shared>) -> Router<Shared> {
 async fn cors(request: Request, next: Next) -> Response {
     let anyone = (ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     if request.method() == Method::OPTIONS {
-        let allowed = "accept,accept-encoding,cache-control,content-type,if-none-match";
+        let asked = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS);
+        // `*` does not stand for `Authorization`. Not every browser knows it, so what is asked for comes first.
+        let allowed = asked.map_or(Ok("*, Authorization"), HeaderValue::to_str);
         let headers = [
             anyone,
             (ACCESS_CONTROL_ALLOW_METHODS, "GET,HEAD,OPTIONS"),
-            (ACCESS_CONTROL_ALLOW_HEADERS, allowed),
+            (ACCESS_CONTROL_ALLOW_HEADERS, allowed.unwrap_or_default()),
             // One day, the maximum of all browsers.
             (ACCESS_CONTROL_MAX_AGE, "86400"),
         ];
-        return headers.into_response();
+        return (StatusCode::NO_CONTENT, headers).into_response();
     }
     let exposed = "etag,content-length,retry-after";
     let headers = [anyone, (ACCESS_CONTROL_EXPOSE_HEADERS, exposed)];
@@ -88,29 +92,42 @@ async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Res
     let Ok(path) = percent_decode_str(relative(&uri)).decode_utf8() else {
         return refused(&site.missing(""));
     };
-    if site.is_live(&path) {
-        let path = path.into_owned();
-        let made = tokio::task::spawn_blocking(move || site.live(&path)).await;
-        return match made {
-            Ok(Ok(json)) => uncached("application/json", json),
-            Ok(Err(refusal)) => refused(&refusal),
-            Err(_) => refused(&Refusal::new(500, "internal error")),
-        };
+    if let Some(refusal) = site.refusal(&path, &headers) {
+        return refused(&refusal);
     }
     let is_gzip = accepts_gzip(&headers);
-    let open = |path: &str| site.table().open(path, is_gzip);
+    let open = |path: &str| site.table(path).open(path, is_gzip);
     let opened = match open(&path) {
         Ok(None) => site.canonical(&path).map_or(Ok(None), |path| open(&path)),
         opened => opened,
     };
     match opened {
-        Ok(Some((object, opened))) => answer(&headers, &object, opened, is_gzip, site.max_age()),
+        Ok(Some((object, _))) if !site.may_send(&object) => {
+            refused(&Refusal::new(503, "not built yet"))
+        }
+        Ok(Some((object, opened))) => {
+            let max_age = site.max_age(object.path());
+            answer(&headers, &object, opened, is_gzip, max_age)
+        }
         Ok(None) => refused(&site.missing(&path)),
         Err(error) => {
-            tracing::error!(%error, "could not open an object");
+            if !was_told_lately() {
+                tracing::error!(%error, "could not open an object");
+            }
             refused(&Refusal::new(503, "not available"))
         }
     }
+}
+
+/// Whether a line was logged within a minute. One for each request would say no more.
+fn was_told_lately() -> bool {
+    static TOLD: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_lately = told.is_some_and(|told| told.elapsed() < Duration::from_secs(60));
+    if !is_lately {
+        *told = Some(Instant::now());
+    }
+    is_lately
 }
 
 /// The path without its leading slash.
@@ -160,17 +177,21 @@ async fn count(State(site): State<Shared>, request: Request, next: Next) -> Resp
         path => site.label(path),
     };
     let is_head = request.method() == Method::HEAD;
+    let timer = METRICS.seconds.with_label_values(&[label]).start_timer();
     // HTTP/1.1 requires exactly one `Host`, so that proxies and servers agree on the target of a request.
     let hosts = request.headers().get_all(HOST).iter().count();
     let response = match request.version() == Version::HTTP_11 && hosts != 1 {
         true => refused(&Refusal::new(400, "exactly one Host header required")),
         false => next.run(request).await,
     };
+    timer.observe_duration();
     let status = response.status();
     let labels = [label, status.as_str()];
     METRICS.requests.with_label_values(&labels).inc();
+    // That of a file is in the header.
     let length = response.headers().get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = length.or_else(|| response.body().size_hint().exact());
     if let (false, Some(bytes)) = (is_head, length) {
         METRICS.response_bytes.inc_by(bytes);
     }

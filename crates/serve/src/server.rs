@@ -118,9 +118,10 @@ pub async fn serve(
     loop {
         let stream = tokio::select! {
             () = &mut shutdown => break,
+            // The memory of a connection is free once its task is joined.
+            Some(_) = connections.join_next() => continue,
             stream = accept(&listener) => stream,
         };
-        while connections.try_join_next().is_some() {}
         if connections.len() >= limits.max_connections {
             METRICS.refused.inc();
             tracing::debug!(limits.max_connections, "refused a connection");

@@ -1,11 +1,25 @@
 //! What a server answers from.
 
-use nutfilter_objects::Table;
+use axum::http::HeaderMap;
+use nutfilter_objects::{Object, Table};
 
-/// The objects, and what else a server has to know of them. It is asked by many threads.
+/// The objects, and what else a server has to know of them. It is asked by many threads for each request, so nothing here
+/// may block or take long.
 pub trait Site: Send + Sync + 'static {
-    /// The objects.
-    fn table(&self) -> &Table;
+    /// The objects with paths such as this one.
+    fn table(&self, path: &str) -> &Table;
+
+    /// Why a request is refused by its headers, before its path is looked up.
+    fn refusal(&self, path: &str, headers: &HeaderMap) -> Option<Refusal> {
+        let _ = (path, headers);
+        None
+    }
+
+    /// Whether an object may be given out now. Otherwise the answer is 503.
+    fn may_send(&self, object: &Object) -> bool {
+        let _ = object;
+        true
+    }
 
     /// The path of the object that `path` means, percent-decoded and without a leading slash; `None` if it is this path.
     fn canonical(&self, path: &str) -> Option<String> {
@@ -17,17 +31,6 @@ pub trait Site: Send + Sync + 'static {
     fn missing(&self, path: &str) -> Refusal {
         let _ = path;
         Refusal::not_found()
-    }
-
-    /// JSON that is made for each request, which must not be cached. May block.
-    fn live(&self, path: &str) -> Result<Vec<u8>, Refusal> {
-        Err(self.missing(path))
-    }
-
-    /// Whether `path` is answered by [`live`](Self::live). Does not block.
-    fn is_live(&self, path: &str) -> bool {
-        let _ = path;
-        false
     }
 
     /// Whether requests should be sent here; otherwise the reason.
@@ -47,8 +50,9 @@ pub trait Site: Send + Sync + 'static {
         "other"
     }
 
-    /// How long caches may keep an object, in seconds.
-    fn max_age(&self) -> u64 {
+    /// How long caches may keep the object at a path, in seconds.
+    fn max_age(&self, path: &str) -> u64 {
+        let _ = path;
         60
     }
 }

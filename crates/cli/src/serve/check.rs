@@ -17,7 +17,8 @@ pub(super) fn print(
 ) -> Result<(), CliError> {
     let mut text = String::new();
     for option in command.get_arguments() {
-        let Some(name) = option.get_env().and_then(|name| name.to_str()) else {
+        let name = option.get_env().and_then(|name| name.to_str());
+        let Some(name) = name.filter(|_| !option.is_hide_set()) else {
             continue;
         };
         let values = matches.get_raw(option.get_id().as_str());

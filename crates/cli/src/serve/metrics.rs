@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use nutfilter_mint::{FilterState, FilterStatus, Monitor, NoteKind};
 use prometheus::TextEncoder;
@@ -63,13 +64,15 @@ impl Text {
 /// All metrics as text.
 // Exact up to 2^53, far above any number of notes.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn text(monitor: &Monitor) -> String {
+pub(super) fn text(monitor: &Monitor, is_ready: bool, interval: Duration) -> String {
     let (status, mut text) = (monitor.status(), Text::default());
     let build = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
     let help = "Always 1; the version is in its label";
     text.metric(GAUGE, "build_info", help, [(build, 1.0)]);
     let help = "Unix time at which the process started";
     text.one(GAUGE, "start_time_seconds", help, *START as f64);
+    let help = "1 if the last reading is recent enough and every filter can be sent, otherwise 0";
+    text.one(GAUGE, "ready", help, f64::from(u8::from(is_ready)));
     let words = ["starting", "ok", "degraded", "failing"].map(|one| {
         let is = one == word(&status);
         (format!("status=\"{one}\""), f64::from(u8::from(is)))
@@ -88,9 +91,21 @@ pub(super) fn text(monitor: &Monitor) -> String {
     text.by_kind(GAUGE, "unreadable_rows", help, |kind| {
         status.unreadable[kind as usize] as f64
     });
+    let help = "Interval of refreshes";
+    let seconds = interval.as_secs_f64();
+    text.one(GAUGE, "refresh_interval_seconds", help, seconds);
     let name = "last_refresh_timestamp_seconds";
     let help = "Start of the last refresh that succeeded (Unix time)";
     text.one(GAUGE, name, help, status.refreshed as f64);
+    if let Some(oldest) = filters.iter().filter_map(date).min() {
+        let help = "Timestamp of the oldest filter (Unix time)";
+        text.one(
+            GAUGE,
+            "oldest_filter_timestamp_seconds",
+            help,
+            oldest as f64,
+        );
+    }
     let latest = filters.iter().filter_map(date).max().unwrap_or(0);
     let help = "Seconds by which a filter is dated after the clock";
     let behind = latest.saturating_sub(now()) as f64;
@@ -100,7 +115,12 @@ pub(super) fn text(monitor: &Monitor) -> String {
     let help = "Refreshes by their result";
     text.metric(COUNTER, "refreshes_total", help, counts);
     let help = "Seconds that refreshes have taken, including failed ones";
-    text.one(COUNTER, "refresh_seconds_sum", help, status.seconds);
+    text.one(
+        COUNTER,
+        "refresh_duration_seconds_total",
+        help,
+        status.seconds,
+    );
     let read = NoteKind::ALL.iter().flat_map(|kind| {
         let [whole, new] = status.read[*kind as usize];
         [("whole", whole), ("new", new)].map(|(reading, items)| {
@@ -171,7 +191,32 @@ pub(super) fn text(monitor: &Monitor) -> String {
     let help = "Timestamp of a filter (Unix time)";
     text.metric(GAUGE, "keyset_timestamp_seconds", help, dated);
     let counted = TextEncoder::new().encode_to_string(&prometheus::gather());
+    text.0 += &process().unwrap_or_default();
     text.0 + &counted.unwrap_or_else(|error| format!("# {error}\n"))
+}
+
+/// The CPU time and memory of this process, under their usual names. Only Linux tells them in a file.
+fn process() -> Option<String> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may contain everything.
+    let fields = stat.rsplit_once(") ")?.1.split_ascii_whitespace();
+    let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
+    let (user, system) = (fields.get(11)?, fields.get(12)?);
+    // In KiB.
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let resident: u64 = resident.split_whitespace().next()?.parse().ok()?;
+    // Every Linux counts 100 ticks per second for programs.
+    let seconds = Duration::from_millis((user + system) * 10).as_secs_f64();
+    let bytes = resident << 10;
+    Some(format!(
+        "# HELP process_cpu_seconds_total CPU time of this process\n# TYPE process_cpu_seconds_total counter\n\
+         process_cpu_seconds_total {seconds}\n\
+         # HELP process_resident_memory_bytes Resident memory of this process\n\
+         # TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {bytes}\n"
+    ))
 }
 
 #[cfg(test)]
@@ -185,7 +230,9 @@ mod tests {
     #[test]
     fn counters_are_0_before_the_first_event() {
         let monitor = Monitor::new(Arc::new(Table::in_memory()));
-        let text = text(&monitor);
+        let text = text(&monitor, false, Duration::from_secs(60));
+        let is_linux = cfg!(target_os = "linux");
+        assert_eq!(text.contains("\nprocess_resident_memory_bytes "), is_linux);
         for line in [
             "nutfilter_items_lost_total 0",
             "nutfilter_items_read_total{kind=\"spent\",reading=\"new\"} 0",
@@ -193,6 +240,8 @@ mod tests {
             "nutfilter_info_failures_total 0",
             "nutfilter_status{status=\"starting\"} 1",
             "nutfilter_keysets 0",
+            "nutfilter_ready 0",
+            "nutfilter_refresh_interval_seconds 60",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

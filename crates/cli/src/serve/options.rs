@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nutfilter_mint::source::DatabaseLocation;
-use nutfilter_mint::{DEFAULT_INFO_KEY, InfoError, Loss, MintInfo, MintType};
+use nutfilter_mint::{InfoError, Loss, MintInfo, MintType};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::log::{self, LogFormat};
@@ -67,9 +67,9 @@ pub(crate) struct Options {
     #[arg(long, env = "NUTFILTER_LISTEN", value_name = "HOST:PORT", value_parser = address, help_heading = HTTP)]
     listen: Option<String>,
 
-    /// Key of the filters' entry in `nuts` of `/v1/info`
-    #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = DEFAULT_INFO_KEY, value_parser = info_key, help_heading = MINT)]
-    pub(crate) info_key: String,
+    // An old option, so that its error says what replaces it.
+    #[arg(long = "info-key", env = "NUTFILTER_INFO_KEY", value_name = "KEY", value_parser = removed_info_key, hide = true)]
+    _info_key: Option<String>,
 
     /// error, warn, info, debug or trace; with --quiet it is error
     #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info", value_parser = log::level(), ignore_case = true, hide_possible_values = true, help_heading = PROCESS)]
@@ -161,20 +161,11 @@ fn seconds(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Stri
 }
 
 fn mint_api(text: &str) -> Result<String, InfoError> {
-    MintInfo::new(text, DEFAULT_INFO_KEY).map(|_| text.to_owned())
+    MintInfo::new(text).map(|_| text.to_owned())
 }
 
-/// The longest key that is accepted. Keys of `nuts` are short numbers.
-const LONGEST_KEY: usize = 32;
-
-fn info_key(text: &str) -> Result<String, String> {
-    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    match (1..=LONGEST_KEY).contains(&text.len()) && text.chars().all(is_valid) {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
-            "must be 1 to {LONGEST_KEY} letters, digits, `_` or `-`"
-        )),
-    }
+fn removed_info_key(_: &str) -> Result<String, &'static str> {
+    Err("was removed: unset it; the filters are always announced as `filters` beside `nuts`")
 }
 
 #[cfg(test)]
@@ -198,16 +189,6 @@ mod tests {
             "unix:/run/a.sock",
         ] {
             assert!(address(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn info_key_is_a_short_word() {
-        for text in ["25", "XX", "gcs-filters", &"x".repeat(32)] {
-            assert_eq!(info_key(text).as_deref(), Ok(text));
-        }
-        for text in ["", "a b", "\"", "é", "2.5", &"x".repeat(33)] {
-            assert!(info_key(text).is_err(), "{text}");
         }
     }
 }

@@ -23,14 +23,15 @@ use super::manager;
 use super::metrics;
 use super::options::{Options, VARIABLES};
 use super::signals::{Hangup, stop_signal};
-use super::site::{Service, check_published};
+use super::site::{Service, check_published, now};
 use crate::error::CliError;
 use crate::globals::Globals;
 use crate::log;
 use crate::output_file::Output;
 
-/// How often to look whether the service is ready.
+/// How often to look whether the service is ready: for the first time, and later.
 const READY_POLL: Duration = Duration::from_millis(100);
+const STATE_POLL: Duration = Duration::from_secs(1);
 
 /// The mode of the files: filters are public, and a web server of another user sends them.
 const OUTPUT_MODE: u32 = 0o644;
@@ -80,7 +81,7 @@ fn serve(options: &Options) -> Result<(), CliError> {
         refresh_options(options)?,
     );
     if let (true, Some(output)) = (options.once, &options.output) {
-        return once(refresher, output);
+        return once(refresher, output, options);
     }
     let runtime = runtime()?;
     let result = runtime.block_on(until_stopped(options, refresher));
@@ -125,9 +126,11 @@ fn refresh_options(options: &Options) -> Result<RefreshOptions, CliError> {
 }
 
 /// Reads the database once, publishes what could be read, and leaves the metrics beside it.
-fn once(mut refresher: Refresher, output: &Path) -> Result<(), CliError> {
+fn once(mut refresher: Refresher, output: &Path, options: &Options) -> Result<(), CliError> {
     let refreshed = refresher.refresh(true);
-    let metrics = metrics::text(refresher.monitor());
+    let monitor = refresher.monitor();
+    let is_ready = monitor.ready(now(), options.ready_within()).is_ok();
+    let metrics = metrics::text(monitor, is_ready, options.refresh);
     let mut file = Output::create(&output.join(METRICS))?;
     file.file().write_all(metrics.as_bytes())?;
     file.finish()?;
@@ -160,9 +163,8 @@ async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), Cl
     };
     let monitor = Arc::clone(refresher.monitor());
     let thread = RefreshThread::start(refresher, options.refresh)?;
-    let service = || -> Result<Service, CliError> { service(options, Arc::clone(&monitor)) };
-    let router = nutfilter_serve::router(service()?);
-    let watched = service()?;
+    let watched = service(options, Arc::clone(&monitor))?;
+    let router = nutfilter_serve::router(watched.clone());
     let serve = async {
         match listener {
             Some(listener) => nutfilter_serve::serve(listener, router, limits, stop).await,
@@ -174,7 +176,7 @@ async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), Cl
             () = serve => {}
             never = refresh_at_hangups(&thread, hangup) => match never {},
             never = manager::keep_alive() => match never {},
-            never = tell_when_ready(&watched) => match never {},
+            never = tell_state(&watched) => match never {},
         };
         let ending = tokio::task::spawn_blocking(|| thread.stop(REFRESHER_PATIENCE));
         if !ending.await.map_err(CliError::failed)? {
@@ -198,45 +200,58 @@ async fn other_mint(monitor: &Monitor) {
 }
 
 fn service(options: &Options, monitor: Arc<Monitor>) -> Result<Service, CliError> {
-    let info = options.mint_api.as_ref();
-    let info = info
-        .map(|mint| MintInfo::new(mint, &options.info_key))
-        .transpose();
-    Ok(Service {
+    let info = options.mint_api.as_ref().map(|mint| {
+        let info = MintInfo::new(mint).map_err(|error| CliError::at("--mint-api", error))?;
+        Ok::<_, CliError>(info.follow(Arc::clone(&monitor))?)
+    });
+    let (ready_within, max_age) = (options.ready_within(), options.refresh);
+    Ok(Service::new(
         monitor,
-        info: info.map_err(|error| CliError::at("--mint-api", error))?,
-        ready_within: options.ready_within(),
-        max_age: options.refresh,
-    })
+        info.transpose()?,
+        ready_within,
+        max_age,
+    ))
 }
 
-/// Reports readiness to the log and the service manager, and until then the reason why not.
-async fn tell_when_ready(service: &Service) -> Infallible {
-    let mut told = String::new();
-    while let Err(reason) = service.ready() {
-        if reason != told {
-            manager::tell(&format!("STATUS=not ready: {reason}"));
-            told = reason;
+/// Tells the service manager the state and the log each change of it. The manager waits for the first time that the
+/// service is ready.
+async fn tell_state(service: &Service) -> Infallible {
+    let (mut told, mut was_ready) = (String::new(), None);
+    loop {
+        let state = service.state();
+        let line = match (&state.ready, &state.failure) {
+            (Err(reason), _) => format!("STATUS=not ready: {reason}"),
+            (Ok(()), Some(failure)) => format!("STATUS=serving; last refresh: {failure}"),
+            (Ok(()), None) => "STATUS=serving".to_owned(),
+        };
+        if line != told {
+            let is_first = was_ready.is_none() && state.ready.is_ok();
+            manager::tell(&if is_first {
+                format!("READY=1\n{line}")
+            } else {
+                line.clone()
+            });
+            told = line;
         }
-        tokio::time::sleep(READY_POLL).await;
+        match (&state.ready, was_ready) {
+            (Ok(()), None | Some(false)) => {
+                let [spent, issued] = state.items;
+                tracing::info!(target: log::SERVICE, filters = state.due.len(), spent, issued, "ready");
+                was_ready = Some(true);
+            }
+            (Err(reason), Some(true)) => {
+                tracing::warn!(target: log::SERVICE, reason, "no longer ready");
+                was_ready = Some(false);
+            }
+            _ => {}
+        }
+        tokio::time::sleep(if was_ready.is_some() {
+            STATE_POLL
+        } else {
+            READY_POLL
+        })
+        .await;
     }
-    let status = service.monitor.status();
-    let items = |kind| {
-        let filters = status
-            .filters
-            .iter()
-            .filter(move |filter| filter.kind == kind);
-        filters.map(|filter| filter.items).sum::<u64>()
-    };
-    tracing::info!(
-        target: log::SERVICE,
-        filters = status.filters.len(),
-        spent = items(NoteKind::Spent),
-        issued = items(NoteKind::Issued),
-        "ready"
-    );
-    manager::tell("READY=1\nSTATUS=serving");
-    std::future::pending().await
 }
 
 /// Reads everything at each SIGHUP.

@@ -1,11 +1,13 @@
 //! What HTTP answers from: the objects of a mint's filters, its info, and the status of the service.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use axum::http::HeaderMap;
 use nutfilter_cashu::{FilterResponse, KeysetId};
-use nutfilter_mint::{FilterState, MintInfo, Monitor, NoteKind};
-use nutfilter_objects::Table;
+use nutfilter_mint::{FilterState, INFO_PATH, Monitor, NoteKind, VIA, parse_path};
+use nutfilter_objects::{Object, Table};
 use nutfilter_serve::{Refusal, Site};
 
 use super::metrics;
@@ -13,23 +15,105 @@ use super::metrics;
 /// The `code` of an unknown keyset (NUT-00).
 const UNKNOWN_KEYSET: u32 = 12_001;
 
-const INFO: &str = "v1/info";
+/// How long a [`State`] is used if no refresh changed it. With thousands of keysets it takes milliseconds to make.
+const STATE_AGE: Duration = Duration::from_millis(200);
 
-/// A service as its clients see it.
+/// How long caches may keep the mint's info, in seconds: until the next fetch.
+const INFO_AGE: u64 = 30;
+
+/// A service as its clients see it. Clones share everything.
+#[derive(Clone)]
 pub(crate) struct Service {
-    pub(crate) monitor: Arc<Monitor>,
-    /// The mint's info; `None` if the mint itself answers for it.
-    pub(crate) info: Option<MintInfo>,
+    monitor: Arc<Monitor>,
+    /// The mint's info, as long as it is known; `None` if the mint itself answers for it.
+    info: Option<Arc<Table>>,
     /// How old a filter may be while the service counts as ready.
-    pub(crate) ready_within: Duration,
+    ready_within: Duration,
     /// How long caches may keep a filter: until the next refresh.
-    pub(crate) max_age: Duration,
+    max_age: Duration,
+    state: Arc<Mutex<Option<Arc<State>>>>,
+}
+
+/// What requests need to know of all filters together.
+pub(crate) struct State {
+    at: (Instant, u64),
+    /// The one meaning of ready: for `/ready`, `/health`, the log and the service manager.
+    pub(crate) ready: Result<(), String>,
+    /// Why the last refresh failed.
+    pub(crate) failure: Option<String>,
+    /// The paths of the filters that ought to be served.
+    pub(crate) due: HashSet<String>,
+    /// Their items, by kind.
+    pub(crate) items: [u64; 2],
+    is_read: bool,
+    health: String,
 }
 
 impl Service {
-    /// The one meaning of ready: for `/ready`, `/health`, the log and the service manager.
-    pub(crate) fn ready(&self) -> Result<(), String> {
-        self.monitor.ready(now(), self.ready_within)
+    pub(crate) fn new(
+        monitor: Arc<Monitor>,
+        info: Option<Arc<Table>>,
+        ready_within: Duration,
+        max_age: Duration,
+    ) -> Self {
+        Self {
+            monitor,
+            info,
+            ready_within,
+            max_age,
+            state: Arc::default(),
+        }
+    }
+
+    /// The state now, made at most once in [`STATE_AGE`] and for each refresh.
+    pub(crate) fn state(&self) -> Arc<State> {
+        let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.monitor.changes();
+        let is_fresh =
+            |state: &&Arc<State>| state.at.1 == changes && state.at.0.elapsed() < STATE_AGE;
+        if let Some(state) = kept.as_ref().filter(is_fresh) {
+            return Arc::clone(state);
+        }
+        let state = Arc::new(self.look(changes));
+        *kept = Some(Arc::clone(&state));
+        state
+    }
+
+    fn look(&self, changes: u64) -> State {
+        let status = self.monitor.status();
+        let ready = self.monitor.ready(now(), self.ready_within);
+        let items = NoteKind::ALL.map(|kind| {
+            let filters = status.filters.iter().filter(|filter| filter.kind == kind);
+            filters.map(|filter| filter.items).sum::<u64>()
+        });
+        let keysets = status.filters.iter();
+        let keysets = keysets.filter(|filter| filter.kind == NoteKind::Spent);
+        let health = serde_json::json!({
+            "status": word(&status),
+            "ready": ready.is_ok(),
+            "reason": ready.as_ref().err().or(status.failure.as_ref()),
+            "version": env!("CARGO_PKG_VERSION"),
+            "mint": status.mint,
+            "keysets": keysets.count(),
+            "last_refresh": (status.refreshed > 0).then_some(status.refreshed),
+            "spent": items[NoteKind::Spent as usize],
+            "issued": items[NoteKind::Issued as usize],
+            "held": status.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        });
+        State {
+            at: (Instant::now(), changes),
+            ready,
+            items,
+            is_read: status.is_read(),
+            health: health.to_string(),
+            failure: status.failure,
+            due: status
+                .filters
+                .into_iter()
+                .filter(|filter| filter.state != FilterState::Undated)
+                .map(|filter| filter.path)
+                .collect(),
+        }
     }
 }
 
@@ -37,15 +121,6 @@ impl Service {
 pub(super) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs()
-}
-
-/// The kind of note and the keyset that a path names.
-fn filter(path: &str) -> Option<(NoteKind, &str)> {
-    let rest = path.strip_prefix("v1/filter/")?;
-    NoteKind::ALL.into_iter().find_map(|kind| {
-        let id = rest.strip_prefix(kind.as_str())?.strip_prefix('/')?;
-        Some((kind, id))
-    })
 }
 
 /// Checks a file of the output directory before it is served: its media type and date.
@@ -57,7 +132,7 @@ pub(super) fn check_published(path: &str, bytes: &[u8]) -> Result<(&'static str,
             .map(|_| (json, now()))
             .map_err(|error| error.to_string());
     }
-    filter(path).ok_or("not a path of this service")?;
+    parse_path(path).ok_or("not a path of this service")?;
     let response = FilterResponse::from_json(bytes).map_err(|error| error.to_string())?;
     let date = response.timestamp;
     response.into_filter().map_err(|error| error.to_string())?;
@@ -68,106 +143,97 @@ pub(super) fn check_published(path: &str, bytes: &[u8]) -> Result<(&'static str,
 }
 
 impl Site for Service {
-    fn table(&self) -> &Table {
-        self.monitor.table()
+    fn table(&self, path: &str) -> &Table {
+        match &self.info {
+            Some(info) if path == INFO_PATH => info,
+            _ => self.monitor.table(),
+        }
+    }
+
+    fn refusal(&self, path: &str, headers: &HeaderMap) -> Option<Refusal> {
+        let via = headers
+            .get_all("via")
+            .iter()
+            .filter_map(|via| via.to_str().ok());
+        let mut hops = via.flat_map(|via| via.split(','));
+        let is_ours = |hop: &str| hop.split_whitespace().nth(1) == Some(VIA);
+        (path == INFO_PATH && hops.any(is_ours)).then(|| {
+            let detail =
+                "nutfilter asks itself for the mint's info: set MINT_API to the mint's own address";
+            Refusal::new(508, detail)
+        })
+    }
+
+    /// A filter dated after the clock may lack notes that were spent before that date.
+    fn may_send(&self, object: &Object) -> bool {
+        parse_path(object.path()).is_none() || object.date() <= now()
     }
 
     fn canonical(&self, path: &str) -> Option<String> {
-        let (kind, id) = filter(path)?;
-        let id = KeysetId::parse(id).ok()?.canonical();
-        Some(format!("v1/filter/{kind}/{id}"))
+        let (kind, id) = parse_path(path)?;
+        let canonical = KeysetId::parse(id).ok()?.canonical();
+        // Hex in upper case is unknown, as to a web server that sends the files.
+        let is_same = id.replace('+', "-").replace('/', "_") == canonical;
+        is_same.then(|| format!("v1/filter/{kind}/{canonical}"))
     }
 
     fn missing(&self, path: &str) -> Refusal {
-        let Some((_, id)) = filter(path) else {
+        let Some((_, id)) = parse_path(path) else {
             return match path {
                 "v1/keysets" if self.info.is_none() => Refusal::new(503, "not built yet"),
                 _ => Refusal::not_found(),
             };
         };
-        let path = self.canonical(path);
-        let status = self.monitor.status();
-        let is_due = |path: String| {
-            let mut filters = status.filters.iter();
-            filters.any(|filter| filter.path == path && filter.state != FilterState::Undated)
-        };
-        let (code, detail) = (UNKNOWN_KEYSET, "keyset is not known".to_owned());
-        match KeysetId::parse(id) {
+        let state = self.state();
+        let is_due = |path: String| state.due.contains(&path);
+        let detail = match KeysetId::parse(id) {
             // No mint can know it.
-            Err(_) => Refusal {
-                status: 400,
-                code,
-                detail: "invalid keyset id".to_owned(),
-            },
-            Ok(_) if !status.is_read() || path.is_some_and(is_due) => {
-                Refusal::new(503, "not built yet")
+            Err(_) => "invalid keyset id",
+            Ok(_) if !state.is_read || self.canonical(path).is_some_and(is_due) => {
+                return Refusal::new(503, "not built yet");
             }
-            Ok(_) => Refusal {
-                status: 400,
-                code,
-                detail,
-            },
+            Ok(_) => "keyset is not known",
+        };
+        Refusal {
+            status: 400,
+            code: UNKNOWN_KEYSET,
+            detail: detail.to_owned(),
         }
     }
 
-    fn is_live(&self, path: &str) -> bool {
-        path == INFO && self.info.is_some()
-    }
-
-    fn live(&self, path: &str) -> Result<Vec<u8>, Refusal> {
-        let info = self.info.as_ref().ok_or_else(|| self.missing(path))?;
-        info.fetch().map_err(|error| {
-            self.monitor.count_info_failure();
-            tracing::warn!(%error, "could not fetch the mint's info");
-            Refusal::new(503, "the mint's info is not available")
-        })
-    }
-
     fn ready(&self) -> Result<(), String> {
-        Service::ready(self)
+        self.state().ready.clone()
     }
 
     fn health(&self) -> String {
-        let (status, ready) = (self.monitor.status(), Service::ready(self));
-        let items = |kind| {
-            let filters = status.filters.iter().filter(|filter| filter.kind == kind);
-            filters.map(|filter| filter.items).sum::<u64>()
-        };
-        let keysets = status
-            .filters
-            .iter()
-            .filter(|filter| filter.kind == NoteKind::Spent);
-        serde_json::json!({
-            "status": word(&status),
-            "ready": ready.is_ok(),
-            "reason": ready.err().or(status.failure.clone()),
-            "version": env!("CARGO_PKG_VERSION"),
-            "mint": status.mint,
-            "keysets": keysets.count(),
-            "last_refresh": (status.refreshed > 0).then_some(status.refreshed),
-            "spent": items(NoteKind::Spent),
-            "issued": items(NoteKind::Issued),
-            "held": status.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        })
-        .to_string()
+        self.state().health.clone()
     }
 
     fn metrics(&self) -> Option<String> {
-        Some(metrics::text(&self.monitor))
+        Some(metrics::text(
+            &self.monitor,
+            self.state().ready.is_ok(),
+            self.max_age,
+        ))
     }
 
     fn label(&self, path: &str) -> &'static str {
-        match (path, filter(path)) {
+        match (path, parse_path(path)) {
             ("v1/keysets", _) => "keysets",
-            (INFO, _) => "info",
+            (INFO_PATH, _) => "info",
             (_, Some((NoteKind::Spent, _))) => "filter_spent",
             (_, Some((NoteKind::Issued, _))) => "filter_issued",
             _ => "other",
         }
     }
 
-    fn max_age(&self) -> u64 {
-        self.max_age.as_secs()
+    fn max_age(&self, path: &str) -> u64 {
+        let max_age = self.max_age.as_secs();
+        if path == INFO_PATH {
+            max_age.min(INFO_AGE)
+        } else {
+            max_age
+        }
     }
 }
 
@@ -181,5 +247,24 @@ pub(super) fn word(status: &nutfilter_mint::Status) -> &'static str {
         (None, _) => "ok",
         (Some(_), true) => "degraded",
         (Some(_), false) => "failing",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_dated_after_the_clock_is_not_sent() {
+        let (table, long) = (Arc::new(Table::in_memory()), Duration::from_secs(60));
+        let service = Service::new(Monitor::new(Arc::clone(&table)), None, long, long);
+        for (path, date, is_sent) in [
+            ("v1/filter/spent/00deadbeefc0ffee", now() + 9, false),
+            ("v1/filter/issued/00deadbeefc0ffee", now(), true),
+            ("v1/keysets", now() + 9, true),
+        ] {
+            table.put(path, "text/plain", date, |_| Ok(())).unwrap();
+            assert_eq!(service.may_send(&table.get(path).unwrap()), is_sent);
+        }
     }
 }

@@ -19,3 +19,4 @@ mod publishing;
 mod restore;
 mod running;
 mod support;
+mod upgrade;

@@ -35,14 +35,14 @@ fn additional_resources_are_as_configured() {
         "nutfilter_status{status=\"ok\"} 1",
         "nutfilter_items{kind=\"spent\"} 300",
         "nutfilter_keysets 1",
-        "# TYPE nutfilter_refresh_seconds_sum counter",
+        "# TYPE nutfilter_refresh_duration_seconds_total counter",
         "nutfilter_http_requests_total{",
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
     // While the mint does not answer, its info is unavailable, and its keysets are left to it.
     let server = serve("--mint-api http://127.0.0.1:1");
-    assert_eq!(status(&server, "/v1/info"), "503");
+    assert_eq!(status(&server, "/v1/info"), "404");
     assert_eq!(status(&server, "/v1/keysets"), "404");
 }
 
@@ -78,13 +78,33 @@ fn old_filters_are_served_but_not_ready() {
     fs::create_dir(&mint).unwrap();
     let sample = sample(&mint);
     let options = format!("--refresh 1 --max-age 2 --output {}", public.display());
-    let server = Server::start(serve_from(&mint, &options));
+    let mut server = Server::start(serve_from(&mint, &options));
     fs::remove_dir_all(&mint).unwrap();
     let start = Instant::now();
     while server.get("/ready").0 != "HTTP/1.1 503 Service Unavailable" {
         assert!(start.elapsed() < PATIENCE, "ready");
     }
     assert_contains(&server.get("/ready").1, "s old, maximum is 2 s");
+    server.has_said("no longer ready");
+    assert_contains(&server.get("/metrics").1, "nutfilter_ready 0\n");
     let path = format!("/v1/filter/spent/{}", sample.keyset);
     assert_eq!(server.get(&path).0, "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn services_that_ask_each_other_for_the_info_end_the_loop() {
+    let (place, _) = mint();
+    let second = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = second.local_addr().unwrap();
+    let mut first = Server::of(&place, &format!("--mint-api http://{address}"));
+    drop(second);
+    let ask = format!("--mint-database . --mint-api {}", first.base);
+    let second = Server::start(place.command(format!("serve --listen {address} {ask}")));
+    first.has_said("MINT_API leads back to nutfilter: give the mint's own address");
+    for server in [&first, &second] {
+        assert_eq!(server.get("/v1/info").0, "HTTP/1.1 404 Not Found");
+        let looped = server.request("GET /v1/info HTTP/1.1\r\nvia: 1.1 proxy, 1.1 nutfilter");
+        assert_eq!(looped.0, "HTTP/1.1 508 Loop Detected");
+        assert_contains(&looped.1, "set MINT_API to the mint's own address");
+    }
 }

@@ -54,9 +54,9 @@ pub enum SourceError {
     /// Postgres), and its fault.
     #[error("{0}: {1}")]
     BadRow(String, RowFault),
-    /// The files of a database were replaced, or a mint started or stopped, while it was being read. Reading it again is
-    /// enough.
-    #[error("{0}: the database's files changed while they were being read")]
+    /// The files or a table of a database were replaced, or a mint started or stopped, while it was being read. Reading it
+    /// again is enough.
+    #[error("{0}: the database changed while it was being read")]
     ChangedWhileRead(PathBuf),
     /// The receiver of the items stopped the reading.
     #[error("read cancelled")]

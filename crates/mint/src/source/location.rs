@@ -58,7 +58,9 @@ impl DatabaseLocation {
     /// name. Put `./` in front of a file name that looks like a URL.
     ///
     /// A Postgres database is given by its URL, `postgres://user:password@host:port/name?options`. The options are
-    /// those of `tokio-postgres` (such as `host=/run/postgresql`, for a socket) and two of libpq's:
+    /// those of `tokio-postgres` (such as `host=/run/postgresql`, for a socket), `schema=NAME`, and two of libpq's. libpq's
+    /// keyword form is read, too: `host=... user=... password=... dbname=... schema=...`. Of several hosts, `host=a,b`, the
+    /// mint's primary is read.
     ///
     /// | `sslmode` | the connection |
     /// |---|---|
@@ -77,17 +79,15 @@ impl DatabaseLocation {
     ///
     /// # Errors
     ///
-    /// For a URL of any other database, a URL that does not parse, libpq's form `host=... user=...`, and a `sqlite:`
-    /// URL with a user name. No error repeats the location, because it may contain a password.
+    /// For a URL of any other database, a URL that does not parse, and a `sqlite:` URL with a user name. No error repeats the location, because it may contain a password.
     pub fn parse(text: &str) -> Result<Self> {
         let text = unquoted(text);
         if text.is_empty() {
             return Err(SourceError::postgres_url("the location is empty"));
         }
-        if !text.contains("://") && text.parse::<tokio_postgres::Config>().is_ok() {
-            return Err(SourceError::postgres_url(
-                "the form `host=... user=...` is not supported; write postgres://user:password@host:port/name",
-            ));
+        if is_keywords(text) {
+            let url = PostgresUrl::parse_keywords(text)?;
+            return Ok(Self(Place::Postgres(Box::new(url))));
         }
         let Some((scheme, rest)) = text.split_once(':') else {
             return Ok(Self::from(Path::new(text)));
@@ -194,6 +194,14 @@ fn unquoted(text: &str) -> &str {
     inside.unwrap_or(text)
 }
 
+/// Whether a text is in libpq's form `host=... user=...`, as CDK's connection strings are.
+fn is_keywords(text: &str) -> bool {
+    let first = text.split_once('=').map(|(first, _)| first.trim_end());
+    let keywords = "host hostaddr port user password dbname schema sslmode options application_name connect_timeout \
+        target_session_attrs";
+    first.is_some_and(|first| keywords.split(' ').any(|keyword| keyword == first))
+}
+
 /// Whether lower-case text could be the scheme of a URL.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
@@ -291,8 +299,9 @@ mod tests {
             ("postgres://h@db/x?sslmode=hunter2", "sslmode"),
             ("postgres://mint:p@hunter2@db/mint", "%40"),
             ("postgres://mint:p@x/hunter2@db/mint", "%40"),
-            ("host=h user=f password=hunter2", "is not supported"),
-            ("password = hunter2 host=h", "is not supported"),
+            ("host=h user=f pool_size=hunter2", "option pool_size is"),
+            ("password = hunter2", "has no host"),
+            ("host=h password='hunter2", "quote"),
             (" \u{feff}", "is empty"),
         ] {
             let error = DatabaseLocation::parse(url).unwrap_err();

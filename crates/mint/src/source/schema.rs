@@ -13,8 +13,8 @@ pub(super) struct Schema {
     pub(super) mint: MintType,
     /// Its columns are [`KEYSET_COLUMNS`].
     pub(super) keysets: Table,
-    /// The column with a keyset's final expiry, in Unix seconds. It may be missing.
-    pub(super) expiry: &'static str,
+    /// Their column with the end of a keyset, which may be missing.
+    pub(super) final_expiry: &'static str,
     pub(super) spent: Notes,
     pub(super) issued: Notes,
     /// SQL for the migrations that the mint recorded. The table may be missing.
@@ -101,7 +101,7 @@ const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
 const NUTSHELL: Schema = Schema {
     mint: MintType::Nutshell,
     keysets: Table::new("keysets", KEYSET_COLUMNS),
-    expiry: "final_expiry",
+    final_expiry: "final_expiry",
     spent: Notes {
         table: Table::new("proofs_used", &["id", "y"]),
         keyset: "id",
@@ -125,7 +125,7 @@ const NUTSHELL: Schema = Schema {
 const CDK: Schema = Schema {
     mint: MintType::Cdk,
     keysets: Table::new("keyset", KEYSET_COLUMNS),
-    expiry: "valid_to",
+    final_expiry: "valid_to",
     spent: Notes {
         table: Table::new("proof", &["keyset_id", "y", "state"]),
         keyset: "keyset_id",
@@ -164,6 +164,13 @@ impl Schema {
         }
     }
 
+    /// Selects the keysets: their columns and, if `has_end`, when they end.
+    pub(super) fn list_keysets(&self, has_end: bool) -> String {
+        let end = if has_end { self.final_expiry } else { "NULL" };
+        let Table { name, columns } = &self.keysets;
+        format!("SELECT {}, {end} AS ending FROM {name}", columns.join(", "))
+    }
+
     /// The required tables.
     pub(super) fn tables(&self) -> [&Table; 3] {
         [&self.spent.table, &self.issued.table, &self.keysets]
@@ -194,11 +201,6 @@ impl Schema {
 impl Table {
     const fn new(name: &'static str, columns: &'static [&'static str]) -> Self {
         Self { name, columns }
-    }
-
-    /// Selects all rows, with the columns in their order.
-    pub(super) fn select(&self) -> String {
-        format!("SELECT {} FROM {}", self.columns.join(", "), self.name)
     }
 }
 

@@ -1,10 +1,10 @@
-//! `/v1/info`, fetched from a mint over HTTP for each request.
+//! `/v1/info`, fetched from a mint over HTTP.
 
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::Redirect;
 use axum::routing::get;
-use nutfilter_mint::{DEFAULT_INFO_KEY, InfoError, MintInfo};
+use nutfilter_mint::{InfoError, MintInfo};
 
 /// Serves a router until this process ends. Returns its URL.
 fn serve(router: Router) -> String {
@@ -21,15 +21,15 @@ fn serve(router: Router) -> String {
     format!("http://{address}")
 }
 
-fn fetch(url: &str, key: &str) -> Result<String, InfoError> {
-    let info = MintInfo::new(url, key).unwrap().fetch()?;
+fn fetch(url: &str) -> Result<String, InfoError> {
+    let info = MintInfo::new(url).unwrap().fetch()?;
     Ok(String::from_utf8(info).unwrap())
 }
 
 #[test]
 fn https_at_a_port_without_tls_is_named() {
     let url = serve(Router::new()).replace("http:", "https:");
-    let error = fetch(&url, DEFAULT_INFO_KEY).unwrap_err().to_string();
+    let error = fetch(&url).unwrap_err().to_string();
     assert!(error.contains("give its http:// address"), "{error}");
 }
 
@@ -43,30 +43,33 @@ fn mint_that_is_down_or_redirects_has_no_info() {
             .route(
                 "/broken/v1/info",
                 get(|| async { StatusCode::INTERNAL_SERVER_ERROR }),
-            ),
+            )
+            .route("/loop/v1/info", get(|| async { StatusCode::LOOP_DETECTED })),
     );
-    let said = |path: &str| {
-        fetch(&(url.clone() + path), "filters")
-            .unwrap_err()
-            .to_string()
-    };
+    let said = |path: &str| fetch(&(url.clone() + path)).unwrap_err().to_string();
     assert_eq!(
-        fetch(&(url.clone() + "/here/"), "x").unwrap(),
-        r#"{"nuts":{"x":{"supported":true}}}"#
+        fetch(&(url.clone() + "/here/")).unwrap(),
+        r#"{"filters":{"supported":true}}"#
     );
     assert_eq!(said("/away"), "the mint returned 307");
     assert_eq!(said("/broken"), "the mint returned 500");
+    assert!(said("/loop").contains("give the mint's own address"));
     let vacant = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let vacant = vacant.local_addr().unwrap();
-    let error = fetch(&format!("http://{vacant}"), "filters").unwrap_err();
+    let error = fetch(&format!("http://{vacant}")).unwrap_err();
     assert!(matches!(error, InfoError::Transport(_)), "{error}");
 }
 
 #[test]
-fn too_long_or_invalid_info_is_not_passed_on() {
-    let long = format!(r#"{{"name":"{}"}}"#, "x".repeat(1 << 20));
-    for body in [long, "[]".to_owned(), "<html>".to_owned()] {
+fn long_info_is_passed_on_and_an_endless_one_is_not() {
+    let info = |mib: usize| format!(r#"{{"name":"{}"}}"#, "x".repeat(mib << 20));
+    for (body, is_good) in [
+        (info(8), true),
+        (info(17), false),
+        ("[]".to_owned(), false),
+        ("<html>".to_owned(), false),
+    ] {
         let url = serve(Router::new().route("/v1/info", get(async move || body.clone())));
-        fetch(&url, "filters").unwrap_err();
+        assert_eq!(fetch(&url).is_ok(), is_good);
     }
 }

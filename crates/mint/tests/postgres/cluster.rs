@@ -175,6 +175,16 @@ impl Cluster {
         self.start_with("standby", &format!("{options} {primary}"));
     }
 
+    /// Promotes the standby beside the server that it followed.
+    pub(crate) fn promote_standby(&self) {
+        run(&mut self.control("standby", "promote"));
+    }
+
+    /// Starts the promoted standby again.
+    pub(crate) fn start_standby_as_primary(&self) {
+        self.start_with("standby", &self.options.replace("-p 5432", "-p 5433"));
+    }
+
     pub(crate) fn stop_standby(&self) {
         run(self.control("standby", "stop").args(["-m", "immediate"]));
     }

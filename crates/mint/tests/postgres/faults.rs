@@ -9,6 +9,7 @@ use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource as _, SourceError};
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 use crate::cluster::{Cluster, Writer};
+use crate::router::Router;
 use crate::sql::{table, tables};
 use crate::support::{Found, MintDatabase, V1, insert, open, read};
 
@@ -145,20 +146,96 @@ fn standby_is_refused_until_it_is_promoted() {
 }
 
 #[test]
-fn first_of_several_hosts_that_can_be_written_to_is_read() {
-    let (Some((standby, _)), Some((_primary, url))) = (cdk_alone(10), cdk_alone(20)) else {
+fn primary_with_highest_timeline_is_read() {
+    let Some((cluster, _)) = cdk_alone(10) else {
         return;
     };
-    standby.stop("fast");
-    standby.write("data/standby.signal", "");
-    standby.start_again();
-    let hosts = format!(
-        "?host=/nothing&host={}&host=",
-        standby.directory().display()
+    cluster.stop("fast");
+    cluster.start_with_standby();
+    let directory = cluster.directory().display();
+    let [url, other, both, twice] = [
+        (".", "5432"),
+        (".", "5433"),
+        ("/nothing,.,.", "1,5432,5433"),
+        (".,.", "5432,5432"),
+    ]
+    .map(|(hosts, ports)| {
+        let hosts = hosts.replace('.', &directory.to_string());
+        format!("host={hosts} port={ports} user=owner dbname=mint")
+    });
+    let add = |url: &str, index| {
+        let writer = Writer::wait_for(url);
+        writer.run(&insert(MintType::Cdk, Spent, V1, index, true));
+    };
+    let mut source = open(&both, None).unwrap();
+    let mut count = || read(&mut source, Spent, true).map(|(found, _)| found.count());
+    assert_eq!(count().unwrap(), 10);
+    // The old primary does not know that another one was promoted.
+    cluster.promote_standby();
+    add(&other, 1);
+    add(&url, 2);
+    add(&url, 3);
+    assert_eq!(count().unwrap(), 11);
+    let (found, _) = read(&mut open(&twice, None).unwrap(), Spent, true).unwrap();
+    assert_eq!(found.count(), 12);
+    cluster.stop_standby();
+    let error = count().unwrap_err().to_string();
+    assert!(
+        error.contains("(timeline 00000001) is the primary from before"),
+        "{error}"
     );
-    let url = url.replace("?host=", &hosts);
-    let (found, _) = read(&mut open(&url, None).unwrap(), Spent, false).unwrap();
-    assert_eq!(found.count(), 20);
+    cluster.start_standby_as_primary();
+    assert_eq!(count().unwrap(), 11);
+    // Another mint's server, and a role that may not ask.
+    let Some((another, _)) = cdk_alone(1) else {
+        return;
+    };
+    let hosts = format!("{},{directory}", another.directory().display());
+    let error = open(&format!("host={hosts} user=owner dbname=mint"), None).unwrap_err();
+    assert!(
+        error.to_string().contains("different database systems"),
+        "{error}"
+    );
+    Writer::connect(&url)
+        .run("REVOKE EXECUTE ON FUNCTION pg_control_system FROM public; CREATE ROLE plain LOGIN");
+    let error = open(&twice.replace("=owner", "=plain"), None).unwrap_err();
+    assert!(error.to_string().contains("GRANT EXECUTE"), "{error}");
+}
+
+#[test]
+fn statements_of_one_reading_that_are_routed_are_refused() {
+    let Some((cluster, _)) = cdk_alone(10) else {
+        return;
+    };
+    cluster.stop("fast");
+    cluster.start_with_standby();
+    let sockets = [5432, 5433].map(|port| cluster.directory().join(format!(".s.PGSQL.{port}")));
+    for (word, promote, said) in [
+        ("COPY", false, "is a standby"),
+        ("LIMIT 0", false, "sent to several servers"),
+        ("listed.*", false, "is a standby"),
+        // The look at the schema proves nothing.
+        ("pg_attribute a", false, ""),
+        ("COPY", true, "sent to several servers"),
+        ("LIMIT 0", false, "sent to several servers"),
+    ] {
+        if promote {
+            cluster.promote_standby();
+        }
+        let router = Router::start(sockets.clone(), word);
+        let url = format!(
+            "host={} user=owner dbname=mint",
+            router.directory().display()
+        );
+        let mut source = open(&url, None).unwrap();
+        let read = read(&mut source, Spent, false).map(|(found, _)| found.count());
+        let error = read.err().or(source.keysets().err());
+        let error = error.map_or_else(String::new, |error| error.to_string());
+        assert!(
+            error.contains(said) && error.is_empty() == said.is_empty(),
+            "{word}: {error}"
+        );
+    }
 }
 
 #[test]
@@ -319,6 +396,7 @@ fn missing_or_forbidden_columns_are_named() {
                  GRANT SELECT ({columns}) ON {table} TO {role}"
             ));
         }
+        database.add(Issued, 0);
         // Without a grant on xmin it works, but reads everything each time.
         let mut source = open(&url, None).unwrap();
         source.keysets().unwrap();

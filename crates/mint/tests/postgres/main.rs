@@ -7,6 +7,7 @@
 #[allow(dead_code)]
 mod cluster;
 mod faults;
+mod router;
 mod rows;
 #[path = "../mint/sql.rs"]
 mod sql;

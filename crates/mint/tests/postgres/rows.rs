@@ -1,6 +1,6 @@
 //! Which rows are read, and which of them are new.
 
-use nutfilter_mint::source::MintSource as _;
+use nutfilter_mint::source::{AsOf, MintSource as _};
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 use crate::sql::{keyset, table, tables_of_notes};
@@ -17,6 +17,11 @@ fn both_mints_are_detected_listed_and_read() {
         let mut sql = [V1, "no id"]
             .map(|id| keyset(mint, id, "sat", true, 100))
             .concat();
+        let (keysets, end) = match mint {
+            MintType::Nutshell => ("keysets", "final_expiry"),
+            _ => ("keyset", "valid_to"),
+        };
+        sql += &format!("UPDATE {keysets} SET {end} = 1900000000;");
         for kind in NoteKind::ALL {
             for index in 0..10 {
                 let keyset = [V1, LEGACY, "none"][usize::from(index) % 3];
@@ -30,17 +35,91 @@ fn both_mints_are_detected_listed_and_read() {
         let info = &listed.keysets[0];
         assert_eq!((info.id.as_str(), info.unit.as_deref()), (V1, Some("sat")));
         assert!(info.active && info.input_fee_ppk == 100);
+        assert_eq!(info.final_expiry, Some(1_900_000_000));
+        let drop = format!("ALTER TABLE {keysets} DROP COLUMN {end}");
+        database.writer.run(&drop);
+        assert_eq!(source.keysets().unwrap().keysets[0].final_expiry, None);
         assert_eq!(listed.unservable, ["no id"]);
         for kind in NoteKind::ALL {
             let (found, reading) = read(&mut source, kind, false).unwrap();
             // All of nutshell's spent notes count.
             let all = (mint, kind) == (MintType::Nutshell, Spent);
-            assert_eq!(found.count(), if all { 7 } else { 6 });
+            assert_eq!(found.count(), if all { 10 } else { 8 });
+            assert_eq!(found.items[&None].len(), if all { 3 } else { 2 });
             let legacy = KeysetId::parse(LEGACY).unwrap();
             assert!(found.items[&Some(legacy.clone())].contains(&item(4)));
             assert_eq!(reading.unservable, ["none"]);
-            assert!(reading.is_whole() && found.bad.is_empty());
+            assert_eq!(reading.whole, Some("first"));
+            assert!(found.bad.is_empty());
+            let AsOf::StoreClock(date) = reading.as_of else {
+                panic!("{:?}", reading.as_of);
+            };
+            let now: u64 = database
+                .writer
+                .value("SELECT extract(epoch FROM now())::bigint")
+                .parse()
+                .unwrap();
+            assert!((now - 60..=now).contains(&date));
         }
+    }
+}
+
+#[test]
+fn row_without_keyset_is_passed_on() {
+    for (mint, kind) in tables_of_notes() {
+        let Some(database) = MintDatabase::new(mint) else {
+            return;
+        };
+        let [name, keyset, column] = table(mint, kind);
+        (0..3).for_each(|index| database.add(kind, index));
+        let is = |index: u8| format!("WHERE {column} = {}", POSTGRES.item(mint, &item(index)));
+        // The last one has neither.
+        database.writer.run(&format!(
+            "ALTER TABLE {name} ALTER {keyset} DROP NOT NULL; UPDATE {name} SET {keyset} = NULL {};
+             UPDATE {name} SET {keyset} = '' {}; UPDATE {name} SET {keyset} = NULL, {column} = '' {}",
+            is(0), is(1), is(2)
+        ));
+        let (found, reading) = read(&mut database.source(), kind, false).unwrap();
+        assert!(found.items[&None].contains(&item(0)) && found.items[&None].contains(&item(1)));
+        assert_eq!((found.count(), found.bad.len()), (2, 1));
+        assert!(
+            found.bad[0].starts_with("keyset unknown, "),
+            "{}",
+            found.bad[0]
+        );
+        assert_eq!(reading.unservable, ["empty"]);
+    }
+}
+
+#[test]
+fn newest_row_that_is_gone_is_noticed() {
+    for (mint, kind) in tables_of_notes() {
+        let Some(database) = MintDatabase::new(mint) else {
+            return;
+        };
+        let (mut source, [name, _, column]) = (database.source(), table(mint, kind));
+        let mut whole = || read(&mut source, kind, false).unwrap().1.whole;
+        assert_eq!([whole(), whole()], [Some("first"), Some("no notes")]);
+        (0..2).for_each(|index| database.add(kind, index));
+        assert_eq!([whole(), whole()], [Some("no notes"), None]);
+        // As if the machine were put back with its memory.
+        let newest = POSTGRES.item(mint, &item(1));
+        for change in [
+            format!(
+                "DELETE FROM {name} WHERE {column} = {newest}; {}",
+                insert(mint, kind, V1, 2, true)
+            ),
+            format!("UPDATE {name} SET amount = amount"),
+        ] {
+            database.writer.run(&change);
+            assert_eq!(
+                [whole(), whole()],
+                [Some("newest row gone"), None],
+                "{change}"
+            );
+        }
+        let reading = read(&mut source, kind, true).unwrap().1;
+        assert_eq!(reading.whole, Some("asked"));
     }
 }
 
@@ -101,7 +180,8 @@ fn only_new_rows_are_passed_on() {
         database.add(kind, 9);
         let (found, reading) = read(&mut source, kind, false).unwrap();
         assert_eq!((found.count(), reading.is_whole()), (1, false));
-        assert_eq!(read(&mut source, kind, false).unwrap().0.count(), 0);
+        // The newest row, and those that were new with it, come again.
+        assert_eq!(read(&mut source, kind, false).unwrap().0.count(), 1);
         let (found, reading) = read(&mut source, kind, true).unwrap();
         assert_eq!((found.count(), reading.is_whole()), (10, true));
     }
@@ -115,9 +195,11 @@ fn unreadable_row_is_reported_when_it_is_read() {
     let mut source = database.source();
     database.add(Spent, 0);
     read(&mut source, Spent, false).unwrap();
-    for (value, said) in [("NULL", "found null"), ("'0g'", "2 bytes"), ("''", "empty")] {
+    let faults = [("NULL", "found null"), ("'0g'", "2 bytes"), ("''", "empty")];
+    for (index, (value, said)) in (1..).zip(faults) {
         let bad = POSTGRES.insert(MintType::Nutshell, Spent, V1, value, "SPENT");
         database.writer.run(&bad);
+        database.add(Spent, index);
         for whole in [false, true] {
             let (found, reading) = read(&mut source, Spent, whole).unwrap();
             assert_eq!((found.bad.len(), reading.is_whole()), (1, whole), "{value}");
@@ -156,14 +238,14 @@ fn updates_locks_and_vacuum_miss_nothing() {
         let (mut source, mut found) = (database.source(), Found::default());
         assert_eq!(found.read(&mut source, kind), (true, 50));
         for (index, (sql, is_whole)) in (50..).zip([
-            ("UPDATE {} SET amount = amount", false),
+            ("UPDATE {} SET amount = amount", true),
             ("SELECT count(*) FROM (SELECT 1 FROM {} FOR UPDATE) AS locked", false),
             ("VACUUM {}", false),
             ("VACUUM FREEZE {}", false),
             ("VACUUM FULL {}", false),
             ("ALTER TABLE {} ALTER COLUMN amount TYPE NUMERIC", true),
             ("ALTER TABLE {} ADD COLUMN more TEXT DEFAULT 'x'", true),
-            ("BEGIN; CREATE TABLE kept AS SELECT * FROM {}; TRUNCATE {}; INSERT INTO {} SELECT * FROM kept; COMMIT", false),
+            ("BEGIN; CREATE TABLE kept AS SELECT * FROM {}; TRUNCATE {}; INSERT INTO {} SELECT * FROM kept; COMMIT", true),
             ("CREATE TABLE other (LIKE {} INCLUDING ALL); INSERT INTO other SELECT * FROM {}; DROP TABLE {}; ALTER TABLE other RENAME TO {}", true),
         ]) {
             database.writer.run(&sql.replace("{}", name));

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use nutfilter_objects::Table;
+use axum::http::HeaderMap;
+use nutfilter_objects::{Object, Table};
 use nutfilter_serve::{Refusal, Site};
 use tempfile::TempDir;
 
@@ -85,8 +86,16 @@ pub(crate) fn page(digits: usize) -> Vec<u8> {
 }
 
 impl Site for TestSite {
-    fn table(&self) -> &Table {
+    fn table(&self, _: &str) -> &Table {
         &self.table
+    }
+
+    fn refusal(&self, _: &str, headers: &HeaderMap) -> Option<Refusal> {
+        headers.get("via").map(|_| Refusal::new(508, "a loop"))
+    }
+
+    fn may_send(&self, object: &Object) -> bool {
+        !object.path().starts_with("later/")
     }
 
     fn canonical(&self, path: &str) -> Option<String> {
@@ -102,19 +111,6 @@ impl Site for TestSite {
                 detail: "page is not known".to_owned(),
             },
             false => Refusal::not_found(),
-        }
-    }
-
-    fn is_live(&self, path: &str) -> bool {
-        path.starts_with("live/")
-    }
-
-    fn live(&self, path: &str) -> Result<Vec<u8>, Refusal> {
-        match path {
-            "live/one" => Ok(b"{\"live\":1}".to_vec()),
-            "live/down" => Err(Refusal::new(503, "down")),
-            "live/panic" => panic!("as it was told to"),
-            _ => Err(self.missing(path)),
         }
     }
 
@@ -137,7 +133,7 @@ impl Site for TestSite {
         }
     }
 
-    fn max_age(&self) -> u64 {
+    fn max_age(&self, _: &str) -> u64 {
         self.max_age
     }
 }

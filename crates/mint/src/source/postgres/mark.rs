@@ -1,76 +1,290 @@
-//! Whether a table is still the same one, on the same server, so that new rows can be told by their transactions.
+//! What a statement proves about itself, and whether new rows can be told by their transactions since the last one.
 
 use super::session::Session;
-use crate::source::Result;
 use crate::source::schema::Notes;
+use crate::source::{Result, SourceError};
 
 /// The most transactions between two readings for which ids can be compared. They have 32 bits and wrap.
 const MAX_DISTANCE: u64 = 1 << 30;
 
-/// A state of the table.
+/// Where, when and of what a statement read. Facts of another statement may come from another server.
 #[derive(Debug)]
-pub(super) struct Mark {
-    /// Equal within one continuous history of transaction ids and of the table.
-    state: Vec<String>,
+pub(super) struct Proof {
+    is_standby: bool,
+    is_subscriber: bool,
+    /// The earlier one of the server's times when transaction and statement began, in Unix seconds.
+    pub(super) date: u64,
     /// Every transaction below had ended, and what it wrote was read.
-    pub(super) oldest: u64,
+    oldest: u64,
     /// The first id that was not given out yet.
     next: u64,
+    /// Whether the mark's newest row is there.
+    has_newest: bool,
+    /// Start of the server, backend, start of the transaction and oid of the table: equal for all statements of one reading.
+    pub(super) place: [Option<String>; 4],
+    /// Equal within one continuous history of transaction ids and of the table; incomplete if that cannot be told.
+    ///
+    /// It says that this is the same server process without a crash inside (recovery resets these statistics, and gives ids
+    /// that were not flushed out again), the same database, the same plain heap table without children, and the same
+    /// columns (a default that is added later changes rows without rewriting them).
+    state: [Option<String>; 5],
+}
+
+impl Proof {
+    /// SQL for a proof as text.
+    pub(super) fn sql(notes: &Notes, mark: Option<&Mark>) -> String {
+        let table = notes.table.name;
+        let has_newest = mark.map_or("false".to_owned(), |mark| {
+            let Newest { item, xid } = &mark.newest;
+            let (column, xid) = (notes.item, xid % (1 << 32));
+            let item = format!("'\\x{}'", const_hex::encode(item));
+            let item = match notes.hex {
+                true => format!("pg_catalog.convert_from({item}, 'UTF8')"),
+                false => item,
+            };
+            format!("EXISTS (SELECT FROM {table} WHERE {column} = {item} AND xmin = '{xid}')")
+        });
+        format!(
+            "(SELECT pg_catalog.to_json(ARRAY[
+                 pg_catalog.pg_is_in_recovery()::text,
+                 EXISTS (SELECT FROM pg_catalog.pg_subscription_rel WHERE srrelid = t.oid)::text,
+                 pg_catalog.floor(pg_catalog.date_part('epoch',
+                     LEAST(pg_catalog.now(), pg_catalog.statement_timestamp())))::bigint::text,
+                 pg_catalog.pg_snapshot_xmin(s)::text, pg_catalog.pg_snapshot_xmax(s)::text, ({has_newest})::text,
+                 pg_catalog.pg_postmaster_start_time()::text, pg_catalog.pg_backend_pid()::text, pg_catalog.now()::text,
+                 t.oid::text,
+                 (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter)::text,
+                 (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::text,
+                 (SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_am a ON a.oid = c.relam
+                  WHERE c.oid = t.oid AND c.relkind = 'r' AND a.amname = 'heap' AND NOT c.relhassubclass)::text,
+                 (SELECT pg_catalog.array_agg((attnum, atttypid, attmissingval::text)::text ORDER BY attnum)
+                  FROM pg_catalog.pg_attribute WHERE attrelid = t.oid AND attnum > 0)::text])::text
+             FROM pg_catalog.pg_current_snapshot() s, (SELECT pg_catalog.to_regclass('{table}')::oid AS oid) t)"
+        )
+    }
+
+    /// `None` if the text is not a proof.
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        let fields: Vec<Option<String>> = serde_json::from_slice(text).ok()?;
+        let [
+            standby,
+            subscriber,
+            date,
+            oldest,
+            next,
+            newest,
+            start,
+            backend,
+            begun,
+            table,
+            rest @ ..,
+        ] = <[_; 14]>::try_from(fields).ok()?;
+        let [reset, database, plain, columns] = rest;
+        let number = |field: Option<String>| field?.parse().ok();
+        let is = |field: Option<String>| Some(field? == "true");
+        Some(Self {
+            is_standby: is(standby)?,
+            is_subscriber: is(subscriber)?,
+            date: number(date)?,
+            oldest: number(oldest)?,
+            next: number(next)?,
+            has_newest: is(newest)?,
+            state: [start.clone(), reset, database, plain, columns],
+            place: [start, backend, begun, table],
+        })
+    }
+
+    /// Whether the rows of this statement are those of the mint's own server, and of the transaction that has the lock.
+    pub(super) fn verify(&self, session: &Session<'_>, lock: &Self, notes: &Notes) -> Result<()> {
+        let (url, table) = (session.url(), notes.table.name);
+        let refused = |reason: &str| Err(SourceError::schema(url, reason));
+        if self.is_standby {
+            return refused(super::session::STANDBY);
+        }
+        if self.is_subscriber {
+            return refused(&format!(
+                "table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; give the \
+                 address of the mint's own server"
+            ));
+        }
+        let is_chosen = session
+            .start()
+            .is_none_or(|start| self.place[0].as_deref() == Some(start));
+        if self.place != lock.place || !is_chosen {
+            return refused(
+                "the statements of one reading were sent to several servers or sessions; give the address of the primary \
+                 itself, not that of a program that routes statements",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A row that counts.
+#[derive(Debug, Default)]
+struct Newest {
+    item: Vec<u8>,
+    /// The transaction that wrote it; 0 if there is no row.
+    xid: u64,
+}
+
+/// Finds the newest one of the rows that are read.
+pub(super) struct Newer {
+    /// An id that is not older than nearly all of them.
+    near: u64,
+    newest: Newest,
+}
+
+impl Newer {
+    pub(super) fn than(lock: &Proof) -> Self {
+        let (near, newest) = (lock.next, Newest::default());
+        Self { near, newest }
+    }
+
+    pub(super) fn row(&mut self, item: &[u8], xid: u32) {
+        // A row that was frozen two billion transactions ago seems to be of a later one.
+        const LATER: i32 = 1 << 20;
+        let ahead = xid.wrapping_sub(self.near as u32).cast_signed();
+        let xid = self.near.saturating_add_signed(ahead.into());
+        if ahead < LATER && xid > self.newest.xid {
+            self.newest.xid = xid;
+            self.newest.item.clear();
+            self.newest.item.extend_from_slice(item);
+        }
+    }
+}
+
+/// What a reading leaves for the next one.
+#[derive(Debug)]
+pub(super) struct Mark {
+    state: [String; 5],
+    oldest: u64,
+    next: u64,
+    /// A machine that is put back together with its memory gives ids out again, in the same state. If this row is there
+    /// all the same, that was after its commit.
+    newest: Newest,
+    /// What could still become new then, even if it had ended otherwise since: the oldest transaction that ran at the last
+    /// reading that did not see the newest row.
+    from: u64,
 }
 
 impl Mark {
-    /// The present state; `None` if the table is not a plain one, or the server does not tell something.
-    ///
-    /// The state says that this is the same server process without a crash inside (recovery resets these statistics, and
-    /// gives ids that were not flushed out again), the same database, the same plain heap table without children, and the
-    /// same columns (a default that is added later changes rows without rewriting them).
-    pub(super) fn now(session: &mut Session<'_>, notes: &Notes) -> Result<Option<Self>> {
-        let table = notes.table.name;
-        let sql = format!(
-            "SELECT pg_catalog.pg_postmaster_start_time(),
-                 (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter),
-                 (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()),
-                 (SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_am a ON a.oid = c.relam
-                  WHERE c.oid = pg_catalog.to_regclass('{table}') AND c.relkind = 'r' AND a.amname = 'heap'
-                    AND NOT c.relhassubclass),
-                 (SELECT pg_catalog.array_agg((attnum, atttypid, attmissingval::text)::text ORDER BY attnum)
-                  FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass('{table}') AND attnum > 0),
-                 pg_catalog.pg_snapshot_xmin(s), pg_catalog.pg_snapshot_xmax(s)
-             FROM pg_catalog.pg_current_snapshot() s"
-        );
-        let row = session.rows("reading the state of the server", &sql)?.pop();
-        let state: Option<Vec<String>> = row.unwrap_or_default().into_iter().collect();
-        Ok(state.and_then(|mut state| {
-            let next = state.pop()?.parse().ok()?;
-            let oldest = state.pop()?.parse().ok()?;
-            Some(Self {
-                state,
-                oldest,
-                next,
-            })
-        }))
+    /// The mark after a reading; `before` is that of the reading before, if it holds. Or why there is none.
+    pub(super) fn after(
+        proof: Proof,
+        before: Option<Self>,
+        newer: Newer,
+    ) -> Result<Self, &'static str> {
+        let Proof {
+            oldest,
+            next,
+            state,
+            ..
+        } = proof;
+        let [Some(a), Some(b), Some(c), Some(d), Some(e)] = state else {
+            return Err("no plain table");
+        };
+        let newer = Some(newer.newest).filter(|newer| 0 < newer.xid && newer.xid < next);
+        let (newest, from) = match (before, newer) {
+            (Some(before), Some(newer)) if newer.xid >= before.next => (newer, before.oldest),
+            (Some(before), _) => (before.newest, before.from),
+            (None, Some(newer)) => {
+                let from = newer.xid + 1;
+                (newer, from)
+            }
+            (None, None) => return Err("no notes"),
+        };
+        // Not too far back, if the mint rests and others do not.
+        let from = from.max(next.saturating_sub(MAX_DISTANCE / 2)).min(oldest);
+        Ok(Self {
+            state: [a, b, c, d, e],
+            oldest,
+            next,
+            newest,
+            from,
+        })
     }
 
-    /// Whether ids of transactions say what is new since this mark.
-    pub(super) fn holds(&self, now: &Self) -> bool {
-        let distance = now.next.checked_sub(self.oldest);
-        self.state == now.state && distance.is_some_and(|distance| distance < MAX_DISTANCE)
+    /// Why ids of transactions do not say what is new since this mark.
+    pub(super) fn broken(&self, now: &Proof) -> Option<&'static str> {
+        let same = |field: usize| now.state[field].as_ref() == Some(&self.state[field]);
+        let distance = now.next.checked_sub(self.from);
+        if !same(0) || !same(1) {
+            Some("server restarted")
+        } else if !(2..5).all(same) {
+            Some("table changed")
+        } else if !now.has_newest || now.next < self.next {
+            Some("newest row gone")
+        } else if distance.is_none_or(|distance| distance >= MAX_DISTANCE) {
+            Some("ids too far apart")
+        } else {
+            None
+        }
+    }
+
+    /// SQL that is true for rows that can be new: not what the mark's snapshot did not see, as that does not list running
+    /// subtransactions.
+    pub(super) fn is_new(&self) -> String {
+        let from = self.from % (1 << 32);
+        format!("pg_catalog.age(xmin) <= (SELECT pg_catalog.age('{from}'::pg_catalog.xid))")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_DISTANCE, Mark};
+    use super::*;
+
+    fn proof(oldest: u64, next: u64) -> Proof {
+        let some = || Some(String::new());
+        Proof {
+            is_standby: false,
+            is_subscriber: false,
+            date: 0,
+            oldest,
+            next,
+            has_newest: true,
+            place: [some(), some(), some(), some()],
+            state: [some(), some(), some(), some(), some()],
+        }
+    }
+
+    /// The mark after a reading of one row.
+    fn mark(oldest: u64, next: u64, before: Option<Mark>, xid: u32) -> Mark {
+        let mut newer = Newer::than(&proof(oldest, next));
+        newer.row(b"\x02", xid);
+        Mark::after(proof(oldest, next), before, newer).unwrap()
+    }
 
     #[test]
     fn mark_holds_while_ids_can_be_compared() {
-        let mark = |next| Mark {
-            state: vec![],
-            oldest: 800,
-            next,
+        let mark = mark(800, 900, None, 799);
+        let holds = |next| mark.broken(&proof(800, next)).is_none();
+        assert!(holds(900) && holds(799 + MAX_DISTANCE));
+        assert!(!holds(899) && !holds(800 + MAX_DISTANCE));
+        let gone = Proof {
+            has_newest: false,
+            ..proof(800, 900)
         };
-        let holds = |next| mark(900).holds(&mark(next));
-        assert!(holds(800) && holds(799 + MAX_DISTANCE));
-        assert!(!holds(799) && !holds(800 + MAX_DISTANCE));
+        assert_eq!(mark.broken(&gone), Some("newest row gone"));
+    }
+
+    #[test]
+    fn rows_are_new_since_the_reading_before_the_newest_row() {
+        let first = mark(800, 900, None, 700);
+        assert_eq!((first.newest.xid, first.from), (700, 701));
+        // It may have been there already.
+        let second = mark(850, 950, Some(first), 899);
+        assert_eq!((second.newest.xid, second.from), (700, 701));
+        let third = mark(1_000, 1_100, Some(second), 950);
+        assert_eq!((third.newest.xid, third.from), (950, 850));
+        let far = mark(900, 3 << 30, Some(third), 4);
+        assert_eq!((far.newest.xid, far.from), (950, 900));
+        // Frozen before ids wrapped.
+        let wrapped = Mark::after(proof(9, 9), None, {
+            let mut newer = Newer::than(&proof(9, 9));
+            newer.row(b"\x02", 1 << 30);
+            newer
+        });
+        assert_eq!(wrapped.unwrap_err(), "no notes");
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::session::{Session, TextRow};
+use super::session::{STANDBY, Session, TextRow};
 use crate::source::schema::{self, Notes, Schema, Table};
 use crate::source::{Keysets, MintType, Result, SourceError};
 
 /// A system column of every table: the transaction that wrote the row.
-const XMIN: &str = "xmin";
+pub(super) const XMIN: &str = "xmin";
 
 /// The tables of both mints that are on the connection's search path.
 pub(super) struct Found {
@@ -75,37 +75,22 @@ impl Found {
         Ok(schema)
     }
 
-    /// Whether new rows of a table of notes can be found.
-    pub(super) fn may_read_xmin(&self, notes: &Notes) -> bool {
-        let table = self.tables.get(notes.table.name);
-        let column = table.and_then(|table| table.columns.get(XMIN));
+    /// Whether a column is there, and the role may read it.
+    pub(super) fn may_read(&self, table: &str, column: &str) -> bool {
+        let table = self.tables.get(table);
+        let column = table.and_then(|table| table.columns.get(column));
         column.is_some_and(|&(_, readable)| readable)
     }
 
     pub(super) fn warn_of_xmin(&self, schema: &Schema) {
         for notes in [&schema.spent, &schema.issued] {
-            if !self.may_read_xmin(notes) {
+            if !self.may_read(notes.table.name, XMIN) {
                 tracing::warn!(
                     table = notes.table.name,
                     "role cannot read column `xmin`, so every refresh rereads the full table; grant SELECT (xmin) on the \
                      table to the role"
                 );
             }
-        }
-    }
-
-    /// Refuses a table that a logical replication fills: it lags behind the mint's without being a standby's.
-    pub(super) fn refuse_subscriber(&self, session: &mut Session<'_>, notes: &Notes) -> Result<()> {
-        let table = notes.table.name;
-        let sql = format!(
-            "SELECT 1 FROM pg_catalog.pg_subscription_rel WHERE srrelid = pg_catalog.to_regclass('{table}')"
-        );
-        match session.rows("looking for subscriptions", &sql)?.is_empty() {
-            true => Ok(()),
-            false => Err(self.refused(format!(
-                "table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; give the \
-                 address of the mint's own server"
-            ))),
         }
     }
 
@@ -181,14 +166,20 @@ fn text(row: &TextRow, column: usize) -> &str {
         .unwrap_or_default()
 }
 
-/// The keysets of a listing.
-pub(super) fn keysets(rows: Vec<TextRow>) -> Keysets {
+/// The keysets of a listing, behind a column that tells whether the server is a standby.
+pub(super) fn keysets(session: &Session<'_>, rows: Vec<TextRow>) -> Result<Keysets> {
     let mut listed = Keysets::default();
     for mut row in rows {
-        let active = ["t", "true", "1"].contains(&text(&row, 2));
-        let fee = text(&row, 3).parse().unwrap_or(0);
-        let unit = row[1].take();
-        listed.add(text(&row, 0), unit, active, fee, None);
+        if text(&row, 0) != "f" {
+            return Err(SourceError::schema(session.url(), STANDBY));
+        }
+        let active = ["t", "true", "1"].contains(&text(&row, 3));
+        let fee = text(&row, 4).parse().unwrap_or(0);
+        let expiry = text(&row, 5).parse().ok();
+        let unit = row[2].take();
+        if row[1].is_some() {
+            listed.add(text(&row, 1), unit, active, fee, expiry);
+        }
     }
-    listed
+    Ok(listed)
 }

@@ -2,6 +2,7 @@
 //!
 //! Each call opens a new connection, which costs some milliseconds a minute. In return, no connection stays open at the
 //! mint's server between readings, and a server that was restarted, moved or given another password needs no special case.
+//! With several hosts, each time all of them are asked who the mint's primary is.
 //!
 //! Everything runs in one transaction, `READ COMMITTED, READ ONLY`. Settings apply to it only (`SET LOCAL`): behind a
 //! connection pooler, a setting of the session would be inherited by the next client, which might be the mint.
@@ -10,13 +11,16 @@ use core::future::Future;
 use core::time::Duration;
 
 use futures_util::TryStreamExt as _;
+use futures_util::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::binary_copy::BinaryCopyOutStream;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error, SimpleQueryMessage};
+use tokio_postgres::{Client, Config, Error, SimpleQueryMessage};
 
+use super::stream::Connector;
 use super::tls;
-use super::url::PostgresUrl;
+use super::url::{PostgresUrl, name};
 use crate::source::{Result, SourceError};
 
 /// Factor of the URL's `connect_timeout` for trying all hosts, the TLS handshake and the login.
@@ -25,11 +29,18 @@ const LOGIN_FACTOR: u32 = 3;
 /// Time limit of one statement: a copy of hundreds of millions of rows. The server's own limit ends before.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(30 * 60 + 15);
 
+/// The step in which a server that is away is noticed.
+const CONNECTING: &str = "connecting";
+
 /// Time limit for closing the connection.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Begins a transaction, after the search path is set. The answer is null, or why the server is refused: the first version
-/// with `pg_current_snapshot` is 13, and a standby may show an earlier state than the mint's.
+/// Why a server in recovery is refused.
+pub(super) const STANDBY: &str = "the server is a standby, whose notes may be older than the mint's; give the address of the \
+    primary, or several hosts with target_session_attrs=read-write";
+
+/// Begins a transaction, after the search path is set. The answer is the version, if it is too old (the first one with
+/// `pg_current_snapshot` is 13), and whether this is a standby, which may show an earlier state than the mint's.
 ///
 /// About `lock_timeout`: this transaction waits only for the lock of a command that alters the table.
 /// Compiling a query (`jit`) takes longer than it saves. A scan in parallel is worth it, as few rows are passed on.
@@ -43,20 +54,73 @@ const BEGIN: &str = "
     SET LOCAL standard_conforming_strings = on;
     SET LOCAL parallel_setup_cost = 0;
     SET LOCAL parallel_tuple_cost = 0;
-    SELECT CASE
-        WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 130000 THEN 'unsupported Postgres version '
-            || pg_catalog.current_setting('server_version') || '; 13 or later is required'
-        WHEN pg_catalog.pg_is_in_recovery() THEN 'the server is a standby, whose notes may be older than the mint''s; give '
-            'the address of the primary, or several hosts with target_session_attrs=read-write'
-        END";
+    SELECT CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 130000
+        THEN pg_catalog.current_setting('server_version') END, pg_catalog.pg_is_in_recovery()";
+
+/// Who a server that accepts writes is: the identifier of its database system, its timeline as 8 hex digits, its start.
+const WHO: &str = "SELECT system_identifier, pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8),
+    pg_catalog.pg_postmaster_start_time() FROM pg_catalog.pg_control_system()";
 
 /// Rows of a copy that are taken from the connection at once.
 const ROWS: usize = 4096;
+
+/// The way to the mint's server.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) url: PostgresUrl,
+    /// With several hosts: identifier and timeline of each database system so far; the last one is the present one.
+    known: Vec<[String; 2]>,
+    /// The version of the pgpool-II at this address, once asked; the inner one is `None` for Postgres itself.
+    router: Option<Option<String>>,
+}
+
+impl Link {
+    pub(super) fn new(url: PostgresUrl) -> Self {
+        Self {
+            url,
+            known: vec![],
+            router: None,
+        }
+    }
+
+    /// Adds to an error that may come from it that statements pass through pgpool-II.
+    pub(super) fn explain(&mut self, error: SourceError) -> SourceError {
+        match &error {
+            SourceError::Schema(_) => {}
+            SourceError::Postgres { source, .. } if source.is_closed() => {}
+            _ => return error,
+        }
+        if self.router.is_none() {
+            self.router = self.ask_router().ok();
+        }
+        match &self.router {
+            Some(Some(version)) => SourceError::Schema(format!(
+                "{error} (pgpool-II {version} is at this address and sends statements to several servers; give the address \
+                 of the primary itself)"
+            )),
+            _ => error,
+        }
+    }
+
+    /// Outside of a transaction, as an error would end it.
+    fn ask_router(&self) -> Result<Option<String>> {
+        let (server, client, _) = Server::login(&self.url, &mut vec![])?;
+        let shown = client.simple_query("SHOW pool_version");
+        match server.wait("asking for pgpool-II", GOODBYE_LIMIT, async {
+            Ok(shown.await)
+        })? {
+            Ok(messages) => Ok(texts(messages).pop().and_then(|mut row| row[0].take())),
+            Err(_) => Ok(None),
+        }
+    }
+}
 
 /// A transaction.
 pub(super) struct Session<'u> {
     server: Server<'u>,
     client: Client,
+    /// The start of the server that was chosen out of several.
+    start: Option<String>,
 }
 
 /// A row as text; `None` for null.
@@ -64,18 +128,26 @@ pub(super) type TextRow = Vec<Option<String>>;
 
 impl<'u> Session<'u> {
     /// Connects and begins the transaction.
-    pub(super) fn begin(url: &'u PostgresUrl) -> Result<Self> {
-        let (server, client) = Server::login(url)?;
-        let mut session = Self { server, client };
+    pub(super) fn begin(link: &'u mut Link) -> Result<Self> {
+        let url = &link.url;
+        let (server, client, start) = Server::login(url, &mut link.known)?;
+        let mut session = Self {
+            server,
+            client,
+            start,
+        };
         let schema = url.schema.as_deref().map_or_else(String::new, |schema| {
             let schema = schema.replace('"', "\"\"");
             format!("SET LOCAL search_path = \"{schema}\";")
         });
         let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; {schema} {BEGIN}");
-        let rows = session.rows("beginning", &begin)?;
-        match rows.first().and_then(|row| row.first()) {
-            Some(None) => Ok(session),
-            Some(Some(reason)) => Err(SourceError::schema(url, reason)),
+        match session.rows("beginning", &begin)?.pop().as_deref() {
+            Some([None, Some(standby)]) if standby == "f" => Ok(session),
+            Some([Some(version), _]) => Err(SourceError::schema(
+                url,
+                format!("unsupported Postgres version {version}; 13 or later is required"),
+            )),
+            Some(_) => Err(SourceError::schema(url, STANDBY)),
             None => Err(SourceError::schema(url, "the server does not answer")),
         }
     }
@@ -84,39 +156,37 @@ impl<'u> Session<'u> {
         self.server.url
     }
 
+    /// The start of the server that was chosen out of several.
+    pub(super) fn start(&self) -> Option<&str> {
+        self.start.as_deref()
+    }
+
     /// The rows of some statements.
     pub(super) fn rows(&mut self, doing: &'static str, sql: &str) -> Result<Vec<TextRow>> {
         let messages = self
             .server
             .wait(doing, STATEMENT_LIMIT, self.client.simple_query(sql))?;
-        let mut rows = vec![];
-        for message in messages {
-            if let SimpleQueryMessage::Row(row) = message {
-                let column = |column| row.get(column).map(str::to_owned);
-                rows.push((0..row.len()).map(column).collect());
-            }
-        }
-        Ok(rows)
+        Ok(texts(messages))
     }
 
-    /// Copies rows of two columns of text or bytes and one number, and passes each to `take`, which may block.
+    /// Copies rows of two columns of text or bytes and one id of a transaction, and passes each to `take`, which may block.
     pub(super) fn copy(
         &mut self,
         doing: &'static str,
         sql: &str,
-        mut take: impl FnMut(Option<&[u8]>, Option<&[u8]>, Option<i32>) -> Result<()>,
+        mut take: impl FnMut(Option<&[u8]>, Option<&[u8]>, Option<u32>) -> Result<()>,
     ) -> Result<()> {
         let server = &self.server;
         let stream = server.wait(doing, STATEMENT_LIMIT, self.client.copy_out(sql))?;
-        // In binary format, text is its bytes.
-        let stream = BinaryCopyOutStream::new(stream, &[Type::BYTEA, Type::BYTEA, Type::INT4]);
+        // In binary format, text is its bytes, and an id is a number like an oid.
+        let stream = BinaryCopyOutStream::new(stream, &[Type::BYTEA, Type::BYTEA, Type::OID]);
         let mut pieces = Box::pin(stream.try_ready_chunks(ROWS).map_err(|error| error.1));
         while let Some(rows) = server.wait(doing, STATEMENT_LIMIT, pieces.try_next())? {
             for row in rows {
                 let columns = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
-                let (keyset, item, counts) =
+                let (keyset, item, wrote) =
                     columns().map_err(|error| server.failed(doing, error))?;
-                take(keyset, item, counts)?;
+                take(keyset, item, wrote)?;
             }
         }
         Ok(())
@@ -129,6 +199,79 @@ impl<'u> Session<'u> {
     }
 }
 
+/// The rows of an answer.
+fn texts(messages: Vec<SimpleQueryMessage>) -> Vec<TextRow> {
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => {
+            let column = |column| row.get(column).map(str::to_owned);
+            Some((0..row.len()).map(column).collect())
+        }
+        _ => None,
+    });
+    rows.collect()
+}
+
+async fn connect(config: &Config, tls: Connector) -> Result<Client, Error> {
+    let (client, connection) = config.connect(tls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// Connects to one of several hosts, and asks who it is.
+async fn ask(config: &Config, tls: Connector) -> Result<(Client, TextRow), Error> {
+    let client = connect(config, tls).await?;
+    let who = texts(client.simple_query(WHO).await?);
+    Ok((client, who.into_iter().flatten().collect()))
+}
+
+/// The one of several servers that accept writes which the mint uses, and its start; or why that cannot be told. A server
+/// that was promoted has a higher timeline than the one that it followed.
+fn choose<C>(
+    writers: Vec<(String, C, TextRow)>,
+    known: &mut Vec<[String; 2]>,
+) -> Result<Option<(C, String)>, String> {
+    let mut found = vec![];
+    for (host, client, who) in writers {
+        let who = who.into_iter().collect::<Option<Vec<_>>>();
+        let who = who.and_then(|who| <[String; 3]>::try_from(who).ok());
+        let who = who.ok_or_else(|| format!("host {host} does not tell who it is"))?;
+        found.push((host, client, who));
+    }
+    let different = |found: &[(String, C, [String; 3])], field: usize| {
+        let (first, _, who) = found.first()?;
+        let (other, ..) = found
+            .iter()
+            .find(|(.., other)| other[field] != who[field])?;
+        Some(format!("hosts {first} and {other}"))
+    };
+    if let Some(hosts) = different(&found, 0) {
+        return Err(format!(
+            "{hosts} are primaries of different database systems; give only hosts of the mint's"
+        ));
+    }
+    let highest = found.iter().map(|(.., who)| who[1].clone()).max();
+    found.retain(|(.., who)| Some(&who[1]) == highest.as_ref());
+    if let Some(hosts) = different(&found, 2) {
+        return Err(format!(
+            "{hosts} both accept writes on the same timeline; stop the one that the mint does not write to, or remove it \
+             from the URL"
+        ));
+    }
+    let Some((host, client, [system, timeline, start])) = found.pop() else {
+        return Ok(None);
+    };
+    let before = known.iter().position(|[before, _]| *before == system);
+    if before.is_some_and(|at| at + 1 < known.len() || known[at][1] > timeline) {
+        return Err(format!(
+            "host {host} (timeline {timeline}) is the primary from before a failover or an upgrade; start the present one, or \
+             restart this service if an older copy was restored"
+        ));
+    }
+    before.map(|_| known.pop());
+    known.push([system, timeline]);
+    Ok(Some((client, start)))
+}
+
 /// A server that is waited for.
 struct Server<'u> {
     url: &'u PostgresUrl,
@@ -137,18 +280,44 @@ struct Server<'u> {
 }
 
 impl<'u> Server<'u> {
-    fn login(url: &'u PostgresUrl) -> Result<(Self, Client)> {
+    /// Connects to the mint's primary. With several hosts, also returns the start of that server.
+    fn login(
+        url: &'u PostgresUrl,
+        known: &mut Vec<[String; 2]>,
+    ) -> Result<(Self, Client, Option<String>)> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| SourceError::Other(error.into()))?);
         let (server, tls) = (Self { url, runtime }, tls::connector(url)?);
-        let one = url.config.get_connect_timeout();
+        let one = url.servers[0].get_connect_timeout();
         let limit = one.map_or(STATEMENT_LIMIT, |one| one.saturating_mul(LOGIN_FACTOR));
-        let client = server.wait("connecting", limit, async {
-            let (client, connection) = url.config.connect(tls).await?;
-            tokio::spawn(connection);
-            Ok(client)
-        })?;
-        Ok((server, client))
+        if let [config] = &*url.servers {
+            let client = server.wait(CONNECTING, limit, connect(config, tls))?;
+            return Ok((server, client, None));
+        }
+        let answers = join_all(url.servers.iter().map(|config| {
+            let asked = ask(config, tls.clone());
+            async { (name(config), tokio::time::timeout(limit, asked).await) }
+        }));
+        let answers = server.wait(CONNECTING, limit * 2, async { Ok(answers.await) })?;
+        let (mut writers, mut error) = (vec![], None);
+        for (host, answer) in answers {
+            match answer {
+                Ok(Ok((client, who))) => writers.push((host, client, who)),
+                Ok(Err(failed)) if failed.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                    let reason = format!(
+                        "the role cannot ask host {host} who it is; GRANT EXECUTE ON FUNCTION pg_control_system() TO the role"
+                    );
+                    return Err(SourceError::schema(url, reason));
+                }
+                Ok(Err(failed)) => error = Some(server.failed(CONNECTING, failed)),
+                Err(_) => {}
+            }
+        }
+        match choose(writers, known) {
+            Ok(Some((client, start))) => Ok((server, client, Some(start))),
+            Ok(None) => Err(error.unwrap_or_else(|| server.late(CONNECTING, limit))),
+            Err(reason) => Err(SourceError::schema(url, reason)),
+        }
     }
 
     fn wait<T>(
@@ -161,12 +330,13 @@ impl<'u> Server<'u> {
         let runtime = self.runtime.as_ref();
         match runtime.and_then(|runtime| runtime.block_on(timed)) {
             Some(answer) => answer.map_err(|error| self.failed(doing, error)),
-            None => {
-                let (url, seconds) = (self.url, limit.as_secs());
-                let error = format!("{url}: {doing}: timed out after {seconds} s");
-                Err(SourceError::Other(error.into()))
-            }
+            None => Err(self.late(doing, limit)),
         }
+    }
+
+    fn late(&self, doing: &'static str, limit: Duration) -> SourceError {
+        let (url, seconds) = (self.url, limit.as_secs());
+        SourceError::Other(format!("{url}: {doing}: timed out after {seconds} s").into())
     }
 
     fn failed(&self, doing: &'static str, source: Error) -> SourceError {
@@ -184,6 +354,56 @@ impl Drop for Server<'_> {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn primary_is_chosen_by_system_and_timeline() {
+        let who = |who: &str| who.split(' ').map(|field| Some(field.to_owned())).collect();
+        let mut known = vec![];
+        for (writers, chosen) in [
+            (&[][..], Ok(None)),
+            (&["7 1 a"], Ok(Some((0, "a")))),
+            (&["7 1 a", "7 2 b"], Ok(Some((1, "b")))),
+            (&["7 2 b", "7 1 a"], Ok(Some((0, "b")))),
+            // Two names of one server.
+            (&["7 2 b", "7 2 b"], Ok(Some((1, "b")))),
+            (&["7 1 a", "7 1 x", "7 2 b"], Ok(Some((2, "b")))),
+            (
+                &["7 2 b", "7 2 c", "7 1 a"],
+                Err("h0 and h1 both accept writes"),
+            ),
+            (
+                &["7 2 b", "8 1 d"],
+                Err("h0 and h1 are primaries of different"),
+            ),
+            (
+                &["7 1 a"],
+                Err("h0 (timeline 1) is the primary from before"),
+            ),
+            (&["7 2 c"], Ok(Some((0, "c")))),
+            // A new cluster, as pg_upgrade makes it.
+            (&["8 1 d"], Ok(Some((0, "d")))),
+            (&["7 2 c"], Err("from before a failover or an upgrade")),
+            (&["8"], Err("does not tell")),
+        ] {
+            let named = writers.iter().enumerate();
+            let named = named
+                .map(|(at, of)| (format!("h{at}"), at, who(of)))
+                .collect();
+            match (choose(named, &mut known), chosen) {
+                (Ok(found), Ok(chosen)) => {
+                    let found = found.as_ref().map(|(at, start)| (*at, start.as_str()));
+                    assert_eq!(found, chosen, "{writers:?}");
+                }
+                (Err(reason), Err(said)) => assert!(reason.contains(said), "{reason}"),
+                (found, _) => panic!("{writers:?}: {found:?}"),
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
@@ -31,7 +31,8 @@ pub(super) enum Verification {
 /// A Postgres database.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::source) struct PostgresUrl {
-    pub(super) config: Config,
+    /// One for each host; there is at least one.
+    pub(super) servers: Vec<Config>,
     /// How the server's certificate is verified; `None` without TLS.
     pub(super) verification: Verification,
     /// The file with the roots; `None` for Mozilla's.
@@ -41,8 +42,12 @@ pub(in crate::source) struct PostgresUrl {
 }
 
 impl PostgresUrl {
-    /// Parses the part after `postgres://`.
+    /// Parses the part after `postgres://`. The schema may follow behind a space, as in CDK's strings.
     pub(in crate::source) fn parse(rest: &str) -> Result<Self> {
+        let (rest, schema) = match rest.rsplit_once(char::is_whitespace) {
+            Some((rest, schema)) if schema.starts_with("schema=") => (rest.trim_end(), schema),
+            _ => (rest, ""),
+        };
         // The user and the password end with the first `@`, as in the parser of `tokio-postgres`.
         let behind_user = rest.find('@').map_or(0, |at| at + 1);
         let (place, query) = match rest[behind_user..].find('?') {
@@ -55,7 +60,8 @@ impl PostgresUrl {
                 "an @ in the user, password or name must be written as %40",
             ));
         }
-        let (mut kept, mut own) = (DEFAULTS.to_owned(), HashMap::new());
+        let query = query.to_owned() + &from_keywords(schema)?;
+        let (mut hosts, mut kept, mut own) = (String::new(), DEFAULTS.to_owned(), HashMap::new());
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let pair = option.split_once('=');
             let (key, value) = pair.ok_or(refused("an option has no value"))?;
@@ -63,45 +69,130 @@ impl PostgresUrl {
                 let value = percent_decode_str(value).decode_utf8();
                 let value = value.map_err(|_| refused("an option is not UTF-8"))?;
                 own.insert(key, value.into_owned());
-            } else {
-                kept = kept + "&" + option;
+                continue;
+            }
+            // The parser's own message may quote the URL.
+            let parsed = format!("postgres:///?{option}").parse::<Config>();
+            // The name of an option is shown, unless it may be a part of a password with an & in it.
+            let is_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'_' || byte == b'-';
+            if parsed.is_err() && key.bytes().all(is_name) {
+                return Err(refused(&format!(
+                    "option {key} is not supported, or its value is invalid; {FORM}"
+                )));
+            }
+            match key {
+                "host" | "hostaddr" | "port" => hosts = hosts + "&" + option,
+                _ => kept = kept + "&" + option,
             }
         }
-        let mut config: Config = format!("postgres://{place}?{kept}")
-            .parse()
-            // The parser's own message may quote the URL.
-            .map_err(|_| {
-                refused(
-                    "must have the form postgres://user:password@host:port/name?options, with the options of tokio-postgres \
-                     and schema, sslmode, sslrootcert; percent-encode characters such as /, ? and @ in \
-                     names and passwords",
-                )
-            })?;
+        let config = |place: &str, hosts: &str| {
+            let config = format!("postgres://{place}?{kept}{hosts}").parse::<Config>();
+            config.map_err(|_| refused(FORM))
+        };
+        let all = config(place, &hosts)?;
+        let name = place[behind_user..]
+            .find('/')
+            .map_or("", |at| &place[behind_user + at..]);
+        let one = config(&(place[..behind_user].to_owned() + name), "")?;
         let roots = own.get("sslrootcert").map(String::as_str);
         let (mode, verification) = verification(own.get("sslmode").map(String::as_str), roots)?;
         let roots = roots.filter(|&roots| roots != SYSTEM).map(PathBuf::from);
-        let hosts = config.get_hosts();
-        if hosts.is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(refused(
-                "has no host; for a socket write postgres:///name?host=/run/postgresql",
-            ));
-        }
-        let is_socket = |host: &Host| !matches!(host, Host::Tcp(_));
-        let (local, count) = (
-            !hosts.is_empty() && hosts.iter().all(is_socket),
-            hosts.len(),
-        );
-        config.ssl_mode(if local { SslMode::Disable } else { mode });
-        if count > 1 {
-            // Any other host may be a standby, which lags behind.
-            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        }
+        let servers = servers(&all, &one, mode)?;
         Ok(Self {
-            config,
+            servers,
             verification,
             roots,
             schema: own.remove("schema"),
         })
+    }
+
+    /// Parses libpq's keyword form, `host=... user=...`.
+    pub(in crate::source) fn parse_keywords(text: &str) -> Result<Self> {
+        Self::parse(&("/?".to_owned() + &from_keywords(text)?))
+    }
+}
+
+const FORM: &str = "must have the form postgres://user:password@host:port/name?options, with the options of tokio-postgres \
+    and schema, sslmode, sslrootcert; percent-encode characters such as /, ? and @ in names and passwords";
+
+/// The options of libpq's keyword form, as those of a URL.
+fn from_keywords(text: &str) -> Result<String> {
+    let (mut options, mut rest) = (String::new(), text.trim_start());
+    while !rest.is_empty() {
+        let pair = rest.split_once('=');
+        let (key, value) = pair.ok_or(refused("a keyword has no value"))?;
+        let value = value.trim_start();
+        let is_quoted = value.starts_with('\'');
+        let mut characters = value[usize::from(is_quoted)..].chars();
+        let mut unquoted = String::new();
+        loop {
+            match characters.next() {
+                Some('\\') => unquoted.extend(characters.next()),
+                Some('\'') if is_quoted => break,
+                Some(space) if !is_quoted && space.is_whitespace() => break,
+                Some(other) => unquoted.push(other),
+                None if is_quoted => return Err(refused("a quote is not closed")),
+                None => break,
+            }
+        }
+        rest = characters.as_str().trim_start();
+        let values: Vec<&str> = match key.trim_end() {
+            "host" => unquoted.split(',').collect(),
+            _ => vec![&unquoted],
+        };
+        for value in values {
+            let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
+            options += &format!("&{}={value}", key.trim_end());
+        }
+    }
+    Ok(options)
+}
+
+/// The configuration of each host: `all` has all of them, and `one` is the same without any.
+fn servers(all: &Config, one: &Config, mode: SslMode) -> Result<Vec<Config>> {
+    let (hosts, addresses, ports) = (all.get_hosts(), all.get_hostaddrs(), all.get_ports());
+    let count = hosts.len().max(addresses.len());
+    if count == 0 {
+        return Err(refused(
+            "has no host; for a socket write postgres:///name?host=/run/postgresql",
+        ));
+    }
+    let differs = |length: usize, least| length > least && length != count;
+    if differs(hosts.len(), 0) || differs(addresses.len(), 0) || differs(ports.len(), 1) {
+        return Err(refused("the numbers of hosts, addresses and ports differ"));
+    }
+    let server = |at| {
+        let mut server = one.clone();
+        server.ssl_mode(mode);
+        match hosts.get(at) {
+            #[cfg(unix)]
+            Some(Host::Unix(path)) => server.host_path(path).ssl_mode(SslMode::Disable),
+            Some(Host::Tcp(name)) => server.host(name),
+            None => &mut server,
+        };
+        if let Some(&address) = addresses.get(at) {
+            server.hostaddr(address);
+        }
+        if let Some(&port) = ports.get(at).or(ports.first()) {
+            server.port(port);
+        }
+        if count > 1 {
+            // Any other host may be a standby, which lags behind.
+            server.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        server
+    };
+    Ok((0..count).map(server).collect())
+}
+
+/// The host of a server, for messages.
+pub(super) fn name(server: &Config) -> String {
+    match (server.get_hosts(), server.get_ports()) {
+        ([Host::Tcp(name), ..], [] | [DEFAULT_PORT]) => name.clone(),
+        ([Host::Tcp(name), ..], [port, ..]) => format!("{name}:{port}"),
+        #[cfg(unix)]
+        ([Host::Unix(path), ..], _) => path.display().to_string(),
+        _ => server.get_hostaddrs()[0].to_string(),
     }
 }
 
@@ -130,7 +221,7 @@ fn verification(mode: Option<&str>, roots: Option<&str>) -> Result<(SslMode, Ver
     Ok((SslMode::Require, verification))
 }
 
-fn refused(reason: &'static str) -> SourceError {
+fn refused(reason: &str) -> SourceError {
     SourceError::postgres_url(reason)
 }
 
@@ -138,29 +229,20 @@ fn refused(reason: &'static str) -> SourceError {
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("postgres://")?;
-        if let Some(user) = self.config.get_user() {
+        let server = &self.servers[0];
+        if let Some(user) = server.get_user() {
             write!(f, "{user}@")?;
         }
-        let (mut socket, mut hosts) = (None, vec![]);
-        let ports = self.config.get_ports();
-        for (i, host) in self.config.get_hosts().iter().enumerate() {
-            match (host, ports.get(i).or(ports.first())) {
-                (Host::Tcp(name), None | Some(&DEFAULT_PORT)) => hosts.push(name.clone()),
-                (Host::Tcp(name), Some(port)) => hosts.push(format!("{name}:{port}")),
-                #[cfg(unix)]
-                (Host::Unix(path), _) => socket = Some(path),
-            }
-        }
-        if self.config.get_hosts().is_empty() {
-            hosts = Vec::from_iter(self.config.get_hostaddrs().iter().map(ToString::to_string));
-        }
-        f.write_str(&hosts.join(","))?;
-        if let Some(name) = self.config.get_dbname() {
+        let is_socket = |server: &&Config| name(server).starts_with('/');
+        let (sockets, hosts): (Vec<_>, Vec<_>) = self.servers.iter().partition(is_socket);
+        let names = |of: Vec<_>| Vec::from_iter(of.into_iter().map(name)).join(",");
+        f.write_str(&names(hosts))?;
+        if let Some(name) = server.get_dbname() {
             write!(f, "/{name}")?;
         }
-        match socket {
-            Some(path) => write!(f, "?host={}", path.display()),
-            None => Ok(()),
+        match sockets.is_empty() {
+            false => write!(f, "?host={}", names(sockets)),
+            true => Ok(()),
         }
     }
 }
@@ -204,10 +286,10 @@ mod tests {
         ] {
             for (roots, verification) in [("", without), (FILE, file), (SYSTEM, system)] {
                 let url = parse(&format!("db/mint?connect_timeout=3&{option}{roots}"));
-                assert_eq!(url.config.get_ssl_mode(), mode, "{option}{roots}");
+                assert_eq!(url.servers[0].get_ssl_mode(), mode, "{option}{roots}");
                 assert_eq!(url.verification, verification, "{option}{roots}");
                 assert_eq!(
-                    url.config.get_connect_timeout(),
+                    url.servers[0].get_connect_timeout(),
                     Some(&Duration::from_secs(3))
                 );
             }
@@ -220,9 +302,37 @@ mod tests {
         let error = PostgresUrl::parse("db/mint?sslpassword=hunter2").unwrap_err();
         let said = error.to_string();
         assert!(
-            said.contains("sslrootcert") && !said.contains("hunter2"),
+            said.contains("option sslpassword") && !said.contains("hunter2"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn keyword_form_is_read_like_a_url() {
+        let keywords = |text| PostgresUrl::parse_keywords(text).unwrap();
+        let url =
+            keywords("host=db user=m password='a b\\'&%' dbname=mint port=5433 schema=my_mint");
+        assert_eq!(url.to_string(), "postgres://m@db:5433/mint");
+        assert_eq!(url.servers[0].get_password(), Some(&b"a b'&%"[..]));
+        assert_eq!(url.schema.as_deref(), Some("my_mint"));
+        let url = keywords("host = /run/pg,b  port=1,2 target_session_attrs=read-write");
+        assert_eq!(
+            url.servers.iter().map(name).collect::<Vec<_>>(),
+            ["/run/pg", "b:2"]
+        );
+        let url = parse("m@db/mint schema=other");
+        assert_eq!(
+            (url.to_string().as_str(), url.schema.as_deref()),
+            ("postgres://m@db/mint", Some("other"))
+        );
+        for text in [
+            "host=a,b port=1,2,3",
+            "host=a hostaddr=127.0.0.1,127.0.0.2",
+            "host='a",
+            "host",
+        ] {
+            assert!(PostgresUrl::parse_keywords(text).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -238,27 +348,27 @@ mod tests {
     #[test]
     fn socket_has_no_tls_and_all_waits_are_limited() {
         let url = parse("/mint?host=/run/postgresql&sslmode=require");
-        assert_eq!(url.config.get_ssl_mode(), SslMode::Disable);
+        assert_eq!(url.servers[0].get_ssl_mode(), SslMode::Disable);
         let url = parse("m:p%2Fw@db,other:6000/mint");
-        assert_eq!(url.config.get_password(), Some(&b"p/w"[..]));
-        assert_eq!(url.config.get_ssl_mode(), SslMode::Prefer);
+        assert_eq!(url.servers[0].get_password(), Some(&b"p/w"[..]));
+        assert_eq!(url.servers[0].get_ssl_mode(), SslMode::Prefer);
         let seconds = Duration::from_secs;
-        assert_eq!(url.config.get_connect_timeout(), Some(&seconds(10)));
-        assert_eq!(url.config.get_keepalives_idle(), seconds(30));
-        assert_eq!(url.config.get_application_name(), Some("nutfilter"));
+        assert_eq!(url.servers[0].get_connect_timeout(), Some(&seconds(10)));
+        assert_eq!(url.servers[0].get_keepalives_idle(), seconds(30));
+        assert_eq!(url.servers[0].get_application_name(), Some("nutfilter"));
     }
 
     #[test]
     fn several_hosts_need_one_that_writes_and_schema_is_taken() {
         let url = parse("a,b/mint?schema=my%20mint");
         assert_eq!(
-            url.config.get_target_session_attrs(),
+            url.servers[0].get_target_session_attrs(),
             TargetSessionAttrs::ReadWrite
         );
         assert_eq!(url.schema.as_deref(), Some("my mint"));
         let url = parse("a/mint");
         assert_eq!(
-            url.config.get_target_session_attrs(),
+            url.servers[0].get_target_session_attrs(),
             TargetSessionAttrs::Any
         );
         assert_eq!(url.schema, None);
@@ -267,7 +377,7 @@ mod tests {
     #[test]
     fn question_mark_in_password_starts_no_options() {
         let url = parse("m:a?b=c@db/mint");
-        assert_eq!(url.config.get_password(), Some(&b"a?b=c"[..]));
+        assert_eq!(url.servers[0].get_password(), Some(&b"a?b=c"[..]));
         assert_eq!(url.to_string(), "postgres://m@db/mint");
     }
 }

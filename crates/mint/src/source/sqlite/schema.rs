@@ -116,25 +116,24 @@ pub(super) fn item<'r>(notes: &Notes, value: ValueRef<'r>) -> Result<&'r [u8], R
 
 pub(super) fn keysets(opened: &Opened, schema: &Schema) -> Result<Keysets> {
     let mut listed = Keysets::default();
-    let there = columns(opened, schema.keysets.name)?;
-    let expiry = there
-        .iter()
-        .find(|name| name.eq_ignore_ascii_case(schema.expiry));
-    let expiry = expiry.map_or("NULL", |_| schema.expiry);
-    let (columns, table) = (schema.keysets.columns.join(", "), schema.keysets.name);
-    let sql = format!("SELECT {columns}, {expiry} FROM {table}");
-    opened.rows("listing keysets", &sql, [()], |row| {
-        let id = match value(row, 0) {
-            ValueRef::Text(id) => String::from_utf8_lossy(id),
-            // None of these names is a valid id.
-            other => type_name(other).into(),
-        };
-        let unit = value(row, 1).as_str().ok().map(str::to_owned);
-        let number = |column| value(row, column).as_i64().ok()?.try_into().ok();
-        let fee = number(3).unwrap_or(0);
-        listed.add(&id, unit, is_true(value(row, 2)), fee, number(4));
-        Ok(())
-    })?;
+    let has_end = |name: &String| name.eq_ignore_ascii_case(schema.final_expiry);
+    let has_end = columns(opened, schema.keysets.name)?.iter().any(has_end);
+    opened.rows(
+        "listing keysets",
+        &schema.list_keysets(has_end),
+        [()],
+        |row| {
+            let id = match value(row, 0) {
+                ValueRef::Text(id) => String::from_utf8_lossy(id),
+                // None of these names is a valid id.
+                other => type_name(other).into(),
+            };
+            let unit = value(row, 1).as_str().ok().map(str::to_owned);
+            let (fee, end) = (number(value(row, 3)).unwrap_or(0), number(value(row, 4)));
+            listed.add(&id, unit, is_true(value(row, 2)), fee, end);
+            Ok(())
+        },
+    )?;
     Ok(listed)
 }
 
@@ -155,4 +154,11 @@ fn is_true(value: ValueRef<'_>) -> bool {
         ValueRef::Text(text) => text.eq_ignore_ascii_case(b"true") || text == b"1",
         _ => false,
     }
+}
+
+fn number(value: ValueRef<'_>) -> Option<u64> {
+    value
+        .as_i64()
+        .ok()
+        .and_then(|number| u64::try_from(number).ok())
 }
