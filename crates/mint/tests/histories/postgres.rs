@@ -9,7 +9,7 @@ use nutfilter_mint::{MintSource, MintType};
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::cluster::{Cluster, PATIENCE, Writer};
-use crate::world::{Database, Notes, Op, What, World};
+use crate::world::{Database, Op, What, World};
 
 /// A commit that is not flushed stays so for long. The log stays for standbys and recoveries. To start workers for tables of
 /// a few rows would take most of the time.
@@ -24,38 +24,32 @@ const GIDS: [&str; 2] = ["one", "other"];
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    Session(usize, Step),
+    /// A session begins a transaction.
+    Begin(usize),
+    /// A session executes a statement within a transaction; and one that ends it.
+    Within(usize, &'static str),
+    End(usize, &'static str),
+    /// Two-phase commit.
+    Prepare(usize),
     CommitPrepared,
-    /// Maintenance or an edit by hand of a table, while no transaction is open.
-    Quiet(Quiet, usize),
+    /// Maintenance or an edit by hand of a table, while no transaction is open: SQL.
+    Quiet(&'static str, usize),
+    Edit(Edit, usize),
     /// Something happens to the server; then so many rows are added.
     Server(Server, usize),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
-    Begin,
-    Savepoint,
-    RollbackTo,
-    Commit,
-    Rollback,
-    /// Two-phase commit.
-    Prepare,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Quiet {
-    Vacuum,
-    Freeze,
-    Full,
+pub(crate) enum Edit {
+    /// The table is rewritten.
     Rewrite,
+    /// Every row counts at once, and none is rewritten.
     FastDefault,
+    /// Another table is made; the second time it takes the place. It has a row of its own.
     SwapTable,
     /// Another database, a copy of this one, takes its name, and back again.
     SwapDatabase,
     Child,
-    EditKeyset,
-    Truncate,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -170,27 +164,6 @@ impl<'c> Postgres<'c> {
         }
     }
 
-    fn step(&mut self, number: usize, step: Step) {
-        let session = self.session(number);
-        match step {
-            Step::Begin if !session.begun => {
-                session.begun = true;
-                session.writer.run("BEGIN; SAVEPOINT outside");
-            }
-            Step::Savepoint if session.begun => session.writer.run("SAVEPOINT outside"),
-            Step::RollbackTo if session.begun => session.writer.run("ROLLBACK TO outside"),
-            Step::Commit => self.end(number, "COMMIT"),
-            Step::Rollback => self.end(number, "ROLLBACK"),
-            Step::Prepare if session.begun => {
-                if let Some(name) = GIDS.get(self.prepared.len()) {
-                    self.end(number, &format!("PREPARE TRANSACTION '{name}'"));
-                    self.prepared.push(name);
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn disconnect(&mut self) {
         (self.sessions, self.witness) = ([None, None, None], None);
     }
@@ -249,11 +222,11 @@ impl Database for Postgres<'_> {
         };
     }
 
-    fn rows(&mut self, sql: &str, _is_read: bool) -> Vec<[Option<String>; 4]> {
+    fn rows(&mut self, sql: &str, _is_read: bool) -> Vec<[Option<String>; 3]> {
         let rows = self.witness().try_run(sql).unwrap().into_iter();
         let rows = rows.filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => {
-                Some([0, 1, 2, 3].map(|column| row.get(column).map(str::to_owned)))
+                Some([0, 1, 2].map(|column| row.get(column).map(str::to_owned)))
             }
             _ => None,
         });
@@ -262,14 +235,37 @@ impl Database for Postgres<'_> {
 
     fn happen(world: &mut World<Self>, event: &Event) {
         match *event {
-            Event::Session(number, step) => world.database.step(number, step),
-            Event::CommitPrepared => world.database.commit_prepared(),
-            Event::Quiet(quiet, kind) => {
-                world.database.end_all();
-                match quiet {
-                    Quiet::SwapDatabase => swap_database(world),
-                    _ => change_table(world, quiet, kind),
+            Event::Begin(number) => {
+                let session = world.database.session(number);
+                if !core::mem::replace(&mut session.begun, true) {
+                    session.writer.run("BEGIN; SAVEPOINT outside");
                 }
+            }
+            Event::Within(number, sql) => {
+                let session = world.database.session(number);
+                if session.begun {
+                    session.writer.run(sql);
+                }
+            }
+            Event::End(number, sql) => world.database.end(number, sql),
+            Event::Prepare(number) => {
+                let database = &mut world.database;
+                if let Some(name) = GIDS.get(database.prepared.len())
+                    && database.session(number).begun
+                {
+                    database.end(number, &format!("PREPARE TRANSACTION '{name}'"));
+                    database.prepared.push(name);
+                }
+            }
+            Event::CommitPrepared => world.database.commit_prepared(),
+            Event::Quiet(sql, kind) => {
+                world.database.end_all();
+                let sql = world.sql(kind, sql);
+                world.database.try_witness(&sql);
+            }
+            Event::Edit(edit, kind) => {
+                world.database.end_all();
+                change_table(world, edit, kind);
             }
             Event::Server(what, rows) => {
                 server(world, what);
@@ -289,54 +285,49 @@ impl Database for Postgres<'_> {
 
 type Here<'w, 'c> = &'w mut World<Postgres<'c>>;
 
-fn change_table(world: Here<'_, '_>, quiet: Quiet, kind: usize) {
-    let notes @ Notes { name: table, .. } = &world.notes[kind];
-    let sql = match quiet {
-        Quiet::Vacuum => format!("VACUUM {table}"),
-        Quiet::Freeze => format!("VACUUM FREEZE {table}"),
-        Quiet::Full => format!("VACUUM FULL {table}"),
-        Quiet::Rewrite => {
+fn change_table(world: Here<'_, '_>, edit: Edit, kind: usize) {
+    let run = |world: Here<'_, '_>, sql: &str| {
+        let sql = world.sql(kind, sql).replace("$kind", &kind.to_string());
+        world.database.try_witness(&sql)
+    };
+    match edit {
+        Edit::Rewrite => {
             world.next += 1;
             let number = ["bigint", "numeric"][world.next as usize % 2];
-            format!("ALTER TABLE {table} ALTER amount TYPE {number}")
+            run(
+                world,
+                &format!("ALTER TABLE $table ALTER amount TYPE {number}"),
+            );
         }
-        // Every row counts at once, and none is rewritten.
-        Quiet::FastDefault => {
-            let Some((column, [counts, ..])) = notes.state else {
-                return;
-            };
-            let alter = format!("ALTER TABLE {table}");
-            format!("{alter} DROP {column}; {alter} ADD {column} TEXT DEFAULT {counts}")
+        Edit::FastDefault => {
+            run(
+                world,
+                "ALTER TABLE $table DROP $state; ALTER TABLE $table ADD $state TEXT DEFAULT $yes",
+            );
         }
-        // The first time it is made, the second time it takes the place; it has a row of its own.
-        Quiet::SwapTable => {
-            let other = format!("swapped_{kind}");
-            if world.database.try_witness(&format!(
-                "ALTER TABLE {table} RENAME TO gone; ALTER TABLE {other} RENAME TO {table}; DROP TABLE gone CASCADE"
-            )) {
-                return;
+        Edit::SwapTable => {
+            let swap = "ALTER TABLE $table RENAME TO gone; ALTER TABLE other_$kind RENAME TO $table; DROP TABLE gone CASCADE";
+            if !run(world, swap) {
+                let copy = "CREATE TABLE other_$kind (LIKE $table INCLUDING ALL); INSERT INTO other_$kind SELECT * FROM $table; ";
+                let insert = world
+                    .insert(kind, 0, What::Counts)
+                    .replace("$table", "other_$kind");
+                run(world, &(copy.to_owned() + &insert));
             }
-            let insert = world.insert(&other, kind, 0, What::Counts);
-            format!(
-                "CREATE TABLE {other} (LIKE {table} INCLUDING ALL); INSERT INTO {other} SELECT * FROM {table}; {insert}"
-            )
         }
-        Quiet::Child => {
-            let child = format!("child_{kind}");
-            let database = &mut world.database;
-            database.try_witness(&format!("ALTER TABLE {child} INHERIT {table}"));
-            database.try_witness(&format!(
-                "CREATE TABLE {child} (LIKE {table} INCLUDING ALL)"
-            ));
-            world.insert(&child, kind, 0, What::Counts)
+        Edit::SwapDatabase => swap_database(world),
+        Edit::Child => {
+            run(world, "ALTER TABLE child_$kind INHERIT $table");
+            run(
+                world,
+                "CREATE TABLE child_$kind (LIKE $table INCLUDING ALL)",
+            );
+            let insert = world
+                .insert(kind, 0, What::Counts)
+                .replace("$table", "child_$kind");
+            run(world, &insert);
         }
-        Quiet::EditKeyset => notes.other_keysets(),
-        _ => format!(
-            "CREATE TEMP TABLE kept AS SELECT * FROM {table}; TRUNCATE {table}; INSERT INTO {table} SELECT * FROM kept; \
-             DROP TABLE kept"
-        ),
-    };
-    world.database.try_witness(&sql);
+    }
 }
 
 fn swap_database(world: Here<'_, '_>) {
@@ -349,7 +340,8 @@ fn swap_database(world: Here<'_, '_>) {
         );
     } else if owner.try_run("CREATE DATABASE copy TEMPLATE mint").is_ok() {
         world.database.has_copy = true;
-        let insert = world.insert(world.notes[0].name, 0, 0, What::Counts);
+        let insert = world.insert(0, 0, What::Counts);
+        let insert = world.sql(0, &insert);
         let _ = Writer::connect(&cluster.url("copy")).try_run(&insert);
     }
 }
@@ -429,7 +421,8 @@ fn server(world: Here<'_, '_>, what: Server) {
 
 /// A commit that is known to readers, but not flushed.
 fn read_unflushed(world: Here<'_, '_>) {
-    let insert = world.insert(world.notes[0].name, 0, 1, What::Counts);
+    let insert = world.insert(0, 1, What::Counts);
+    let insert = world.sql(0, &insert);
     let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; {insert}; COMMIT");
     world.database.witness().run(&sql);
     world.refresh(false);
@@ -453,7 +446,7 @@ fn promote(world: Here<'_, '_>, mode: Mode) {
             assert!(start.elapsed() < PATIENCE, "the standby does not follow");
         }
     }
-    let count = format!("SELECT count(*) FROM {}", world.notes[0].name);
+    let count = world.sql(0, "SELECT count(*) FROM $table");
     let before = world.database.witness().value(&count);
     stop(world, mode);
     if !follows {

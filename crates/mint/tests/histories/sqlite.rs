@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use crate::mint::{Process, beside};
-use crate::world::{Database, World};
+use crate::world::{CREATE, Database, OTHER_KEYSETS, World};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
@@ -170,7 +170,7 @@ impl Database for Sqlite {
         self.lengths.clear();
     }
 
-    fn rows(&mut self, sql: &str, is_read: bool) -> Vec<[Option<String>; 4]> {
+    fn rows(&mut self, sql: &str, is_read: bool) -> Vec<[Option<String>; 3]> {
         let path = self.copy.as_ref().filter(|_| is_read).unwrap_or(&self.path);
         let is_open = beside(path, "-wal").exists();
         let how = if is_open { "mode=ro" } else { "immutable=1" };
@@ -181,7 +181,7 @@ impl Database for Sqlite {
         let mut rows = statement.query([]).unwrap();
         let mut found = vec![];
         while let Some(row) = rows.next().unwrap() {
-            found.push([0, 1, 2, 3].map(|column| match row.get(column).unwrap() {
+            found.push([0, 1, 2].map(|column| match row.get(column).unwrap() {
                 Value::Text(text) => Some(text),
                 Value::Integer(number) => Some(number.to_string()),
                 _ => None,
@@ -241,41 +241,41 @@ impl Database for Sqlite {
 }
 
 fn restart(world: &mut World<Sqlite>, killed: bool, migration: Migration) {
-    let (database, notes) = (&mut world.database, world.notes);
+    let others = [0, 1].map(|kind| world.sql(kind, OTHER_KEYSETS));
+    let database = &mut world.database;
     database.stop(killed && !matches!(migration, Migration::Edit));
     if let Migration::Edit = migration {
         database.close();
         let shell = Connection::open(&database.path).unwrap();
-        for notes in notes {
-            shell.execute_batch(&notes.other_keysets()).unwrap();
-        }
+        shell.execute_batch(&others.join(";")).unwrap();
     }
     database.start();
     if let Migration::Update = migration {
-        world.next += 1;
         let next = world.next;
-        database.sql(&match world.mint {
-            MintType::Cdk => format!("INSERT INTO migrations VALUES ('{next:09}')"),
-            _ => format!("INSERT INTO dbversions VALUES ('mint', {next})"),
-        });
+        database.sql(&format!("INSERT INTO migrations VALUES ('{next:09}')"));
+        database.sql(&format!("INSERT INTO dbversions VALUES ('mint', {next})"));
+        world.next += 1;
+        others.iter().for_each(|sql| database.sql(sql));
     }
-    for notes in notes {
-        match migration {
-            Migration::None | Migration::Edit => {}
-            Migration::Update => database.sql(&notes.other_keysets()),
-            Migration::Rebuild => {
-                let (name, create) = (notes.name, notes.create(notes.name, Sqlite::BLOB[0]));
-                database.sql(&format!(
-                    "BEGIN; CREATE TABLE old AS SELECT * FROM {name}; DROP TABLE {name}; {create}; INSERT INTO {name} \
-                     SELECT * FROM old ORDER BY rowid DESC; DROP TABLE old; COMMIT"
-                ));
-            }
+    if let Migration::Rebuild = migration {
+        for kind in 0..2 {
+            let sql = format!(
+                "BEGIN; CREATE TABLE old AS SELECT * FROM $table; DROP TABLE $table; {CREATE}; INSERT INTO $table \
+                 SELECT * FROM old ORDER BY rowid DESC; DROP TABLE old; COMMIT"
+            );
+            world.run(0, kind, &sql);
         }
     }
 }
 
 fn restore(world: &mut World<Sqlite>, way: Way) {
-    let (database, notes) = (&mut world.database, world.notes);
+    let tables = [0, 1].map(|kind| {
+        world.sql(
+            kind,
+            &format!("{CREATE}; INSERT INTO $table SELECT * FROM old.$table"),
+        )
+    });
+    let database = &mut world.database;
     let Some([Some(saved), log]) = database.saved.clone() else {
         return;
     };
@@ -323,12 +323,7 @@ fn restore(world: &mut World<Sqlite>, way: Way) {
             for table in ["keyset", "keysets", "dbversions", "migrations"] {
                 run(format!("CREATE TABLE {table} AS SELECT * FROM old.{table}"));
             }
-            for notes in notes {
-                let (name, create) = (notes.name, notes.create(notes.name, Sqlite::BLOB[0]));
-                run(format!(
-                    "{create}; INSERT INTO {name} SELECT * FROM old.{name}"
-                ));
-            }
+            tables.into_iter().for_each(run);
         }
         Way::Api | Way::InPlace => {}
     }
