@@ -118,10 +118,6 @@ fn try_histories<D: Database>(
 type OnSqlite = BoxedStrategy<Op<sqlite::Event>>;
 
 fn try_sqlite(more: OnSqlite) {
-    try_sqlite_often(2, more);
-}
-
-fn try_sqlite_often(weight: u32, more: OnSqlite) {
     use sqlite::Event::{Checkpoint, Restart, Start, Stop};
     let files = prop_oneof![
         1 => Just(Checkpoint),
@@ -130,7 +126,7 @@ fn try_sqlite_often(weight: u32, more: OnSqlite) {
         2 => Just(Start),
     ];
     let more = prop_oneof![2 => files.prop_map(Op::Event), 3 => more].boxed();
-    try_histories(20, weight, more, Sqlite::new);
+    try_histories(20, 2, more, Sqlite::new);
 }
 
 fn of_maintenance() -> OnSqlite {
@@ -188,10 +184,8 @@ fn restored_backups() {
 
 #[test]
 fn restored_backups_across_processes() {
-    try_sqlite_often(
-        6,
-        prop_oneof![2 => of_backups(), 1 => of_processes()].boxed(),
-    );
+    let more = prop_oneof![3 => of_backups(), 2 => of_processes()].boxed();
+    try_histories(20, 4, more, Sqlite::new);
 }
 
 #[test]
@@ -235,14 +229,16 @@ type OnPostgres = BoxedStrategy<Op<Event>>;
 
 fn try_postgres(default: u32, more: OnPostgres) {
     let Some(cluster) = cluster() else { return };
-    let s = || 0..3_usize;
-    let sessions = prop_oneof![
-        4 => s().prop_map(Event::Begin),
-        3 => (s(), select(&["SAVEPOINT outside", "SAVEPOINT outside", "ROLLBACK TO outside"])).prop_map(|(s, sql)| Event::Within(s, sql)),
-        5 => (s(), select(&["COMMIT", "COMMIT", "COMMIT", "COMMIT", "ROLLBACK"])).prop_map(|(s, sql)| Event::End(s, sql)),
-        1 => s().prop_map(Event::Prepare),
-        1 => Just(Event::CommitPrepared),
+    let step = prop_oneof![
+        4 => Just("BEGIN"),
+        4 => Just("COMMIT"),
+        1 => Just("ROLLBACK"),
+        2 => Just("SAVEPOINT outside"),
+        1 => Just("ROLLBACK TO outside"),
+        1 => Just("PREPARE"),
+        1 => Just("COMMIT PREPARED"),
     ];
+    let sessions = (0..3_usize, step).prop_map(|(number, sql)| Event::Session(number, sql));
     let more = prop_oneof![1 => sessions.prop_map(Op::Event), 1 => more].boxed();
     try_histories(default, 2, more, || Postgres::new(&cluster));
 }

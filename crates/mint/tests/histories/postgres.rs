@@ -24,14 +24,9 @@ const GIDS: [&str; 2] = ["one", "other"];
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A session begins a transaction.
-    Begin(usize),
-    /// A session executes a statement within a transaction; and one that ends it.
-    Within(usize, &'static str),
-    End(usize, &'static str),
-    /// Two-phase commit.
-    Prepare(usize),
-    CommitPrepared,
+    /// A step of a transaction in a session: `BEGIN`, `COMMIT`, `ROLLBACK`; `PREPARE` and `COMMIT PREPARED` are two-phase
+    /// commit; or another statement.
+    Session(usize, &'static str),
     /// Maintenance or an edit by hand of a table, while no transaction is open: SQL.
     Quiet(&'static str, usize),
     Edit(Edit, usize),
@@ -164,6 +159,29 @@ impl<'c> Postgres<'c> {
         }
     }
 
+    fn step(&mut self, number: usize, sql: &'static str) {
+        let begun = self.session(number).begun;
+        match (sql, begun) {
+            ("BEGIN", false) => {
+                let session = self.session(number);
+                session.begun = true;
+                session.writer.run("BEGIN; SAVEPOINT outside");
+            }
+            ("COMMIT" | "ROLLBACK", _) => self.end(number, sql),
+            ("COMMIT PREPARED", _) => self.commit_prepared(),
+            ("PREPARE", true) => {
+                if let Some(name) = GIDS.get(self.prepared.len()) {
+                    self.end(number, &format!("PREPARE TRANSACTION '{name}'"));
+                    self.prepared.push(name);
+                }
+            }
+            ("SAVEPOINT outside" | "ROLLBACK TO outside", true) => {
+                self.session(number).writer.run(sql);
+            }
+            _ => {}
+        }
+    }
+
     fn disconnect(&mut self) {
         (self.sessions, self.witness) = ([None, None, None], None);
     }
@@ -235,29 +253,7 @@ impl Database for Postgres<'_> {
 
     fn happen(world: &mut World<Self>, event: &Event) {
         match *event {
-            Event::Begin(number) => {
-                let session = world.database.session(number);
-                if !core::mem::replace(&mut session.begun, true) {
-                    session.writer.run("BEGIN; SAVEPOINT outside");
-                }
-            }
-            Event::Within(number, sql) => {
-                let session = world.database.session(number);
-                if session.begun {
-                    session.writer.run(sql);
-                }
-            }
-            Event::End(number, sql) => world.database.end(number, sql),
-            Event::Prepare(number) => {
-                let database = &mut world.database;
-                if let Some(name) = GIDS.get(database.prepared.len())
-                    && database.session(number).begun
-                {
-                    database.end(number, &format!("PREPARE TRANSACTION '{name}'"));
-                    database.prepared.push(name);
-                }
-            }
-            Event::CommitPrepared => world.database.commit_prepared(),
+            Event::Session(number, sql) => world.database.step(number, sql),
             Event::Quiet(sql, kind) => {
                 world.database.end_all();
                 let sql = world.sql(kind, sql);
