@@ -126,7 +126,7 @@ fn try_sqlite(more: OnSqlite) {
         2 => Just(Start),
     ];
     let more = prop_oneof![2 => files.prop_map(Op::Event), 3 => more].boxed();
-    try_histories(20, 2, more, Sqlite::new);
+    try_histories(15, 2, more, Sqlite::new);
 }
 
 fn of_maintenance() -> OnSqlite {
@@ -185,7 +185,7 @@ fn restored_backups() {
 #[test]
 fn restored_backups_across_processes() {
     let more = prop_oneof![3 => of_backups(), 2 => of_processes()].boxed();
-    try_histories(20, 4, more, Sqlite::new);
+    try_histories(15, 4, more, Sqlite::new);
 }
 
 #[test]
@@ -272,12 +272,12 @@ fn of_server(all: &'static [Server]) -> OnPostgres {
 
 #[test]
 fn postgres_sessions() {
-    try_postgres(12, of_mint());
+    try_postgres(8, of_mint());
 }
 
 #[test]
 fn postgres_maintenance() {
-    try_postgres(12, prop_oneof![3 => of_tables(&["VACUUM $table", "VACUUM FREEZE $table", "VACUUM FULL $table"]), 1 => of_edits(&[Edit::Rewrite])].boxed());
+    try_postgres(8, prop_oneof![3 => of_tables(&["VACUUM $table", "VACUUM FREEZE $table", "VACUUM FULL $table"]), 1 => of_edits(&[Edit::Rewrite])].boxed());
 }
 
 #[test]
@@ -286,14 +286,14 @@ fn postgres_edits() {
     const TRUNCATE: &str = "CREATE TEMP TABLE kept AS SELECT * FROM $table; TRUNCATE $table; INSERT INTO $table SELECT * FROM kept; DROP TABLE kept";
     let edits = of_edits(&[FastDefault, SwapTable, SwapDatabase, Child]);
     try_postgres(
-        12,
+        8,
         prop_oneof![4 => edits, 2 => of_tables(&[TRUNCATE, OTHER_KEYSETS])].boxed(),
     );
 }
 
 #[test]
 fn postgres_rows_without_keyset() {
-    try_postgres(12, of_rows_without_keyset());
+    try_postgres(8, of_rows_without_keyset());
 }
 
 #[test]
