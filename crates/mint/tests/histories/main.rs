@@ -145,9 +145,8 @@ fn of_backups() -> OnSqlite {
     use sqlite::Way::{Api, Copy, Dump, InPlace, Move, RemoveAndCopy};
     let save = select(&[Running, Stopped, Killed]).prop_map(sqlite::Event::Save);
     let way = select(&[Copy, RemoveAndCopy, Move, Api, Dump, InPlace]);
-    prop_oneof![save, way.prop_map(sqlite::Event::Restore)]
-        .prop_map(Op::Event)
-        .boxed()
+    let restore = (way, 0..9_usize).prop_map(|(way, which)| sqlite::Event::Restore(way, which));
+    prop_oneof![save, restore].prop_map(Op::Event).boxed()
 }
 
 fn of_power() -> OnSqlite {

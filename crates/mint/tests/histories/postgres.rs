@@ -389,18 +389,16 @@ fn server(world: Here<'_, '_>, what: Server) {
             cluster.restore_until(&position);
             world.database.forget_log();
         }
-        Server::StartStandby => {
-            world.database.forget_log();
-            stop(world, "fast");
-            cluster.start_with_standby();
-            world.database.standby = Some(true);
-        }
+        Server::StartStandby => start_standby(world),
         Server::PartStandby if standby == Some(true) => {
             cluster.stop_standby();
             world.database.standby = Some(false);
         }
         Server::Promote(mode) if standby.is_some() => promote(world, mode),
-        Server::TwoPrimaries if standby == Some(true) => {
+        Server::TwoPrimaries => {
+            if standby != Some(true) {
+                start_standby(world);
+            }
             world.database.disconnect();
             world.database.standby = None;
             cluster.promote_standby();
@@ -413,6 +411,13 @@ fn server(world: Here<'_, '_>, what: Server) {
     // Transactions that were prepared survive.
     world.database.disconnect();
     world.database.witness();
+}
+
+fn start_standby(world: Here<'_, '_>) {
+    world.database.forget_log();
+    stop(world, "fast");
+    world.database.cluster.start_with_standby();
+    world.database.standby = Some(true);
 }
 
 /// A commit that is known to readers, but not flushed.

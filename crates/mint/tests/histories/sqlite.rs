@@ -21,7 +21,8 @@ pub(crate) enum Event {
     Stop(bool),
     Start,
     Save(Save),
-    Restore(Way),
+    /// One of those that were saved.
+    Restore(Way, usize),
     /// The machine loses the last commits after this one; mint and service start again.
     PowerLoss(usize),
     /// The database is copied without its log, and a new service reads the copy, perhaps with another output directory.
@@ -69,7 +70,7 @@ pub(crate) struct Sqlite {
     path: PathBuf,
     mint: Option<Process>,
     /// Database and log.
-    saved: Option<[Option<Vec<u8>>; 2]>,
+    saved: Vec<[Option<Vec<u8>>; 2]>,
     /// Lengths of the log after each commit since the last start.
     lengths: Vec<u64>,
     /// What the service reads instead of the mint's own file.
@@ -84,7 +85,7 @@ impl Sqlite {
             mint: Some(Process::start(&path)),
             _directory: directory,
             path,
-            saved: None,
+            saved: vec![],
             lengths: vec![],
             copy: None,
         }
@@ -124,14 +125,14 @@ impl Sqlite {
                 let _ = fs::remove_file(&copy);
                 self.sql(&format!(".backup {}", copy.display()));
                 if let Ok(copy) = fs::read(copy) {
-                    self.saved = Some([Some(copy), None]);
+                    self.saved.push([Some(copy), None]);
                 }
                 return;
             }
             Save::Stopped => self.close(),
             Save::Killed => self.stop(true),
         }
-        self.saved = Some(files.map(|file| fs::read(file).ok()));
+        self.saved.push(files.map(|file| fs::read(file).ok()));
         self.start();
     }
 }
@@ -203,7 +204,7 @@ impl Database for Sqlite {
             Event::Stop(killed) => database.stop(killed),
             Event::Start => database.start(),
             Event::Save(how) => database.save(how),
-            Event::Restore(way) => restore(world, way),
+            Event::Restore(way, which) => restore(world, way, which),
             Event::PowerLoss(kept) => {
                 database.stop(true);
                 let length = kept.checked_rem(database.lengths.len());
@@ -268,7 +269,7 @@ fn restart(world: &mut World<Sqlite>, killed: bool, migration: Migration) {
     }
 }
 
-fn restore(world: &mut World<Sqlite>, way: Way) {
+fn restore(world: &mut World<Sqlite>, way: Way, which: usize) {
     let tables = [0, 1].map(|kind| {
         world.sql(
             kind,
@@ -276,7 +277,8 @@ fn restore(world: &mut World<Sqlite>, way: Way) {
         )
     });
     let database = &mut world.database;
-    let Some([Some(saved), log]) = database.saved.clone() else {
+    let at = which.checked_rem(database.saved.len()).unwrap_or(0);
+    let Some([Some(saved), log]) = database.saved.get(at).cloned() else {
         return;
     };
     let (copy, path) = (database.path.with_extension("saved"), database.path.clone());
