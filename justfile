@@ -358,7 +358,7 @@ dashboard: (page "$(ls benches/record/*.json | head -1)")
 histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17':
     #!/usr/bin/env bash
     set -euo pipefail
-    NUTFILTER_HISTORIES={{number}} cargo test --locked --quiet -p nutfilter-mint --test sqlite_histories
+    NUTFILTER_HISTORIES={{number}} cargo test --locked --quiet -p nutfilter-mint --test histories -- --skip postgres
     for version in {{versions}}; do
         server={{work}}/postgres-$version/native
         if [ ! -x "$server/bin/postgres" ]; then
@@ -376,7 +376,9 @@ histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 
         echo "Postgres $version"
         # Not every package has TLS.
         NUTFILTER_POSTGRES=$server/bin LD_LIBRARY_PATH=$server/lib NUTFILTER_HISTORIES={{number}} \
-            cargo test --locked --quiet -p nutfilter-mint --test postgres --test postgres_histories -- --include-ignored --skip tls::
+            cargo test --locked --quiet -p nutfilter-mint --test postgres -- --include-ignored --skip tls::
+        NUTFILTER_POSTGRES=$server/bin LD_LIBRARY_PATH=$server/lib NUTFILTER_HISTORIES={{number}} \
+            cargo test --locked --quiet -p nutfilter-mint --test histories -- --include-ignored postgres
     done
 
 # The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres

@@ -1,5 +1,5 @@
 //! The SQLite databases of both mints, read and compared with filters that the reference crate builds from the same
-//! notes. Random histories are in `sqlite_histories`.
+//! notes. Random histories are in `histories`.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,9 @@
 //! Both mints on Postgres: which rows are read, and what servers are refused. Random histories are in
-//! `postgres_histories`.
+//! `histories`.
 
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
-#[path = "../postgres_histories/cluster.rs"]
 #[allow(dead_code)]
 mod cluster;
 mod faults;

@@ -27,6 +27,8 @@ pub(crate) struct Cluster {
     port: u16,
     /// The user that runs the server, if it is not the current one.
     user: Option<&'static str>,
+    /// A library that stops the server's clock.
+    clock: Option<PathBuf>,
     /// The options of the server.
     options: String,
     /// Waits for the end of its input, which is the end of this process, and cleans up.
@@ -82,6 +84,7 @@ impl Cluster {
             programs,
             directory,
             user,
+            clock: None,
             _janitor: janitor,
         };
         let data = cluster.data();
@@ -116,6 +119,32 @@ impl Cluster {
         self.start_with("data", &self.options.replace("ssl=on", "ssl=off"));
     }
 
+    /// Stops the server's clock, so that it starts at the same time once its volume was put back: like a machine that is
+    /// reverted together with its memory. False without a C compiler.
+    pub(crate) fn freeze(&mut self) -> bool {
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        self.write(
+            "clock.c",
+            &format!(
+                "#include <sys/time.h>\nint gettimeofday(struct timeval *t, void *z) {{ t->tv_sec = {now}; t->tv_usec = 0; return 0; }}"
+            ),
+        );
+        let [source, library] = ["clock.c", "clock.so"].map(|name| self.directory.join(name));
+        let mut compiler = Command::new("cc");
+        if !succeeds(
+            compiler
+                .args(["-shared", "-fPIC", "-o"])
+                .args([&library, &source]),
+        ) {
+            eprintln!("skipped: there is no C compiler here");
+            return false;
+        }
+        self.stop("fast");
+        self.clock = Some(library);
+        self.start_again();
+        true
+    }
+
     fn start_with(&self, data: &str, options: &str) {
         let log = self.directory.join("log");
         let mut start = self.control(data, "start");
@@ -132,7 +161,13 @@ impl Cluster {
     fn control(&self, data: &str, what: &str) -> Command {
         let mut command = self.program("pg_ctl");
         let data = self.directory.join(data);
-        command.args([what, "-w", "-s", "-D"]).arg(data);
+        // It believes that a server that started long ago, by its own clock, is another one.
+        let waits = if self.clock.is_some() && what == "start" {
+            "-W"
+        } else {
+            "-w"
+        };
+        command.args([what, waits, "-s", "-D"]).arg(data);
         command
     }
 
@@ -195,9 +230,8 @@ impl Cluster {
         std::fs::rename(self.directory.join(from), self.directory.join(to)).unwrap();
     }
 
-    /// Promotes the standby, and forgets the server that it followed.
-    pub(crate) fn promote(&self) {
-        run(&mut self.control("standby", "promote"));
+    /// A promoted standby stays instead of the server that it followed.
+    pub(crate) fn forget_primary(&self) {
         std::fs::remove_dir_all(self.data()).unwrap();
         let standby = self.directory.join("standby");
         std::fs::rename(&standby, self.data()).unwrap();
@@ -247,6 +281,9 @@ impl Cluster {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        if let Some(clock) = &self.clock {
+            command.env("LD_PRELOAD", clock);
+        }
         command
     }
 }

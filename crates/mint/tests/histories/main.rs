@@ -1,0 +1,343 @@
+//! Random histories of a mint's database: what mints, operators, power cuts and crashes do to it, and to the service that
+//! reads it. `World::refresh` says what has to be true after each refresh.
+//!
+//! `NUTFILTER_HISTORIES=3000` tries that many of each class; `NUTFILTER_POSTGRES=DIR` takes the server in DIR. A history that
+//! fails is shrunk. The histories that each rule of the increments is for are in `docs/decisions/0014-sqlite-increments.md` and
+//! `0015-postgres-increments.md`; `docs/testing.md` has the rules that were removed to see a class fail.
+
+#![forbid(unsafe_code)]
+#![cfg(unix)]
+
+#[allow(dead_code)]
+#[path = "../postgres/cluster.rs"]
+mod cluster;
+mod mint;
+mod postgres;
+mod sqlite;
+mod world;
+
+use std::cell::Cell;
+
+use nutfilter_mint::MintType;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestError, TestRunner};
+
+use self::cluster::{Cluster, Writer};
+use self::postgres::{Edit, Event, Postgres, Server};
+use self::sqlite::Sqlite;
+use self::world::{Database, OTHER_KEYSETS, Op, What, World};
+
+#[test]
+fn mint_process() {
+    mint::serve();
+}
+
+/// What mints do in order in any of their sessions, and services.
+fn of_mint<E: Clone + core::fmt::Debug + 'static>() -> BoxedStrategy<Op<E>> {
+    let what = prop_oneof![3 => Just(What::Counts), 2 => Just(What::Pending)];
+    let (s, kind, keyset, which) = (|| 0..3_usize, || 0..2_usize, || 0..4_usize, || 0..9_usize);
+    prop_oneof![
+        8 => (s(), kind(), keyset(), what).prop_map(|(s, kind, keyset, what)| Op::Add(s, kind, keyset, what)),
+        4 => (s(), kind(), which()).prop_map(|(s, kind, which)| Op::Flip(s, kind, which)),
+        2 => (s(), kind(), which()).prop_map(|(s, kind, which)| Op::Drop(s, kind, which)),
+        7 => Just(Op::Refresh),
+        1 => Just(Op::Whole),
+        1 => any::<bool>().prop_map(Op::NewProcess),
+    ]
+    .boxed()
+}
+
+fn of_processes<E: Clone + core::fmt::Debug + 'static>() -> BoxedStrategy<Op<E>> {
+    any::<bool>().prop_map(Op::NewProcess).boxed()
+}
+
+fn of_rows<E: Clone + core::fmt::Debug + 'static>(all: &'static [What]) -> BoxedStrategy<Op<E>> {
+    (0..2_usize, 0..3_usize, select(all))
+        .prop_map(|(kind, keyset, what)| Op::Add(0, kind, keyset, what))
+        .boxed()
+}
+
+fn of_rows_without_keyset<E: Clone + core::fmt::Debug + 'static>() -> BoxedStrategy<Op<E>> {
+    use What::{BadItemWithoutKeyset, NoKeyset};
+    const ROWS: &[What] = &[
+        NoKeyset("NULL"),
+        NoKeyset("''"),
+        NoKeyset("'garbage'"),
+        NoKeyset("'0012'"),
+    ];
+    prop_oneof![
+        4 => of_rows(ROWS),
+        1 => of_rows(&[BadItemWithoutKeyset]),
+        2 => (0..2_usize, 0..3_usize).prop_map(|(kind, keyset)| Op::Fill(kind, keyset)),
+        2 => of_processes(),
+    ]
+    .boxed()
+}
+
+/// Tries `NUTFILTER_HISTORIES` histories, or `default` of them: what mints do, and `weight` of these operations for three of
+/// those. One that fails is shrunk.
+fn try_histories<D: Database>(
+    default: u32,
+    weight: u32,
+    more: BoxedStrategy<Op<D::Event>>,
+    open: impl Fn() -> D,
+) {
+    let cases = std::env::var("NUTFILTER_HISTORIES");
+    let config = Config {
+        cases: cases.map_or(default, |cases| cases.parse().expect("a number")),
+        failure_persistence: None,
+        max_shrink_iters: 300,
+        ..Config::default()
+    };
+    let op = prop_oneof![3 => of_mint(), weight => more];
+    let histories = (select(&MintType::ALL), prop::collection::vec(op, 1..22));
+    let (tried, good, failed) = (Cell::new(0), Cell::new(0), Cell::new(None));
+    let result = TestRunner::new(config).run(&histories, |(mint, ops)| {
+        if good.get() < tried.get() && failed.get().is_none() {
+            failed.set(Some(tried.get()));
+        }
+        tried.set(tried.get() + 1);
+        let mut world = World::new(open(), mint);
+        world.begin();
+        ops.iter().for_each(|op| world.happen(op));
+        D::settle(&mut world);
+        world.refresh(false);
+        good.set(good.get() + 1);
+        Ok(())
+    });
+    let number = failed.get().unwrap_or(tried.get());
+    match result {
+        Err(TestError::Fail(why, history)) => panic!("history {number} failed: {why}\n{history:?}"),
+        result => result.unwrap(),
+    }
+}
+
+// --- SQLite
+
+type OnSqlite = BoxedStrategy<Op<sqlite::Event>>;
+
+fn try_sqlite(more: OnSqlite) {
+    use sqlite::Event::{Checkpoint, Restart, Start, Stop};
+    let files = prop_oneof![
+        1 => Just(Checkpoint),
+        2 => any::<bool>().prop_map(|killed| Restart(killed, sqlite::Migration::None)),
+        1 => any::<bool>().prop_map(Stop),
+        2 => Just(Start),
+    ];
+    let more = prop_oneof![2 => files.prop_map(Op::Event), 3 => more].boxed();
+    try_histories(15, 2, more, Sqlite::new);
+}
+
+fn of_maintenance() -> OnSqlite {
+    use sqlite::Event::{Restart, Vacuum};
+    use sqlite::Migration::{Edit, Rebuild, Update};
+    let migration = select(&[Update, Rebuild, Edit]);
+    let restart =
+        (any::<bool>(), migration).prop_map(|(killed, migration)| Restart(killed, migration));
+    prop_oneof![Just(Vacuum), restart]
+        .prop_map(Op::Event)
+        .boxed()
+}
+
+fn of_backups() -> OnSqlite {
+    use sqlite::Save::{Killed, Running, Stopped};
+    use sqlite::Way::{Api, Copy, Dump, InPlace, Move, RemoveAndCopy};
+    let save = select(&[Running, Stopped, Killed]).prop_map(sqlite::Event::Save);
+    let way = select(&[Copy, RemoveAndCopy, Move, Api, Dump, InPlace]);
+    let restore = (way, 0..9_usize).prop_map(|(way, which)| sqlite::Event::Restore(way, which));
+    prop_oneof![save, restore].prop_map(Op::Event).boxed()
+}
+
+fn of_power() -> OnSqlite {
+    (0..9_usize)
+        .prop_map(|kept| Op::Event(sqlite::Event::PowerLoss(kept)))
+        .boxed()
+}
+
+fn of_faults() -> OnSqlite {
+    const ROWS: &[What] = &[What::BadItem, What::UnknownState];
+    prop_oneof![2 => of_rows(ROWS), 1 => (0..2_usize).prop_map(Op::Repair)].boxed()
+}
+
+fn of_lost_logs() -> OnSqlite {
+    use sqlite::Event::{Attach, WithoutLog};
+    let event = prop_oneof![3 => any::<bool>().prop_map(WithoutLog), 1 => Just(Attach)];
+    event.prop_map(Op::Event).boxed()
+}
+
+#[test]
+fn mint_alone() {
+    try_sqlite(of_mint());
+}
+
+#[test]
+fn maintenance() {
+    try_sqlite(of_maintenance());
+}
+
+#[test]
+fn restored_backups() {
+    try_sqlite(of_backups());
+}
+
+#[test]
+fn restored_backups_across_processes() {
+    let more = prop_oneof![3 => of_backups(), 2 => of_processes()].boxed();
+    try_histories(15, 4, more, Sqlite::new);
+}
+
+#[test]
+fn power_loss() {
+    try_sqlite(of_power());
+}
+
+#[test]
+fn unreadable_rows() {
+    try_sqlite(of_faults());
+}
+
+#[test]
+fn rows_without_keyset() {
+    try_sqlite(of_rows_without_keyset());
+}
+
+#[test]
+fn files_without_log() {
+    try_sqlite(of_lost_logs());
+}
+
+#[test]
+fn all_at_once() {
+    let rows = prop_oneof![of_faults(), of_rows_without_keyset()];
+    try_sqlite(
+        prop_oneof![
+            of_maintenance(),
+            of_backups(),
+            of_power(),
+            rows,
+            of_lost_logs()
+        ]
+        .boxed(),
+    );
+}
+
+// --- Postgres
+
+type OnPostgres = BoxedStrategy<Op<Event>>;
+
+fn try_postgres(default: u32, more: OnPostgres) {
+    let Some(cluster) = cluster() else { return };
+    let step = prop_oneof![
+        4 => Just("BEGIN"),
+        4 => Just("COMMIT"),
+        1 => Just("ROLLBACK"),
+        2 => Just("SAVEPOINT outside"),
+        1 => Just("ROLLBACK TO outside"),
+        1 => Just("PREPARE"),
+        1 => Just("COMMIT PREPARED"),
+    ];
+    let sessions = (0..3_usize, step).prop_map(|(number, sql)| Event::Session(number, sql));
+    let more = prop_oneof![1 => sessions.prop_map(Op::Event), 1 => more].boxed();
+    try_histories(default, 2, more, || Postgres::new(&cluster));
+}
+
+/// One for each class: a transaction of another class would make old rows look new.
+fn cluster() -> Option<Cluster> {
+    let cluster = Cluster::start(None, &[("postgresql.auto.conf", postgres::SETTINGS)])?;
+    Writer::connect(&cluster.url("postgres")).run("CREATE DATABASE mint");
+    Some(cluster)
+}
+
+fn of_tables(all: &'static [&'static str]) -> OnPostgres {
+    let quiet = (select(all), 0..2_usize);
+    quiet
+        .prop_map(|(sql, kind)| Op::Event(Event::Quiet(sql, kind)))
+        .boxed()
+}
+
+fn of_edits(all: &'static [Edit]) -> OnPostgres {
+    let edit = (select(all), 0..2_usize);
+    edit.prop_map(|(edit, kind)| Op::Event(Event::Edit(edit, kind)))
+        .boxed()
+}
+
+fn of_server(all: &'static [Server]) -> OnPostgres {
+    let server = (select(all), 0..9_usize);
+    server
+        .prop_map(|(what, rows)| Op::Event(Event::Server(what, rows)))
+        .boxed()
+}
+
+#[test]
+fn postgres_sessions() {
+    try_postgres(8, of_mint());
+}
+
+#[test]
+fn postgres_maintenance() {
+    try_postgres(8, prop_oneof![3 => of_tables(&["VACUUM $table", "VACUUM FREEZE $table", "VACUUM FULL $table"]), 1 => of_edits(&[Edit::Rewrite])].boxed());
+}
+
+#[test]
+fn postgres_edits() {
+    use Edit::{Child, FastDefault, SwapDatabase, SwapTable};
+    const TRUNCATE: &str = "CREATE TEMP TABLE kept AS SELECT * FROM $table; TRUNCATE $table; INSERT INTO $table SELECT * FROM kept; DROP TABLE kept";
+    let edits = of_edits(&[FastDefault, SwapTable, SwapDatabase, Child]);
+    try_postgres(
+        8,
+        prop_oneof![4 => edits, 2 => of_tables(&[TRUNCATE, OTHER_KEYSETS])].boxed(),
+    );
+}
+
+#[test]
+fn postgres_rows_without_keyset() {
+    try_postgres(8, of_rows_without_keyset());
+}
+
+#[test]
+#[ignore = "takes a minute; `just histories` runs it, and tests/postgres has one crash of each kind"]
+fn postgres_crashes() {
+    use Server::{KillBackend, NotePosition, Recover, RestoreVolume, SaveVolume, Stop};
+    const CRASHES: &[Server] = &[
+        KillBackend,
+        KillBackend,
+        KillBackend,
+        Stop("immediate"),
+        Stop("immediate"),
+        Stop("fast"),
+        SaveVolume,
+        RestoreVolume,
+        NotePosition,
+        Recover,
+    ];
+    try_postgres(4, of_server(CRASHES));
+}
+
+#[test]
+#[ignore = "takes a minute; `just histories` runs it, and tests/postgres has one promotion"]
+fn postgres_failovers() {
+    use Server::{KillBackend, PartStandby, Promote, StartStandby, TwoPrimaries};
+    const FAILOVERS: &[Server] = &[
+        StartStandby,
+        StartStandby,
+        PartStandby,
+        Promote("fast"),
+        Promote("immediate"),
+        KillBackend,
+        TwoPrimaries,
+    ];
+    try_postgres(4, of_server(FAILOVERS));
+}
+
+#[test]
+#[ignore = "takes a minute; `just histories` runs it"]
+fn postgres_reverted_machines() {
+    use Server::{RestoreVolume, SaveVolume};
+    let Some(mut cluster) = cluster() else { return };
+    if cluster.freeze() {
+        try_histories(4, 2, of_server(&[SaveVolume, RestoreVolume]), || {
+            Postgres::new(&cluster)
+        });
+    }
+}
