@@ -4,7 +4,6 @@
 use std::io::Read as _;
 use std::sync::Arc;
 
-use nutfilter::SortedHashes;
 use nutfilter_cashu::FilterResponse;
 use nutfilter_objects::{Object, Opened, Refused, Table};
 
@@ -84,9 +83,10 @@ impl Published {
             // A product of 64 bits each is at least 2^64 times too large.
             u64::try_from((u128::from(hash) * u128::from(filter.range())) >> 64).unwrap_or(u64::MAX)
         };
-        let own = sets.by_keyset.get(&self.keyset).map(|set| &set.hashes);
+        let own = sets.by_keyset.get(&self.keyset);
         let mut mapped = own
-            .map_or(&[][..], SortedHashes::as_slice)
+            .map_or(&sets.orphans, |set| &set.hashes)
+            .as_slice()
             .iter()
             .map(|&hash| map(hash))
             .peekable();

@@ -169,6 +169,8 @@ pub(crate) struct World<D> {
     accepted: Vec<Loss>,
     /// What the present process has read, by kind.
     seen: [BTreeSet<Item>; 2],
+    /// And what had no keyset then.
+    orphans: [BTreeSet<Item>; 2],
     is_first: bool,
 }
 
@@ -186,6 +188,7 @@ impl<D: Database> World<D> {
             compared: Default::default(),
             accepted: vec![],
             seen: Default::default(),
+            orphans: Default::default(),
             is_first: true,
         };
         for kind in 0..2 {
@@ -348,7 +351,7 @@ impl<D: Database> World<D> {
             let is_there = before.iter().any(|published| published.date > 0);
             *compared = is_there.then(|| before.map(|published| published.items.clone()));
         }
-        (self.seen, self.is_first) = (Default::default(), true);
+        (self.seen, self.orphans, self.is_first) = (Default::default(), Default::default(), true);
     }
 
     /// The output directory is another one.
@@ -395,6 +398,10 @@ impl<D: Database> World<D> {
         let there = there.as_ref().unwrap_or(&truth);
         for (seen, rows) in self.seen.iter_mut().zip(there) {
             seen.extend(rows.iter().filter_map(|row| row.item));
+        }
+        for (orphans, rows) in self.orphans.iter_mut().zip(there) {
+            let rows = rows.iter().filter(|row| row.keyset.is_none());
+            orphans.extend(rows.filter_map(|row| row.item));
         }
         for keyset in 0..KEYSETS.len() {
             self.check_held(keyset, &report);
@@ -564,7 +571,8 @@ impl<D: Database> World<D> {
                 due.len(),
                 context()
             );
-            let read = items(&there[kind], u64::MAX);
+            let mut read = items(&there[kind], u64::MAX);
+            read.extend(&self.orphans[kind]);
             if is_first && matches!(state, Current | Idle) {
                 assert_eq!(
                     filter.n() as usize,
