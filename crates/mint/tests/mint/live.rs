@@ -194,9 +194,11 @@ fn database_without_its_log_is_dated_by_its_last_change() {
         };
         let created = of_spent;
         read(
-            format!("UPDATE {spent} SET {created} = NULL; UPDATE {issued} SET {created} = 0"),
+            format!("UPDATE {spent} SET {created} = NULL; UPDATE {issued} SET {created} = NULL"),
             unknown,
         );
+        // As CDK fills in the column in old rows.
+        read(set(issued, created, "0", 2), change(0));
         read(set(spent, of_spent, "1234567.9", 1), change(1_234_567));
         read(set(issued, created, "1300000", 2), change(1_300_000));
         read(set(issued, of_issued, "1400000", 1), change(1_400_000));
