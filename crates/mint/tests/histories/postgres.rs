@@ -218,7 +218,7 @@ impl Database for Postgres<'_> {
         let directory = self.cluster.directory().display();
         let url = match self.has_two {
             true => {
-                format!("postgres://owner@/mint?host={directory},{directory}&port=5432,5433")
+                format!("host={directory},{directory} port=5432,5433 user=owner dbname=mint")
             }
             false => self.url(),
         };
