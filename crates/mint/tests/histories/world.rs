@@ -149,7 +149,7 @@ struct Row {
 #[derive(Clone, Default)]
 struct Published {
     items: BTreeSet<Item>,
-    /// 0 if there is none.
+    /// 0 without one.
     date: u64,
 }
 
