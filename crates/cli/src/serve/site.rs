@@ -15,6 +15,9 @@ use super::metrics;
 /// The `code` of an unknown keyset (NUT-00).
 const UNKNOWN_KEYSET: u32 = 12_001;
 
+/// The most filters that `/health` names.
+const MAX_NOT_CURRENT: usize = 50;
+
 /// How long a [`State`] is used if no refresh changed it. With thousands of keysets it takes milliseconds to make.
 const STATE_AGE: Duration = Duration::from_millis(200);
 
@@ -88,6 +91,10 @@ impl Service {
         });
         let keysets = status.filters.iter();
         let keysets = keysets.filter(|filter| filter.kind == NoteKind::Spent);
+        let others = status.filters.iter();
+        let others = others.filter(|filter| filter.state != FilterState::Current);
+        let others = others.take(MAX_NOT_CURRENT);
+        let others = others.map(|filter| (filter.path.clone(), filter.state.as_str().into()));
         let health = serde_json::json!({
             "status": word(&status),
             "ready": ready.is_ok(),
@@ -98,6 +105,7 @@ impl Service {
             "last_refresh": (status.refreshed > 0).then_some(status.refreshed),
             "spent": items[NoteKind::Spent as usize],
             "issued": items[NoteKind::Issued as usize],
+            "not_current": others.collect::<serde_json::Map<_, _>>(),
             "held": status.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
         State {

@@ -13,6 +13,7 @@
 mod cluster;
 mod mint;
 mod postgres;
+mod service;
 mod sqlite;
 mod world;
 

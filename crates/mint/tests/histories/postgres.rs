@@ -4,8 +4,6 @@
 use std::process::Command;
 use std::time::Instant;
 
-use nutfilter_mint::source::{DatabaseLocation, PostgresSource, Result};
-use nutfilter_mint::{MintSource, MintType};
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::cluster::{Cluster, PATIENCE, Writer};
@@ -214,16 +212,14 @@ impl Database for Postgres<'_> {
         format!("encode({column}, 'hex')")
     }
 
-    fn source(&self, mint: MintType) -> Result<Box<dyn MintSource>> {
+    fn location(&self) -> String {
         let directory = self.cluster.directory().display();
-        let url = match self.has_two {
+        match self.has_two {
             true => {
                 format!("host={directory},{directory} port=5432,5433 user=owner dbname=mint")
             }
             false => self.url(),
-        };
-        let source = PostgresSource::open(&DatabaseLocation::parse(&url).unwrap(), Some(mint))?;
-        Ok(Box::new(source))
+        }
     }
 
     /// A statement that fails or waits for a lock is ignored; within a transaction it would end that, so it is a
@@ -455,7 +451,7 @@ fn promote(world: Here<'_, '_>, mode: Mode) {
     }
     cluster.move_address();
     // A standby is not read, and what is served stays.
-    let error = world.try_refresh(false).unwrap_err().to_string();
+    let error = world.try_refresh(false).unwrap_err();
     assert!(error.contains("is a standby"), "{error}");
     cluster.promote_standby();
     cluster.forget_primary();

@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nutfilter_mint::source::{DatabaseLocation, Result, SqliteSource};
-use nutfilter_mint::{MintSource, MintType};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -152,10 +150,9 @@ impl Database for Sqlite {
         format!("iif(typeof({column}) = 'blob', lower(hex({column})), {column})")
     }
 
-    fn source(&self, mint: MintType) -> Result<Box<dyn MintSource>> {
+    fn location(&self) -> String {
         let path = self.copy.as_ref().unwrap_or(&self.path);
-        let source = SqliteSource::open(&DatabaseLocation::from(&**path), Some(mint))?;
-        Ok(Box::new(source))
+        path.to_str().unwrap().to_owned()
     }
 
     fn run(&mut self, _session: usize, sql: &str) {

@@ -1,16 +1,13 @@
 //! A mint's database, a service that publishes filters of it to a directory, and what these filters have to contain.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter_cashu::FilterResponse;
-use nutfilter_mint::source::Result;
-use nutfilter_mint::{FilterState, Loss, MintSource, MintType, Monitor, NoteKind};
-use nutfilter_mint::{RefreshError, RefreshOptions, RefreshReport, Refresher};
-use nutfilter_objects::{OpenError, Opened, Table};
+use nutfilter_mint::{FilterState, Loss, MintType};
 use tempfile::TempDir;
+
+use crate::service::{Service, Whole, paths};
 
 /// Migrations leave the third one alone. The last one is not listed, and has no note at first.
 pub(crate) const KEYSETS: [&str; 4] = [
@@ -82,7 +79,8 @@ pub(crate) trait Database: Sized {
     /// SQL of the hex digits of bytes.
     fn hex(column: &str) -> String;
 
-    fn source(&self, mint: MintType) -> Result<Box<dyn MintSource>>;
+    /// Path or URL.
+    fn location(&self) -> String;
 
     /// The mint executes SQL in a session, if it can.
     fn run(&mut self, session: usize, sql: &str);
@@ -161,7 +159,7 @@ pub(crate) struct World<D> {
     /// The mint's clock: long ago, so that no time of a row is that of a reading.
     now: u64,
     output: TempDir,
-    refresher: Option<Refresher>,
+    service: Option<Service>,
     /// By kind and keyset.
     published: [[Published; 4]; 2],
     /// What the present process found published by keyset, as long as it has to be compared.
@@ -183,7 +181,7 @@ impl<D: Database> World<D> {
             next: 0,
             now: seconds() - 1_000_000,
             output: output(),
-            refresher: None,
+            service: None,
             published: Default::default(),
             compared: Default::default(),
             accepted: vec![],
@@ -318,34 +316,20 @@ impl<D: Database> World<D> {
         )
     }
 
-    /// The service ends. What it published is there when the next one starts.
+    /// The service ends, or is killed. What it published is there when the next one starts.
     pub(crate) fn new_process(&mut self, accepts: bool) {
-        let held = self
-            .refresher
-            .take()
-            .map(|refresher| refresher.monitor().status().held);
+        let held = self.service.as_ref().map(Service::held);
         self.accepted = held.filter(|_| accepts).unwrap_or_default();
-        let source = self.database.source(self.mint).unwrap();
-        let check = |path: &str, text: &[u8]| match path.starts_with("v1/filter/") {
-            true => FilterResponse::from_json(text)
-                .map(|response| ("application/json", response.timestamp))
-                .map_err(|error| error.to_string()),
-            false => Ok(("application/json", 0)),
-        };
-        let open = || match Table::in_directory(self.output.path(), 0o644, check) {
-            Err(OpenError::InUse(_)) => None,
-            table => Some(table.unwrap()),
-        };
-        // A process that another thread starts has the lock of the last table until it executes its program.
-        let mut table = open();
-        while table.is_none() {
-            std::thread::sleep(Duration::from_millis(10));
-            table = open();
+        let moment = Duration::from_millis(self.now % 97 / 2);
+        if self
+            .service
+            .take()
+            .is_some_and(|service| service.end(moment))
+        {
+            self.take_published();
         }
-        let monitor = Monitor::new(Arc::new(table.unwrap()));
-        let mut options = RefreshOptions::default();
-        options.accepted.clone_from(&self.accepted);
-        self.refresher = Some(Refresher::new(source, monitor, options));
+        let (location, output) = (self.database.location(), self.output.path());
+        self.service = Some(Service::start(&location, self.mint, output, &self.accepted));
         for (keyset, compared) in self.compared.iter_mut().enumerate() {
             let before = [0, 1].map(|kind| &self.published[kind][keyset]);
             let is_there = before.iter().any(|published| published.date > 0);
@@ -354,9 +338,37 @@ impl<D: Database> World<D> {
         (self.seen, self.orphans, self.is_first) = (Default::default(), Default::default(), true);
     }
 
+    /// What was published at the last moment: each file whole, with all that was there before, and no older.
+    fn take_published(&mut self) {
+        for (kind, paths) in paths().iter().enumerate() {
+            for (keyset, path) in paths.iter().enumerate() {
+                let published = &mut self.published[kind][keyset];
+                let Ok(text) = std::fs::read(self.output.path().join(path)) else {
+                    assert_eq!(published.date, 0, "{path} is gone");
+                    continue;
+                };
+                let response = FilterResponse::from_json(text).unwrap();
+                let date = response.timestamp;
+                let filter = response.into_filter().unwrap();
+                let has = |item: &Item| filter.matches(&[bytes(*item)])[0];
+                assert!(
+                    date >= published.date,
+                    "{path}: dated {date} after {}",
+                    published.date
+                );
+                assert!(
+                    published.items.iter().all(has),
+                    "{path}: published notes are absent"
+                );
+                let items = (1..=self.next).filter(has).collect();
+                *published = Published { items, date };
+            }
+        }
+    }
+
     /// The output directory is another one.
     pub(crate) fn new_output(&mut self) {
-        self.refresher = None;
+        self.service = None;
         (self.output, self.published) = (output(), Default::default());
         self.new_process(false);
     }
@@ -389,7 +401,7 @@ impl<D: Database> World<D> {
 
     /// Refreshes, and compares what is served with the database.
     pub(crate) fn refresh(&mut self, whole: bool) {
-        let report = self.try_refresh(whole).unwrap();
+        let read = self.try_refresh(whole).unwrap();
         let truth = [0, 1].map(|kind| self.rows(kind, false));
         let there = match self.database.is_stale() {
             true => Some([0, 1].map(|kind| self.rows(kind, true))),
@@ -404,23 +416,23 @@ impl<D: Database> World<D> {
             orphans.extend(rows.filter_map(|row| row.item));
         }
         for keyset in 0..KEYSETS.len() {
-            self.check_held(keyset, &report);
-            self.check_filters(keyset, &truth, there, &report);
+            self.check_held(keyset, read);
+            self.check_filters(keyset, &truth, there, read);
         }
         self.is_first = false;
     }
 
-    pub(crate) fn try_refresh(&mut self, whole: bool) -> Result<RefreshReport, RefreshError> {
-        self.refresher.as_mut().unwrap().refresh(whole)
+    pub(crate) fn try_refresh(&mut self, whole: bool) -> Result<Whole, String> {
+        self.service.as_mut().unwrap().refresh(whole)
     }
 
     /// A keyset is held exactly if something that was published is in no row of the kind, and nobody accepted it.
-    fn check_held(&mut self, keyset: usize, report: &RefreshReport) {
+    fn check_held(&mut self, keyset: usize, read: Whole) {
         let id = KEYSETS[keyset];
-        let held = self.refresher.as_ref().unwrap().monitor().status().held;
+        let held = self.service.as_ref().unwrap().held();
         let of_keyset = |loss: &&Loss| loss.keyset.as_str() == id;
         let held = held.iter().find(of_keyset);
-        let is_compared = self.is_first || report.whole.contains(&Some(true));
+        let is_compared = self.is_first || read.contains(&Some(true));
         let Some(before) = self.compared[keyset].take() else {
             assert!(
                 held.is_none(),
@@ -461,17 +473,13 @@ impl<D: Database> World<D> {
         keyset: usize,
         truth: &[Vec<Row>; 2],
         there: &[Vec<Row>; 2],
-        report: &RefreshReport,
+        read: Whole,
     ) {
         use FilterState::{Current, Held, Idle, Undated, Unreadable};
         let id = KEYSETS[keyset];
-        let monitor = self.refresher.as_ref().unwrap().monitor();
-        let status = monitor.status();
-        let paths = NoteKind::ALL.map(|kind| format!("v1/filter/{kind}/{id}"));
-        let states = paths.each_ref().map(|path| {
-            let filter = status.filters.iter().find(|filter| filter.path == *path)?;
-            Some(filter.state)
-        });
+        let service = self.service.as_ref().unwrap();
+        let paths = paths().map(|of_kind| of_kind[keyset].clone());
+        let states = paths.each_ref().map(|path| service.state(path));
         let [Some(spent), Some(issued)] = states else {
             let has_rows = there.iter().flatten().any(|row| row.keyset == Some(keyset));
             assert!(!has_rows && keyset == 3, "{id} is not published");
@@ -496,27 +504,19 @@ impl<D: Database> World<D> {
             .any(|row| row.keyset == Some(keyset) && row.item.is_none());
         match states[0] {
             Held => {}
-            Unreadable => assert!(
-                is_bad || report.whole != [Some(true); 2],
-                "{id}: held for nothing"
-            ),
+            Unreadable => assert!(is_bad || read != [Some(true); 2], "{id}: held for nothing"),
             state => assert!(!is_bad, "{id}: {state:?}, with an unreadable row"),
         }
         for (kind, path) in paths.iter().enumerate() {
             let (state, is_first) = (states[kind], self.is_first);
             let published = &mut self.published[kind][keyset];
-            let Some((_, opened)) = monitor.table().open(path, false).unwrap() else {
+            let Some(text) = service.body(path) else {
                 assert!(
                     published.date == 0 && matches!(state, Undated | Unreadable),
                     "{path}: absent, {state:?}"
                 );
                 continue;
             };
-            let mut text = vec![];
-            match opened {
-                Opened::Memory(bytes) => text.extend_from_slice(&bytes),
-                Opened::File(mut file, _) => _ = file.read_to_end(&mut text).unwrap(),
-            }
             let response = FilterResponse::from_json(text).unwrap();
             let date = response.timestamp;
             let filter = response.into_filter().unwrap();
@@ -531,7 +531,7 @@ impl<D: Database> World<D> {
             };
             let context = || {
                 format!(
-                    "{path}: {state:?}, dated {date} after {}; {report:?}",
+                    "{path}: {state:?}, dated {date} after {}; {read:?}",
                     published.date
                 )
             };
@@ -571,17 +571,17 @@ impl<D: Database> World<D> {
                 due.len(),
                 context()
             );
-            let mut read = items(&there[kind], u64::MAX);
-            read.extend(&self.orphans[kind]);
+            let mut here = items(&there[kind], u64::MAX);
+            here.extend(&self.orphans[kind]);
             if is_first && matches!(state, Current | Idle) {
                 assert_eq!(
                     filter.n() as usize,
-                    published.items.union(&read).count(),
+                    published.items.union(&here).count(),
                     "{}",
                     context()
                 );
             }
-            published.items.extend(read.into_iter().filter(has));
+            published.items.extend(here.into_iter().filter(has));
             if state == Undated {
                 published.items = (1..=self.next).filter(has).collect();
             }
