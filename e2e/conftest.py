@@ -14,10 +14,9 @@ from e2e.scenario import Skipped
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MARKERS = {
-    "quick": "the checks of these tests themselves, and one real nutshell on SQLite (about two minutes)",
+    "quick": "one real nutshell on SQLite (about two minutes)",
     "faults": "the fault table",
     "follow": "the service follows a real nutshell for --minutes, on SQLite and on Postgres",
-    "soak": "load and events at random for --minutes",
     "load": "ten million notes, and requests per second",
     "real_cdk": "a real cdk-mintd, by --cdk-mintd: the comparisons, and a restore by cashu-ts",
     "cashu_ts": "a wallet of cashu-ts restores at a real nutshell, in three orders",
@@ -29,9 +28,9 @@ MARKERS = {
 def pytest_addoption(parser):
     group = parser.getgroup("nutfilter")
     group.addoption("--binary", help="the command nutfilter (target/release/nutfilter, else target/debug/nutfilter)")
-    group.addoption("--minutes", type=float, default=1, help="how long the soak and the follow take")
+    group.addoption("--minutes", type=float, default=1, help="how long the service follows a real mint")
     group.addoption("--seed", type=int, default=1, help="decides what is written, requested and done")
-    group.addoption("--notes", type=int, help="notes at the start of the soak and of the load tests")
+    group.addoption("--notes", type=int, help="notes at the start of the load tests")
     group.addoption("--cdk-mintd", help="path of a real cdk-mintd")
     group.addoption("--record", help="append the results here, one JSON object per line")
     group.addoption("--require", action="store_true", help="fail where something that a test needs is missing")

@@ -1,8 +1,6 @@
 """Real mints as processes on loopback: nutshell (from PyPI), and cdk-mintd if its path is given.
 
-A wallet mints and spends. Triggers in the mint's database write each change of the two tables that matter to a log,
-in the mint's own transaction; a thread reads that log into the journal. So it is known which states the database was
-in, and when, without a change to the mint itself.
+A wallet mints and spends. What the mint's database holds is read while the wallet rests.
 """
 
 import contextlib
@@ -21,7 +19,6 @@ import urllib.error
 import urllib.request
 
 from e2e import databases, reference_filter, synthetic_mint
-from e2e.journal import RECORD, Journal
 from e2e.service_under_test import Failure, clean_environment, expect, free_port, tail, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -84,35 +81,6 @@ class WalletProcess:
             self.process.kill()
 
 
-# --- the log that triggers write
-
-SQLITE_NOW = "(julianday('now') - 2440587.5) * 86400.0"
-
-
-def log_triggers(kind, table, point, keyset, counts, column):
-    """SQLite's statements that log when rows of `table` begin and cease to count; `counts` has {} for the row."""
-    def log(op, row):
-        return (f"INSERT INTO e2e_log (at, op, kind, keyset, point) "
-                f"VALUES ({SQLITE_NOW}, '{op}', '{kind}', {row}.{keyset}, {point.format(row)})")
-    new, old = counts.format("NEW"), counts.format("OLD")
-    return f"""
-        CREATE TRIGGER e2e_{kind}_insert AFTER INSERT ON {table} WHEN {new} BEGIN {log('+', 'NEW')}; END;
-        CREATE TRIGGER e2e_{kind}_update AFTER UPDATE OF {column} ON {table} WHEN {new} AND NOT {old}
-            BEGIN {log('+', 'NEW')}; END;
-        CREATE TRIGGER e2e_{kind}_back AFTER UPDATE OF {column} ON {table} WHEN {old} AND NOT {new}
-            BEGIN {log('-', 'OLD')}; END;
-        CREATE TRIGGER e2e_{kind}_delete AFTER DELETE ON {table} WHEN {old} BEGIN {log('-', 'OLD')}; END;"""
-
-
-LOG_TABLE = ("CREATE TABLE e2e_log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, op TEXT, kind TEXT, keyset TEXT, "
-             "point TEXT);")
-LOGGING = {
-    "nutshell": LOG_TABLE + log_triggers("spent", "proofs_used", "{}.y", "id", "({}.y IS NOT NULL)", "y") +
-    log_triggers("issued", "promises", "{}.b_", "id", "({}.c_ IS NOT NULL)", "c_"),
-    "cdk": LOG_TABLE + log_triggers("spent", "proof", "lower(hex({}.y))", "keyset_id", "({}.state = 'SPENT')", "state") +
-    log_triggers("issued", "blind_signature", "lower(hex({}.blinded_message))", "keyset_id", "({}.c IS NOT NULL)", "c"),
-}
-LOG = "SELECT seq, at, op, kind, keyset, point FROM e2e_log WHERE seq > {} ORDER BY seq"
 KEYSETS = {"nutshell": "SELECT id FROM keysets", "cdk": "SELECT id FROM keyset"}
 HELD = {  # (kind, keyset, point in hex)
     "nutshell": "SELECT 'spent', id, y FROM proofs_used UNION ALL "
@@ -123,7 +91,7 @@ HELD = {  # (kind, keyset, point in hex)
 
 
 class RealMint:
-    """A mint on SQLite as a process that is stopped and started, a wallet, and the journal of its database."""
+    """A mint on SQLite as a process that is stopped and started, and a wallet."""
 
     def __init__(self, mint_type, work, python=sys.executable, seed=1):
         self.mint_type, self.work, self.python = mint_type, pathlib.Path(work), python
@@ -132,42 +100,26 @@ class RealMint:
         self.dice = random.Random(f"mint {seed}")
         self.url = f"http://127.0.0.1:{free_port()}"
         self.log = self.work / "mint.log"
-        self.journal = Journal(watched=True)
         self.lock = threading.RLock()  # the wallet, and whether the mint is there
-        self.looking = threading.Lock()  # the file of the database
         self.process = self.wallet = self.thread = self.error = None
         self.payments, self.keyset_number, self.keyset = "SETTLED", 0, None
-        self.sequence, self.transactions = 0, 0
-        self.ended, self.writing_ended = threading.Event(), threading.Event()
-        self.poller = threading.Thread(target=self.poll, daemon=True)
+        self.writing_ended = threading.Event()
 
     # --- the process
-
-    @property
-    def always_read_whole(self):
-        """nutshell's connections delete the log of its SQLite file between requests."""
-        return {"nutshell", "sqlite"} <= self.features
 
     def begin(self):
         """The first start, in which the mint makes its tables."""
         expect(not self.path.exists(), f"{self.work} holds a mint already")
         self.prepare()
         self.start_mint()
-        self.install_log()
-        self.look()
-        self.poller.start()
         self.wallet = WalletProcess(self.python, self.work, self.url)
 
     def prepare(self):
         """What the mint needs before its first start."""
 
-    def install_log(self):
-        with self.connect() as connection:
-            connection.executescript(LOGGING[self.mint_type])
-
     def start_mint(self, payments=None):
         self.payments = payments or self.payments
-        known = set(self.journal.keysets)
+        known = self.keysets if self.path_exists() else []
         with open(self.log, "ab") as output:
             self.process = subprocess.Popen([str(part) for part in self.command()], env=self.environment(),
                                             cwd=self.work, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
@@ -193,7 +145,6 @@ class RealMint:
         with self.lock:
             self.stop_mint()
             self.start_mint(payments)
-            self.look()
 
     def new_keyset(self):
         """The mint is started with another keyset."""
@@ -209,59 +160,27 @@ class RealMint:
     def location(self):
         return str(self.path)
 
+    def path_exists(self):
+        return self.path.exists()
+
     @property
     def keysets(self):
-        return list(self.journal.keysets)
+        return [keyset for keyset, in self.rows(KEYSETS[self.mint_type])]
+
+    def rows(self, sql):
+        with self.connect() as connection:
+            return connection.execute(sql).fetchall()
 
     @contextlib.contextmanager
     def connect(self):
         with contextlib.closing(sqlite3.connect(self.path, isolation_level=None, timeout=30)) as connection:
             yield connection
 
-    def poll(self):
-        while not self.ended.wait(POLL_SECONDS):
-            try:
-                self.look()
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    self.error = error
-                    return
-            except Exception as error:  # raised by stop_writing()
-                self.error = error
-                return
-
-    def look(self):
-        """Reads the log into the journal."""
-        with self.looking:
-            now = time.time()
-            keysets, rows = self.read_log()
-            seen = time.time()
-            with self.journal.lock:
-                for keyset in keysets:
-                    self.journal.add_keyset(keyset, 0)
-                for self.sequence, at, op, kind, keyset, point in rows:
-                    history, note = self.journal.sets[kind, keyset], bytes.fromhex(point)
-                    if op == "+":
-                        history.add([note], at - 0.002)
-                    else:
-                        history.replace(without(history.records(history.last), note), at - 0.002)
-                for history in self.journal.sets.values():
-                    history.settle(seen)
-                self.journal.known_until = now
-
-    def read_log(self):
-        """(all keysets, what the log has beyond `sequence`), of one moment."""
-        with self.connect() as connection:
-            connection.execute("BEGIN")
-            keysets = [keyset for keyset, in connection.execute(KEYSETS[self.mint_type])]
-            return keysets, connection.execute(LOG.format(self.sequence)).fetchall()
-
-    def held(self, path=None):
+    def held(self):
         """What the tables hold: {(kind, keyset): points in hex}."""
         found = {}
-        with contextlib.closing(sqlite3.connect(path or self.path, timeout=30)) as connection:
-            for kind, keyset, point in connection.execute(HELD[self.mint_type]):
-                found.setdefault((kind, keyset), []).append(point)
+        for kind, keyset, point in self.rows(HELD[self.mint_type]):
+            found.setdefault((kind, keyset), []).append(point)
         return found
 
     def backup(self, directory):
@@ -279,24 +198,9 @@ class RealMint:
         path, made = backup
         with self.lock:
             self.stop_mint()
-            self.look()
-            with self.looking:
-                self.put_back(path, way)
-                self.sequence = 0
-                self.sequence = max((row[0] for row in self.read_log()[1]), default=0)
+            self.put_back(path, way)
             self.start_mint()
             self.wallet.tell("again", since=made)
-
-    def forget_gone(self):
-        """The service accepts that notes are gone."""
-        self.look()
-        with self.looking:
-            held = self.held()
-            with self.journal.lock:
-                known = list(self.journal.sets)
-            contents = {key: b"".join(map(bytes.fromhex, held.get(key, []))) for key in known}
-            self.journal.begin_replace(contents, time.time())
-            self.journal.settle(time.time())
 
     def put_back(self, path, way):
         if way == "written over":
@@ -319,7 +223,6 @@ class RealMint:
     def spend(self, notes=24, **more):
         with self.lock:
             self.wallet.tell("spend", keyset=self.keyset, notes=notes, **more)
-            self.transactions += 1
 
     def collide(self, families=1):
         """Issued: the wallet has colliding points signed. Spent: rows of the table, as secrets cannot be chosen so."""
@@ -356,7 +259,6 @@ class RealMint:
         self.writing_ended.set()
         if self.thread:
             self.thread.join(WALLET_SECONDS)
-        self.look()
         if self.error:
             raise self.error
 
@@ -369,20 +271,11 @@ class RealMint:
 
     def close(self):
         self.writing_ended.set()
-        self.ended.set()
         if self.thread:
             self.thread.join(WALLET_SECONDS)
         if self.wallet:
             self.wallet.close()
         self.stop_mint()
-
-
-def without(records, note):
-    """The records without one note."""
-    for i in range(0, len(records), RECORD):
-        if records[i:i + RECORD] == note:
-            return records[:i] + records[i + RECORD:]
-    raise Failure(f"the log removes a note that was not there: {note.hex()}")
 
 
 class Nutshell(RealMint):
@@ -423,21 +316,6 @@ class Nutshell(RealMint):
             self.restart_mint("SETTLED")
 
 
-POSTGRES_TRIGGER = """
-    CREATE FUNCTION e2e_{kind}() RETURNS trigger LANGUAGE plpgsql AS $$
-    DECLARE counts boolean := TG_OP <> 'DELETE' AND {new}; counted boolean := TG_OP <> 'INSERT' AND {old};
-    BEGIN
-        IF counts IS DISTINCT FROM counted THEN
-            -- Transactions that change the log wait for each other: its order is that of their commits.
-            PERFORM pg_advisory_xact_lock(25);
-            INSERT INTO e2e_log (at, op, kind, keyset, point) VALUES (extract(epoch FROM clock_timestamp()),
-                CASE WHEN counts THEN '+' ELSE '-' END, '{kind}', (COALESCE(NEW, OLD)).id, (COALESCE(NEW, OLD)).{point});
-        END IF;
-        RETURN NULL;
-    END $$;
-    CREATE TRIGGER e2e AFTER INSERT OR UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION e2e_{kind}();"""
-
-
 class NutshellOnPostgres(Nutshell):
     """The same with a database on a server of ours."""
 
@@ -448,7 +326,6 @@ class NutshellOnPostgres(Nutshell):
         self.features = {"real", "nutshell", "postgres"}
         self.name += " on Postgres"
         self.database = databases.Postgres(cluster)
-        self.session = None
 
     @property
     def location(self):
@@ -457,54 +334,25 @@ class NutshellOnPostgres(Nutshell):
     def database_for_mint(self):
         return f"postgres://owner@127.0.0.1:{self.database.cluster.port}/{self.database.name}"
 
-    def install_log(self):
-        self.execute(LOG_TABLE.replace("INTEGER PRIMARY KEY AUTOINCREMENT", "BIGSERIAL PRIMARY KEY").replace(
-            "at REAL", "at DOUBLE PRECISION"))
-        for kind, table, point, counts in (("spent", "proofs_used", "y", "TRUE"),
-                                           ("issued", "promises", "b_", "{}.c_ IS NOT NULL")):
-            self.execute(POSTGRES_TRIGGER.format(kind=kind, table=table, point=point, new=counts.format("NEW"),
-                                                 old=counts.format("OLD")))
+    def path_exists(self):
+        return self.database.sql("SELECT to_regclass('keysets')") != ""
 
     def execute(self, statement):
         self.database.sql(statement)
 
-    def read_log(self):
-        self.session = self.session or databases.Session(self.database.cluster, self.database.name)
-        lines = self.session.do("BEGIN ISOLATION LEVEL REPEATABLE READ;" + KEYSETS["nutshell"] + ";\\echo rows\n" +
-                                LOG.format(self.sequence) + ";COMMIT;")
-        split = lines.index("rows")
-        rows = [line.split("|") for line in lines[split + 1:]]
-        return lines[:split], [(int(seq), float(at), *rest) for seq, at, *rest in rows]
-
-    def held(self, copy=None):
-        found = {}
-        for line in self.database.cluster.sql(HELD["nutshell"], copy or self.database.name).splitlines():
-            kind, keyset, point = line.split("|")
-            found.setdefault((kind, keyset), []).append(point)
-        return found
-
-    def forget_session(self):
-        if self.session:
-            self.session.close()
-        self.session = None
+    def rows(self, sql):
+        return self.database.rows(sql)
 
     def backup(self, directory):
         with self.lock:
             # A template may have no sessions.
             self.stop_mint()
-            with self.looking:
-                self.forget_session()
-                copy = self.database.backup(directory)
+            copy = self.database.backup(directory)
             self.start_mint()
             return copy, time.time()
 
     def put_back(self, copy, way):
-        self.forget_session()
         self.database.restore(copy, way)
-
-    def close(self):
-        super().close()
-        self.forget_session()
 
 
 class CdkMintd(RealMint):
@@ -538,7 +386,6 @@ class CdkMintd(RealMint):
             self.stop_mint()
             self.configure("apply")
             self.start_mint()
-            self.look()
             self.spend(notes=1)
             return self.keyset
 

@@ -2,22 +2,20 @@
 
 Tables, indexes and the width of rows are those of the real mints, and so is what a mint does when it adds notes: one
 transaction, with CDK's totals in it. The notes are random bytes after a point's first byte; a filter does not look at
-them. Every transaction is announced to the journal first.
+them.
 """
 
-import contextlib
+import itertools
 import pathlib
 import random
 import threading
 import time
 
 from e2e import reference_filter
-from e2e.journal import RECORD, Journal, batches
 
 KEYSET = "00deadbeefc0ffee"
 PAUSE = 0.1  # seconds between transactions of the writer
 MOST_NOTES = 16  # of a kind in a transaction
-MOST_KEYSETS = 8
 ROWS_PER_STATEMENT = 500
 
 SQL = pathlib.Path(__file__).parents[1] / "crates/sample/src"
@@ -75,29 +73,8 @@ class Cdk:
                   "signed_time) VALUES " + ",".join(batch) for batch in batches(rows, ROWS_PER_STATEMENT)),
                 *self.total("total_issued", keyset, len(notes))]
 
-    def pend(self, keyset, notes):
-        return list(self.proofs(keyset, notes, "PENDING"))
-
-    def spend_pending(self, keyset, notes):
-        return [f"UPDATE proof SET state = 'SPENT' WHERE y IN ({self.list(notes)})",
-                *self.total("total_redeemed", keyset, len(notes))]
-
-    def promise(self, keyset, notes):
-        return ["INSERT INTO blind_signature (blinded_message, amount, keyset_id, created_time) VALUES " + ",".join(
-            f"({self.point(b)}, 1, '{keyset}', {int(time.time())})" for b in notes)]
-
-    def sign_promised(self, keyset, notes):
-        return [f"UPDATE blind_signature SET c = blinded_message, signed_time = {int(time.time())} "
-                f"WHERE blinded_message IN ({self.list(notes)})", *self.total("total_issued", keyset, len(notes))]
-
-    def list(self, notes):
-        return ",".join(map(self.point, notes))
-
-    def delete(self, kind, notes):
-        table, column = ((self.spent_table, self.spent_column) if kind == "spent" else
-                         (self.issued_table, self.issued_column))
-        return [f"DELETE FROM {table} WHERE {column} IN ({self.list(batch)})"
-                for batch in batches(notes, ROWS_PER_STATEMENT)]
+    held = ("SELECT 'spent', keyset_id, {} FROM proof WHERE state = 'SPENT' UNION ALL "
+            "SELECT 'issued', keyset_id, {} FROM blind_signature WHERE c IS NOT NULL")
 
 
 class Nutshell(Cdk):
@@ -130,16 +107,12 @@ class Nutshell(Cdk):
             f"('{b.hex()}', 1, '{keyset}', '{b.hex()}', {self.now}, {self.now})" for b in batch)
             for batch in batches(notes, ROWS_PER_STATEMENT)]
 
-    def promise(self, keyset, notes):
-        return ["INSERT INTO promises (b_, amount, id, created) VALUES " + ",".join(
-            f"('{b.hex()}', 1, '{keyset}', {self.now})" for b in notes)]
-
-    def sign_promised(self, keyset, notes):
-        return [f"UPDATE promises SET c_ = b_, signed_at = {self.now} WHERE b_ IN ({self.list(notes)})"]
+    held = ("SELECT 'spent', id, y FROM proofs_used UNION ALL "
+            "SELECT 'issued', id, b_ FROM promises WHERE c_ IS NOT NULL")
 
 
 class SyntheticMint:
-    """The writer. One thread writes; an event that touches the database holds `lock` meanwhile."""
+    """The writer. One thread writes; who must not be disturbed holds `lock` meanwhile."""
 
     def __init__(self, mint_type, database, seed=1):
         self.mint_type, self.database = mint_type, database
@@ -147,18 +120,10 @@ class SyntheticMint:
         self.features = {"synthetic", mint_type, database.kind}
         self.statements = {"cdk": Cdk, "nutshell": Nutshell}[mint_type](database.kind == "postgres")
         self.dice = random.Random(f"mint {seed}")
-        self.journal = Journal()
-        self.lock = threading.RLock()
-        self.keysets = []
-        self.pending, self.promised = [], []  # (keyset, note): in the database, and not to be counted yet
-        self.ended, self.error = threading.Event(), None
-        self.thread = None
-        self.transactions = 0
+        self.lock, self.keysets = threading.RLock(), []
+        self.ended, self.error, self.thread = threading.Event(), None, None
         database.create(tables(mint_type, database.kind))
         self.new_keyset(KEYSET)
-
-    # Its connection stays open, and so does the log of its SQLite file.
-    always_read_whole = False
 
     @property
     def location(self):
@@ -169,30 +134,9 @@ class SyntheticMint:
         octets = self.dice.randbytes(32 * count)
         return [b"\2" + octets[i:i + 32] for i in range(0, 32 * count, 32)]
 
-    # --- transactions
-
-    def commit(self, changes, statements):
-        """One transaction that adds these notes to these sets."""
-        with self.lock:
-            self.journal.begin_add({key: notes for key, notes in changes.items() if notes}, time.time())
-            self.settle(self.database.run(statements))
-
-    def forget_gone(self):
-        """The service accepts that notes are gone."""
-        self.journal.begin_replace(self.actual, time.time())
-        self.settle(True)
-
-    def settle(self, committed):
-        self.transactions += 1
-        if committed:
-            self.journal.settle(time.time())
-        else:
-            self.journal.withdraw()
-
     def add(self, spent=(), issued=(), keyset=KEYSET):
-        spent, issued = list(spent), list(issued)
-        self.commit({("spent", keyset): spent, ("issued", keyset): issued},
-                    [*self.statements.spend(keyset, spent), *self.statements.sign(keyset, issued)])
+        with self.lock:
+            self.database.run([*self.statements.spend(keyset, list(spent)), *self.statements.sign(keyset, list(issued))])
 
     def fill(self, spent, issued=0):
         for kind, count in (("spent", spent), ("issued", issued)):
@@ -202,59 +146,34 @@ class SyntheticMint:
     def new_keyset(self, keyset=None):
         """A keyset appears; it has no notes yet."""
         with self.lock:
-            if len(self.keysets) >= MOST_KEYSETS:
-                return None
             keyset = keyset or "00" + self.dice.randbytes(7).hex()
-            self.journal.keyset(keyset, time.time())
             self.database.run(self.statements.keyset(keyset))
             self.keysets.append(keyset)
             return keyset
 
-    def delete_oldest(self, count, add=0):
-        """Spent notes are removed; in the same transaction as many may be added. Filters keep them until `forget_gone`."""
-        with self.lock:
-            key = ("spent", KEYSET)
-            records, new = self.journal.records(key), self.make(add)
-            gone = [records[i:i + RECORD] for i in range(0, count * RECORD, RECORD)]
-            statements = [*self.statements.delete("spent", gone), *self.statements.spend(KEYSET, new)]
-            self.commit({key: new}, statements)
-            self.actual = {key: records[count * RECORD:] + b"".join(new)}
+    def held(self):
+        """What the tables hold: {(kind, keyset): points in hex}."""
+        found = {}
+        columns = (self.statements.spent_column, self.statements.issued_column)
+        to_hex = "encode({}, 'hex')" if self.database.kind == "postgres" else "lower(hex({}))"
+        for kind, keyset, point in self.database.rows(self.statements.held.format(*map(to_hex.format, columns))):
+            found.setdefault((kind, keyset), []).append(point)
+        return found
 
     def collide(self, families=3):
         """Different notes with the same 64-bit hash, in both kinds, some of them a reading apart."""
         for _ in range(families):
             for kind in ("spent", "issued"):
-                first, second = reference_filter.colliding_points(self.dice.randbytes)
-                self.add(**{kind: [first]})
-                time.sleep(self.dice.choice([0, 0, 1.5]))
-                self.add(**{kind: [second]})
-
-    def commit_late(self, seconds, count=20):
-        """A transaction that is open for some readings, in which others come and commit where they can."""
-        notes, keyset = self.make(count), KEYSET
-        inserts = self.statements.spend(keyset, notes)
-        # The row of CDK's totals would make all others wait.
-        totals = self.statements.total("total_redeemed", keyset, len(notes))
-        inserts = inserts[:len(inserts) - len(totals)]
-        with contextlib.ExitStack() as held:
-            if self.database.kind == "sqlite":
-                held.enter_context(self.lock)
-            with self.database.late_transaction(inserts):
-                time.sleep(seconds)
-                held.enter_context(self.lock)
-                self.journal.begin_add({("spent", keyset): notes}, time.time())
-            self.settle(True)
-            if totals:
-                self.database.run(totals)
+                for point in reference_filter.colliding_points(self.dice.randbytes):
+                    self.add(**{kind: [point]})
+                    time.sleep(self.dice.choice([0, 0, 1.5]))
 
     def backup(self, directory):
         with self.lock:
-            return self.database.backup(directory), (self.journal.contents(), list(self.pending), list(self.promised))
+            return self.database.backup(directory)
 
-    def restore(self, backup, way):
-        copy, (self.actual, self.pending, self.promised) = backup
-        with self.lock:
-            self.database.restore(copy, way)
+    def restore(self, copy, way):
+        self.database.restore(copy, way)
 
     def vacuum(self):
         with self.lock:
@@ -263,7 +182,6 @@ class SyntheticMint:
     # --- the writer
 
     def start_writing(self):
-        self.ended.clear()
         self.thread = threading.Thread(target=self.write, daemon=True)
         self.thread.start()
 
@@ -277,42 +195,20 @@ class SyntheticMint:
     def write(self):
         try:
             while not self.ended.wait(PAUSE * self.dice.uniform(0.5, 1.5)):
-                with self.lock:
-                    self.step()
+                keyset = KEYSET if self.dice.random() < 0.75 else self.dice.choice(self.keysets)
+                self.add(*(self.make(self.dice.randint(1, MOST_NOTES)) for _ in range(2)), keyset)
         except Exception as error:  # raised by stop_writing()
             self.error = error
-
-    def step(self):
-        keyset = KEYSET if self.dice.random() < 0.75 else self.dice.choice(self.keysets)
-        kind, some = self.dice.random(), self.make(self.dice.randint(1, MOST_NOTES))
-        statements = self.statements
-        if kind < 0.80:
-            self.add(some, self.make(self.dice.randint(1, MOST_NOTES)), keyset)
-        elif kind < 0.86 and self.mint_type == "cdk":
-            self.commit({}, statements.pend(keyset, some))
-            self.pending += [(keyset, note) for note in some]
-        elif kind < 0.90:
-            self.commit({}, statements.promise(keyset, some))
-            self.promised += [(keyset, note) for note in some]
-        elif kind < 0.95 and self.pending:
-            self.pending = self.flip("spent", self.pending, statements.spend_pending)
-        elif self.promised:
-            self.promised = self.flip("issued", self.promised, statements.sign_promised)
-
-    def flip(self, kind, waiting, confirm):
-        """Half of what is waiting counts from now on, except for two that are deleted; returns what still waits."""
-        half = len(waiting) // 2 + 1
-        now, rest = waiting[:half], waiting[half:]
-        counted, gone = now[:max(1, half - 2)], now[max(1, half - 2):]
-        changes, statements = {}, []
-        for keyset in {keyset for keyset, _ in counted}:
-            changes[kind, keyset] = [note for owner, note in counted if owner == keyset]
-            statements += confirm(keyset, changes[kind, keyset])
-        self.commit(changes, statements + self.statements.delete(kind, [note for _, note in gone]))
-        return rest
 
     def close(self):
         self.ended.set()
         if self.thread:
             self.thread.join(60)
         self.database.close()
+
+
+def batches(items, size):
+    """Consecutive lists of at most `size` items."""
+    items = iter(items)
+    while batch := list(itertools.islice(items, size)):
+        yield batch
