@@ -27,14 +27,18 @@ pub(crate) type Whole = [Option<bool>; 2];
 
 pub(crate) enum Service {
     InProcess(Box<Refresher>),
-    Program(Program),
+    Program(Box<Program>),
 }
 
 impl Service {
     pub(crate) fn start(location: &str, mint: MintType, output: &Path, accepted: &[Loss]) -> Self {
         if let Some(binary) = std::env::var_os("NUTFILTER_BINARY") {
             let mut command = Command::new(binary);
-            for name in ["NUTFILTER_BINARY", "NUTFILTER_HISTORIES", "NUTFILTER_POSTGRES"] {
+            for name in [
+                "NUTFILTER_BINARY",
+                "NUTFILTER_HISTORIES",
+                "NUTFILTER_POSTGRES",
+            ] {
                 command.env_remove(name);
             }
             let losses = accepted
@@ -55,7 +59,7 @@ impl Service {
                 .arg(location)
                 .arg("--output")
                 .arg(output);
-            return Self::Program(Program::new(command));
+            return Self::Program(Box::new(Program::new(command)));
         }
         let check = |path: &str, text: &[u8]| match path.starts_with("v1/filter/") {
             true => FilterResponse::from_json(text)

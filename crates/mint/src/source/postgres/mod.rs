@@ -12,7 +12,6 @@
 mod mark;
 mod schema;
 mod session;
-mod stream;
 mod tls;
 mod url;
 

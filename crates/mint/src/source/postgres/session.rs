@@ -17,8 +17,8 @@ use tokio_postgres::binary_copy::BinaryCopyOutStream;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Error, SimpleQueryMessage};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::stream::Connector;
 use super::tls;
 use super::url::{PostgresUrl, name};
 use crate::source::{Result, SourceError};
@@ -211,14 +211,14 @@ fn texts(messages: Vec<SimpleQueryMessage>) -> Vec<TextRow> {
     rows.collect()
 }
 
-async fn connect(config: &Config, tls: Connector) -> Result<Client, Error> {
+async fn connect(config: &Config, tls: MakeRustlsConnect) -> Result<Client, Error> {
     let (client, connection) = config.connect(tls).await?;
     tokio::spawn(connection);
     Ok(client)
 }
 
 /// Connects to one of several hosts, and asks who it is.
-async fn ask(config: &Config, tls: Connector) -> Result<(Client, TextRow), Error> {
+async fn ask(config: &Config, tls: MakeRustlsConnect) -> Result<(Client, TextRow), Error> {
     let client = connect(config, tls).await?;
     let who = texts(client.simple_query(WHO).await?);
     Ok((client, who.into_iter().flatten().collect()))

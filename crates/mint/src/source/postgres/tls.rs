@@ -10,14 +10,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::stream::Connector;
 use super::url::{PostgresUrl, Verification};
 use crate::source::{Result, SourceError};
 
 /// The TLS connector for the database of a URL. The roots are read for each connection, so they may be replaced
 /// while the service runs.
-pub(super) fn connector(url: &PostgresUrl) -> Result<Connector> {
+pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
     let trusted = match url.verification {
         Verification::None => None,
@@ -28,7 +28,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<Connector> {
         .map_err(|source| failed("TLS", source))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier { trusted, provider }));
-    Ok(Connector(Arc::new(config.with_no_client_auth())))
+    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
 }
 
 /// The certificates of a PEM file, at least one.
