@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::digest::{FilterHash, FilterHeader};
+use super::saved::{Reader, SavedError, Writer};
 use super::scan::ScanFault;
 use crate::sha256::Sha256;
 
@@ -20,6 +21,13 @@ pub enum HeaderError {
         previous: FilterHeader,
         /// The last header of the chain.
         tip: FilterHeader,
+    },
+    /// The hashes lead to another header than the one that is trusted.
+    OtherTip {
+        /// The header that they lead to.
+        tip: FilterHeader,
+        /// The trusted one.
+        trusted: FilterHeader,
     },
     /// The chain begins after this height, and the header that it begins with was replaced too.
     BelowFirst {
@@ -39,6 +47,9 @@ impl fmt::Display for HeaderError {
                     "the hashes do not follow the header before height {height}"
                 )
             }
+            Self::OtherTip { .. } => {
+                f.write_str("the hashes lead to another header than the trusted one")
+            }
             Self::BelowFirst { height, first } => {
                 write!(
                     f,
@@ -50,6 +61,9 @@ impl fmt::Display for HeaderError {
 }
 
 impl core::error::Error for HeaderError {}
+
+/// Names the bytes of headers, and their version.
+const NAME: &[u8; 8] = b"nfheads\x01";
 
 /// The filter headers of consecutive blocks, from a checkpoint on.
 ///
@@ -64,7 +78,7 @@ impl core::error::Error for HeaderError {}
 ///
 /// ```
 /// use nutfilter::SipHash;
-/// use nutfilter::bip158::{self, HeaderChain, Watchlist};
+/// use nutfilter::bip158::{self, HeaderChain, Scratch, Watchlist};
 ///
 /// let list = Watchlist::from_iter([b"mine"]);
 /// let blocks = [[1; 32], [2; 32]];
@@ -80,8 +94,8 @@ impl core::error::Error for HeaderError {}
 /// # let trusted = chain.tip();
 /// assert_eq!(chain.tip(), trusted);
 ///
-/// let filters = (0..).zip(filters).map(|(height, (block, filter))| (height, block, filter));
-/// for found in list.scan_verified(&chain, filters) {
+/// let filters: Vec<_> = (0..).zip(filters).map(|(height, (block, filter))| (height, block, filter)).collect();
+/// for found in list.scan_verified(&mut Scratch::new(), &chain, &filters) {
 ///     let (height, block) = found?.block;
 ///     // Download this block.
 /// }
@@ -159,9 +173,76 @@ impl HeaderChain {
         Ok(())
     }
 
+    /// As [`HeaderChain::extend_from`], but only if the last header is then `trusted`: of a checkpoint, or what several peers
+    /// agree on.
+    ///
+    /// # Errors
+    ///
+    /// [`HeaderError`]; nothing is added. After [`HeaderError::OtherTip`] ask another peer for the hashes.
+    pub fn extend_to<H: Into<FilterHash>>(
+        &mut self,
+        previous: impl Into<FilterHeader>,
+        hashes: impl IntoIterator<Item = H>,
+        trusted: impl Into<FilterHeader>,
+    ) -> Result<(), HeaderError> {
+        let (len, trusted) = (self.headers.len(), trusted.into());
+        self.extend_from(previous, hashes)?;
+        let tip = self.tip();
+        if tip != trusted {
+            self.headers.truncate(len);
+            return Err(HeaderError::OtherTip { tip, trusted });
+        }
+        Ok(())
+    }
+
     /// Adds headers that were verified before.
     pub fn extend_headers<H: Into<FilterHeader>>(&mut self, headers: impl IntoIterator<Item = H>) {
         self.headers.extend(headers.into_iter().map(Into::into));
+    }
+
+    /// The headers from height `from` on as bytes, with a checksum. Append them to a file that holds those before: after a
+    /// reorganisation, begin at the first height that was replaced. The whole chain takes 32 bytes for each block.
+    #[must_use]
+    pub fn to_bytes(&self, from: u32) -> Vec<u8> {
+        let from = from.clamp(self.first, self.first.saturating_add(self.len() as u32));
+        let headers = &self.headers[(from - self.first) as usize..];
+        let mut out = Writer::new(NAME);
+        out.number(from);
+        out.number(headers.len() - 1);
+        headers
+            .iter()
+            .for_each(|header| out.bytes(&header.to_byte_array()));
+        out.finish()
+    }
+
+    /// Reads what [`HeaderChain::to_bytes`] made, one or several after another.
+    ///
+    /// # Errors
+    ///
+    /// [`SavedError`]. After `Torn`, cut the file to its whole bytes, and read these.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, SavedError> {
+        let mut chain: Option<Self> = None;
+        let mut parts = Reader::new(bytes);
+        while chain.is_none() || !parts.is_empty() {
+            parts.begin(NAME)?;
+            let (height, count) = (parts.number()?, parts.number()?);
+            let headers = (count as usize)
+                .checked_add(1)
+                .and_then(|count| count.checked_mul(32));
+            let headers = parts.bytes(headers.unwrap_or(usize::MAX))?;
+            parts.finish()?;
+            let headers = headers.as_chunks::<32>().0.iter().copied();
+            let mut headers = headers.map(FilterHeader::from);
+            let previous = headers.next().unwrap_or_default();
+            let chain = chain.get_or_insert_with(|| Self::new(height, previous));
+            let place = height.checked_sub(chain.first).map(|place| place as usize);
+            match place.filter(|&place| chain.headers.get(place) == Some(&previous)) {
+                Some(place) => chain.headers.truncate(place + 1),
+                None => return Err(SavedError::NotConnected { height }),
+            }
+            chain.headers.extend(headers);
+        }
+        chain.ok_or(SavedError::NotThis)
     }
 
     /// Forgets the filters from `height` on: a reorganisation replaced their blocks.
@@ -246,7 +327,7 @@ impl HeaderChain {
 mod tests {
     use super::*;
     use crate::SipHash;
-    use crate::bip158::{self, BlockMatch, ScanError, Watchlist, filter_hash};
+    use crate::bip158::{self, BlockMatch, ScanError, Scratch, Watchlist, filter_hash};
     use alloc::string::ToString;
     use bitcoin::hashes::Hash;
 
@@ -293,6 +374,16 @@ mod tests {
         }
         assert_eq!(bitcoin::bip158::FilterHeader::from(chain.tip()), header);
         assert_eq!(given, chain);
+        // A lie is not kept, nor is the right tip for other hashes.
+        let hashes = || heights().map(|height| filter_hash(&filter(height)));
+        let mut trial = HeaderChain::new(FIRST, [5; 32]);
+        let lie = trial.extend_to([5; 32], hashes().rev(), chain.tip());
+        assert!(
+            matches!(lie, Err(HeaderError::OtherTip { trusted, .. }) if trusted == chain.tip())
+        );
+        assert!(trial.is_empty());
+        trial.extend_to([5; 32], hashes(), chain.tip()).unwrap();
+        assert_eq!(trial, chain);
         let mut copy = HeaderChain::new(FIRST, [5; 32]);
         copy.extend_headers(heights().map(|height| chain.header(height).unwrap()));
         assert_eq!(copy, chain);
@@ -420,8 +511,8 @@ mod tests {
             });
             assert!(heights.eq([100, 200, 300, invalid, 400, 500, 600, 700, FIRST + COUNT]));
         };
-        check(list.scan_verified(&chain, filters.clone()).collect());
+        check(list.scan_verified(&mut Scratch::new(), &chain, &filters));
         #[cfg(feature = "parallel")]
-        check(list.par_scan_verified(&chain, filters).collect());
+        check(list.par_scan_verified(&chain, &filters));
     }
 }

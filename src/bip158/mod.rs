@@ -2,7 +2,8 @@
 //!
 //! 1. `HeaderChain` (feature `verify`) holds the filter headers, which commit to the filters.
 //! 2. [`Watchlist`] holds the scripts of a wallet. It tests one filter, or scans many: [`Watchlist::scan`].
-//! 3. [`ScanPlan`] says which scripts remain to be tested in which filters after a match reveals addresses.
+//! 3. [`ScanPlan`] says which scripts remain to be tested in which filters after a match reveals addresses, tests them, and
+//!    remembers what was tested.
 //! 4. [`build`] and [`serialize`] make a filter; [`parse`] reads one, to look into it more than once.
 //!
 //! The profile is [`SipHash`] with P = 19 and M = 784931. A filter is serialised as CompactSize(N), followed by
@@ -17,6 +18,8 @@ mod columns;
 mod digest;
 #[cfg(feature = "verify")]
 mod headers;
+mod messages;
+mod saved;
 mod scan;
 mod scan_plan;
 mod watchlist;
@@ -35,7 +38,11 @@ pub use digest::filter_hash;
 pub use digest::{FilterHash, FilterHeader};
 #[cfg(feature = "verify")]
 pub use headers::{HeaderChain, HeaderError};
+pub use messages::{CFHeaders, CFilter, MessageError};
+pub use saved::SavedError;
 pub use scan::{BlockMatch, ScanError, ScanFault, Scanned};
+#[cfg(feature = "verify")]
+pub use scan_plan::{PlanMatch, PlanScanned};
 pub use scan_plan::{ScanPlan, ScanStep};
 pub use watchlist::{Scratch, Watchlist};
 

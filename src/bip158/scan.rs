@@ -1,4 +1,4 @@
-//! [`Watchlist::scan`]: the filters of many blocks, one after another or on all cores.
+//! [`Watchlist::scan`]: the filters of many blocks, side by side or on all cores.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,9 +7,11 @@ use core::fmt;
 #[cfg(feature = "verify")]
 use super::HeaderChain;
 use super::{FilterHeader, Scratch, Watchlist};
+use crate::arch::Kind;
+#[cfg(test)]
+use crate::arch::SimdLevel;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::side_by_side::Decodes;
-use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
 use crate::hash::SipHash;
 #[cfg(feature = "verify")]
@@ -97,41 +99,34 @@ impl<B: fmt::Debug> core::error::Error for ScanError<B> {
 pub type Scanned<'w, B> = Result<BlockMatch<'w, B>, ScanError<B>>;
 
 impl Watchlist {
-    /// Matches filters one after another. Returns the blocks that match and those whose filter is invalid, in the
-    /// given order.
+    /// Matches many filters. Returns the blocks that match and those whose filter is invalid, in the given order.
     ///
     /// A block is given by its hash in internal order (of type `bitcoin::BlockHash` with the feature `bitcoin`), or
-    /// by the key itself. Takes up to 128 filters or four megabytes at a time from the iterator: with AVX2 or AVX-512, filters
-    /// are decoded side by side.
+    /// by the key itself. With AVX2 or AVX-512, filters are decoded side by side: give a hundred or more at a time, and keep
+    /// the [`Scratch`].
     pub fn scan<'w, B, F>(
         &'w self,
-        filters: impl IntoIterator<Item = (B, F)>,
-    ) -> impl Iterator<Item = Scanned<'w, B>>
+        scratch: &mut Scratch,
+        filters: &[(B, F)],
+    ) -> Vec<Scanned<'w, B>>
     where
         B: Copy + Into<SipHash>,
         F: AsRef<[u8]>,
     {
-        let mut scratch = Scratch::new();
-        in_batches(scratch.level, filters, |(_, filter)| filter.as_ref().len())
-            .flat_map(move |batch| self.scan_batch(&mut scratch, &batch))
+        let batches = filters.chunks(BATCH);
+        batches
+            .flat_map(|batch| self.scan_batch(scratch, batch))
+            .collect()
     }
 
     /// [`Watchlist::scan`] on all threads of the current rayon pool.
-    ///
-    /// Takes a batch for each thread from the iterator and matches them in parallel; nothing is read ahead meanwhile.
     #[cfg(feature = "parallel")]
-    pub fn par_scan<'w, B, F>(
-        &'w self,
-        filters: impl IntoIterator<Item = (B, F)>,
-    ) -> impl Iterator<Item = Scanned<'w, B>>
+    pub fn par_scan<B, F>(&self, filters: &[(B, F)]) -> Vec<Scanned<'_, B>>
     where
         B: Copy + Into<SipHash> + Send + Sync,
-        F: AsRef<[u8]> + Send + Sync,
+        F: AsRef<[u8]> + Sync,
     {
-        let batches = in_batches(SimdLevel::detect(), filters, |(_, filter)| {
-            filter.as_ref().len()
-        });
-        on_all_threads(batches, |scratch, batch| self.scan_batch(scratch, batch))
+        on_all_threads(filters, |scratch, batch| self.scan_batch(scratch, batch))
     }
 
     /// As [`Watchlist::scan`], for filters with their heights: first verifies that the header at that height commits to
@@ -141,64 +136,32 @@ impl Watchlist {
     #[cfg(feature = "verify")]
     pub fn scan_verified<'w, B, F>(
         &'w self,
+        scratch: &mut Scratch,
         chain: &HeaderChain,
-        filters: impl IntoIterator<Item = (u32, B, F)>,
-    ) -> impl Iterator<Item = Scanned<'w, (u32, B)>>
+        filters: &[(u32, B, F)],
+    ) -> Vec<Scanned<'w, (u32, B)>>
     where
         B: Copy + Into<SipHash>,
         F: AsRef<[u8]>,
     {
-        self.scan_verified_in(Scratch::new(), chain, filters)
+        let batches = filters.chunks(BATCH);
+        batches
+            .flat_map(|batch| self.verify_and_scan(scratch, chain, batch))
+            .collect()
     }
 
-    /// [`Watchlist::scan_verified`] at the level of `scratch`, for benchmarks.
-    #[cfg(all(feature = "verify", feature = "__internals"))]
-    #[doc(hidden)]
-    pub fn scan_verified_at<'w, B, F>(
-        &'w self,
-        scratch: Scratch,
-        chain: &HeaderChain,
-        filters: impl IntoIterator<Item = (u32, B, F)>,
-    ) -> impl Iterator<Item = Scanned<'w, (u32, B)>>
-    where
-        B: Copy + Into<SipHash>,
-        F: AsRef<[u8]>,
-    {
-        self.scan_verified_in(scratch, chain, filters)
-    }
-
-    #[cfg(feature = "verify")]
-    fn scan_verified_in<'w, B, F>(
-        &'w self,
-        mut scratch: Scratch,
-        chain: &HeaderChain,
-        filters: impl IntoIterator<Item = (u32, B, F)>,
-    ) -> impl Iterator<Item = Scanned<'w, (u32, B)>>
-    where
-        B: Copy + Into<SipHash>,
-        F: AsRef<[u8]>,
-    {
-        in_batches(scratch.level, filters, |(_, _, filter)| {
-            filter.as_ref().len()
-        })
-        .flat_map(move |batch| self.verify_and_scan(&mut scratch, chain, &batch))
-    }
-
-    /// [`Watchlist::scan_verified`] on all threads of the current rayon pool, a batch for each.
+    /// [`Watchlist::scan_verified`] on all threads of the current rayon pool.
     #[cfg(all(feature = "parallel", feature = "verify"))]
-    pub fn par_scan_verified<'w, B, F>(
-        &'w self,
+    pub fn par_scan_verified<B, F>(
+        &self,
         chain: &HeaderChain,
-        filters: impl IntoIterator<Item = (u32, B, F)>,
-    ) -> impl Iterator<Item = Scanned<'w, (u32, B)>>
+        filters: &[(u32, B, F)],
+    ) -> Vec<Scanned<'_, (u32, B)>>
     where
         B: Copy + Into<SipHash> + Send + Sync,
-        F: AsRef<[u8]> + Send + Sync,
+        F: AsRef<[u8]> + Sync,
     {
-        let batches = in_batches(SimdLevel::detect(), filters, |(_, _, filter)| {
-            filter.as_ref().len()
-        });
-        on_all_threads(batches, |scratch, batch| {
+        on_all_threads(filters, |scratch, batch| {
             self.verify_and_scan(scratch, chain, batch)
         })
     }
@@ -321,17 +284,8 @@ struct Given<'f, B> {
     fault: Option<ScanFault>,
 }
 
-/// The number of filters of a batch: as many as keep all lanes busy, or as stay in a cache while they are verified.
-fn batch_of(level: SimdLevel) -> usize {
-    match level.kind() {
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx2(_) | Kind::Avx512(_) => 128,
-        Kind::Baseline(_) => 32,
-    }
-}
-
-/// A batch ends after so many bytes.
-const BATCH_BYTES: usize = 4 << 20;
+/// The number of filters that are verified and then decoded: enough to keep all lanes busy, and few enough to stay in a cache.
+const BATCH: usize = 128;
 
 /// Fewer filters leave most lanes idle.
 #[cfg(target_arch = "x86_64")]
@@ -340,44 +294,18 @@ const FEW_FILTERS: usize = 8;
 #[cfg(target_arch = "x86_64")]
 const MOST_SCRIPTS: usize = 2048;
 
-fn in_batches<T>(
-    level: SimdLevel,
-    filters: impl IntoIterator<Item = T>,
-    bytes: impl Fn(&T) -> usize,
-) -> impl Iterator<Item = Vec<T>> {
-    let (most, mut filters) = (batch_of(level), filters.into_iter());
-    core::iter::from_fn(move || {
-        let (mut batch, mut sum) = (Vec::new(), 0);
-        while batch.len() < most && sum < BATCH_BYTES {
-            let Some(one) = filters.next() else { break };
-            sum += bytes(&one);
-            batch.push(one);
-        }
-        (!batch.is_empty()).then_some(batch)
-    })
-}
-
-/// Takes a batch for each thread at a time.
+/// Batches on all threads, with the results in order.
 #[cfg(feature = "parallel")]
-fn on_all_threads<T: Send + Sync, R: Send>(
-    mut batches: impl Iterator<Item = Vec<T>>,
+fn on_all_threads<T: Sync, R: Send>(
+    all: &[T],
     scan: impl Fn(&mut Scratch, &[T]) -> Vec<R> + Sync,
-) -> impl Iterator<Item = R> {
-    use rayon::iter::{IntoParallelIterator, ParallelIterator};
+) -> Vec<R> {
+    use rayon::iter::ParallelIterator as _;
+    use rayon::slice::ParallelSlice as _;
 
-    core::iter::from_fn(move || {
-        let few: Vec<_> = batches
-            .by_ref()
-            .take(rayon::current_num_threads())
-            .collect();
-        let found = few
-            .into_par_iter()
-            .map_init(Scratch::new, |scratch, batch| scan(scratch, &batch));
-        let found: Vec<Vec<R>> = found.collect();
-        (!found.is_empty()).then_some(found)
-    })
-    .flatten()
-    .flatten()
+    let batches = all.par_chunks(BATCH);
+    let found = batches.map_init(Scratch::new, |scratch, batch| scan(scratch, batch));
+    found.flatten().collect()
 }
 
 #[cfg(test)]
@@ -420,9 +348,9 @@ mod tests {
             });
             assert!(blocks.eq([7, 107, 207, 300, 307, 407, 507].map(block)));
         };
-        check(list.scan(filters.clone()).collect());
+        check(list.scan(&mut Scratch::new(), &filters));
         #[cfg(feature = "parallel")]
-        check(list.par_scan(filters).collect());
+        check(list.par_scan(&filters));
     }
 
     /// A filter of `n` hashes and some scripts, perhaps with damage.
@@ -514,6 +442,39 @@ mod tests {
             }
         }
         assert!(seen.iter().all(|&seen| seen > 150), "{seen:?}");
+    }
+
+    /// Lists of each length share the scratch with longer and shorter ones; each filter pays one of the scripts.
+    #[test]
+    fn scratch_of_another_list_does_not_matter() {
+        let mut random = Random::new(77);
+        let scripts: Vec<Vec<u8>> = (0..70)
+            .map(|_| (0..22).map(|_| random.next() as u8).collect())
+            .collect();
+        let mut scratches: Vec<Scratch> = SimdLevel::available()
+            .map(|level| {
+                let mut scratch = Scratch::new();
+                scratch.level = level;
+                scratch
+            })
+            .collect();
+        for _ in 0..150 {
+            let list: Watchlist = scripts.iter().take(1 + random.below(70) as usize).collect();
+            let batch: Vec<_> = (0..40)
+                .map(|i| {
+                    let paid = &scripts[i % list.len()..][..1];
+                    let key = SipHash::new(random.next(), random.next());
+                    let mut hashes: Vec<u64> = (0..80).map(|_| random.next()).collect();
+                    hashes.push(key.hash(&paid[0]));
+                    let set = SortedHashes::builder(key).sort(hashes);
+                    (key, serialize(&set.encode(PARAMS).unwrap()))
+                })
+                .collect();
+            for scratch in &mut scratches {
+                let (level, found) = (scratch.level, list.scan(scratch, &batch));
+                assert_eq!(found.len(), batch.len(), "{level}, {} scripts", list.len());
+            }
+        }
     }
 
     #[test]

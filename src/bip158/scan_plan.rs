@@ -7,11 +7,17 @@ use core::mem;
 use core::ops::Range;
 
 use super::Watchlist;
+use super::saved::{Reader, SavedError, Writer};
+#[cfg(feature = "verify")]
+use super::{HeaderChain, ScanError, ScanFault, Scratch};
+#[cfg(feature = "verify")]
+use crate::hash::SipHash;
 
 /// The next thing to do for a [`ScanPlan`].
 #[derive(Clone, Debug)]
 pub enum ScanStep<'p> {
-    /// Test the filters at these heights in order, or the first of them, then call [`ScanPlan::advance`].
+    /// Test the filters at these heights, or the first of them, with [`ScanPlan::scan`]; or by other means, then call
+    /// [`ScanPlan::advance`].
     Test {
         /// The heights, at least one.
         heights: Range<u32>,
@@ -21,6 +27,23 @@ pub enum ScanStep<'p> {
     /// Give the block at this height to the wallet, then call [`ScanPlan::applied`].
     Apply(u32),
 }
+
+/// A block that may pay or spend scripts of a [`ScanPlan`].
+#[cfg(feature = "verify")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlanMatch<B> {
+    /// Its height.
+    pub height: u32,
+    /// The block, as it was given.
+    pub block: B,
+    /// The scripts that its filter matches. The wallet reveals the addresses after them.
+    pub scripts: Vec<Vec<u8>>,
+}
+
+/// A block that matches, or one whose filter cannot be used.
+#[cfg(feature = "verify")]
+pub type PlanScanned<B> = Result<PlanMatch<B>, ScanError<(u32, B)>>;
 
 /// Which scripts of a wallet remain to be tested at which heights, and the order in which the wallet takes the blocks.
 ///
@@ -32,35 +55,36 @@ pub enum ScanStep<'p> {
 /// order. A wallet that took them as they were found would meet a coin's spending before the coin. If a script is
 /// inserted later, a block may be given again, so applying it twice must change nothing.
 ///
+/// Scripts may be inserted at any time, before or after the filters of the open step are recorded. A filter that is wrong or
+/// missing holds up nothing but the blocks: the others of its batch count, and its height is asked for again.
+///
 /// ```
+/// # #[cfg(feature = "verify")] {
 /// use nutfilter::SipHash;
-/// use nutfilter::bip158::{self, ScanPlan, ScanStep};
+/// use nutfilter::bip158::{self, HeaderChain, ScanPlan, ScanStep, Scratch};
 ///
 /// // Address 7 is paid at height 7. Its payment reveals address 3, which was paid at 3 and spent at 12.
 /// let touched = |height: u32| if height == 12 { 3 } else { height as u8 };
+/// let block = |height: u32| [height as u8; 32];
 /// let filter = |height: u32| {
-///     let key = SipHash::new(height.into(), 0);
-///     (key, bip158::serialize(&bip158::build(key, [[touched(height)]]).unwrap()))
+///     bip158::serialize(&bip158::build(SipHash::from(block(height)), [[touched(height)]]).unwrap())
 /// };
+/// let mut chain = HeaderChain::new(0, [0; 32]);
+/// chain.extend_from([0; 32], (0..20).map(|height| bip158::filter_hash(&filter(height)))).unwrap();
 ///
-/// let mut plan = ScanPlan::new(0);
+/// let (mut plan, mut scratch) = (ScanPlan::new(0), Scratch::new());
 /// plan.insert([7]);
 /// let mut applied = Vec::new();
 /// while let Some(step) = plan.next(20) {
 ///     match step {
-///         ScanStep::Test { heights, scripts } => {
-///             // Up to the first match, so that what it reveals is looked for from there on.
-///             let (mut end, mut matching) = (heights.start, None);
-///             for height in heights {
-///                 end = height + 1;
-///                 if scripts.scan([filter(height)]).next().transpose()?.is_some() {
-///                     matching = Some(height);
-///                     break;
+///         ScanStep::Test { heights, .. } => {
+///             // What peers answered, at most a hundred or so; some may be missing or wrong.
+///             let batch: Vec<_> = heights.take(100).map(|height| (height, block(height), filter(height))).collect();
+///             for found in plan.scan(&mut scratch, &chain, &batch) {
+///                 let found = found.expect("honest peers");
+///                 if found.scripts == [[7]] {
+///                     plan.insert([3]); // the address after it
 ///                 }
-///             }
-///             plan.advance(end, matching); // `scripts` borrows the plan up to here
-///             if matching == Some(7) {
-///                 plan.insert([3]); // an output of the block pays to address 7
 ///             }
 ///         }
 ///         ScanStep::Apply(height) => {
@@ -70,33 +94,50 @@ pub enum ScanStep<'p> {
 ///     }
 /// }
 /// assert_eq!(applied, [3, 7, 12]);
-/// # Ok::<(), nutfilter::bip158::ScanError<SipHash>>(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ScanPlan {
-    /// The height of the first filter, for instance the wallet's birthday.
+    /// The lowest height from which a script was inserted, for instance the wallet's birthday.
     start: u32,
-    /// All scripts. They have been tested, or are in `back` or `waiting` for it, below `next`.
+    /// All scripts. They have been tested below `next`, but for what `back`, `later` and `waiting` have.
     scripts: Watchlist,
     next: u32,
     /// The scripts that have been tested below `cursor`, but not up to the heights in `ends`.
     back: Watchlist,
     cursor: u32,
     ends: BTreeMap<u32, Vec<Box<[u8]>>>,
+    /// The scripts of this pass that begin at higher heights, by these.
+    later: BTreeMap<u32, Vec<Owed>>,
+    /// The scripts of the next pass.
+    waiting: Vec<Owed>,
     /// The part that was returned last, unless it was recorded or a reorganisation has replaced some of its filters.
     part: Option<Part>,
-    /// Scripts to go back with from the start, each up to a height.
-    waiting: Vec<(u32, Box<[u8]>)>,
     /// The heights of the blocks that matched and that the wallet has not taken.
     matched: BTreeSet<u32>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// A script that remains to be tested at some heights. Those of one script do not overlap.
+#[derive(Clone, Debug)]
+struct Owed {
+    heights: Range<u32>,
+    script: Box<[u8]>,
+}
+
+#[derive(Clone, Debug)]
 struct Part {
     forward: bool,
-    /// The height after its last filter.
-    end: u32,
+    heights: Range<u32>,
+    /// Scripts that were inserted since, with their first heights: who tests the part forward may not have them.
+    inserted: Vec<(u32, Box<[u8]>)>,
 }
+
+/// At most so many scripts are remembered for filters that failed. Then the plan waits for the first of these filters.
+#[cfg(feature = "verify")]
+const MOST_OWED: usize = 1 << 16;
+
+/// Names the bytes of a plan, and their version.
+const NAME: &[u8; 8] = b"nfplan\0\x01";
 
 impl ScanPlan {
     /// A plan without scripts, for filters from height `start` on.
@@ -109,61 +150,215 @@ impl ScanPlan {
             back: Watchlist::new(),
             cursor: start,
             ends: BTreeMap::new(),
-            part: None,
+            later: BTreeMap::new(),
             waiting: Vec::new(),
+            part: None,
             matched: BTreeSet::new(),
         }
     }
 
-    /// Adds a script, to be tested at all heights. Returns false if it was in the plan already.
+    /// Adds a script, to be tested from the plan's first height on. Returns false if it was in the plan already.
     pub fn insert(&mut self, script: impl AsRef<[u8]>) -> bool {
+        self.insert_from(script, self.start)
+    }
+
+    /// Adds a script that was not used below height `from`: the birthday of a wallet that is imported, or `u32::MAX` for a new
+    /// one. It may lie before the plan's first height. Returns false if the script was in the plan already, with its own height.
+    pub fn insert_from(&mut self, script: impl AsRef<[u8]>, from: u32) -> bool {
         let script = script.as_ref();
         let new = self.scripts.insert(script);
-        if new && self.next > self.start {
-            self.waiting.push((self.next, script.into()));
+        if new {
+            self.start = self.start.min(from);
+            match &mut self.part {
+                Some(part) if part.forward => part.inserted.push((from, script.into())),
+                _ => self.owe(from, script.into()),
+            }
         }
         new
+    }
+
+    /// A script remains to be tested below `next`.
+    fn owe(&mut self, from: u32, script: Box<[u8]>) {
+        let heights = from..self.next;
+        if !heights.is_empty() {
+            self.waiting.push(Owed { heights, script });
+        }
     }
 
     /// What to do next; `end` is the height after the last filter that the client has.
     ///
     /// None means that every script has been tested in every filter, and the wallet has taken every block that matched.
     pub fn next(&mut self, end: u32) -> Option<ScanStep<'_>> {
+        self.close_part();
         let forward = self.next < end && !self.scripts.is_empty();
         if !forward && self.ends.is_empty() {
-            self.cursor = self.start;
-            for (end, script) in mem::take(&mut self.waiting) {
-                self.back.insert(&script);
-                self.ends.entry(end).or_default().push(script);
+            if self.later.is_empty() {
+                for owed in mem::take(&mut self.waiting) {
+                    let at = self.later.entry(owed.heights.start);
+                    at.or_default().push(owed);
+                }
             }
+            let Some((&first, _)) = self.later.first_key_value() else {
+                return self.matched.first().map(|&height| ScanStep::Apply(height));
+            };
+            self.cursor = first.max(self.start);
         }
-        let nearest = self.ends.first_key_value().map(|(&end, _)| end);
-        let (heights, scripts) = match nearest {
-            _ if forward => (self.next..end, &self.scripts),
-            Some(nearest) => (self.cursor..nearest, &self.back),
-            None => return self.matched.first().map(|&height| ScanStep::Apply(height)),
+        self.begin_here();
+        let (heights, scripts) = if forward {
+            (self.next..end, &self.scripts)
+        } else {
+            let ends = self.ends.first_key_value().map(|(&height, _)| height);
+            let begins = self.later.first_key_value().map(|(&height, _)| height);
+            let nearest = ends.into_iter().chain(begins).min();
+            (self.cursor..nearest.unwrap_or(end), &self.back)
         };
-        let end = heights.end;
-        self.part = Some(Part { forward, end });
+        self.part = Some(Part {
+            forward,
+            heights: heights.clone(),
+            inserted: Vec::new(),
+        });
         Some(ScanStep::Test { heights, scripts })
     }
 
+    /// Scripts that begin at the cursor join those that are tested there.
+    fn begin_here(&mut self) {
+        while let Some(first) = self.later.first_entry() {
+            if *first.key() > self.cursor {
+                return;
+            }
+            for Owed { heights, script } in first.remove() {
+                self.back.insert(&script);
+                self.ends.entry(heights.end).or_default().push(script);
+            }
+        }
+    }
+
+    /// Forgets the part. What was inserted meanwhile remains to be tested.
+    fn close_part(&mut self) {
+        let inserted = self.part.take().map(|part| part.inserted);
+        for (from, script) in inserted.unwrap_or_default() {
+            self.owe(from, script);
+        }
+    }
+
     /// Records that the filters below `height` of the part that [`ScanPlan::next`] returned last have been tested, and
-    /// that those at the heights `matches` match. Insert the scripts that they revealed afterwards.
+    /// that those at the heights `matches` match.
     ///
     /// After [`ScanPlan::rewind`] this does nothing until `next` has returned a new part.
     pub fn advance(&mut self, height: u32, matches: impl IntoIterator<Item = u32>) {
-        let Some(Part { forward, end }) = self.part.take() else {
+        let Some(part) = &self.part else {
             return;
         };
+        let (forward, end) = (part.forward, part.heights.end.min(height));
         self.matched.extend(matches);
-        let height = height.min(end);
         if forward {
-            self.next = self.next.max(height);
-            return;
+            self.next = self.next.max(end);
+        } else {
+            self.cursor = self.cursor.max(end);
+            self.drop_finished();
         }
-        self.cursor = self.cursor.max(height);
-        self.drop_finished();
+        self.close_part();
+    }
+
+    /// Verifies and tests filters of the part that [`ScanPlan::next`] returned last, and records what was tested: a height, the
+    /// block's hash in internal order, and the serialised filter, in any order. Returns the blocks that match and what is wrong,
+    /// in the order given.
+    ///
+    /// A height that is missing, or whose filter is wrong, is asked for again. A filter that the header commits to and that is
+    /// invalid cannot be had otherwise: the wallet takes the block as if it matched.
+    ///
+    /// # Cost
+    ///
+    /// As [`Watchlist::scan_verified`].
+    #[cfg(feature = "verify")]
+    pub fn scan<B, F>(
+        &mut self,
+        scratch: &mut Scratch,
+        chain: &HeaderChain,
+        filters: &[(u32, B, F)],
+    ) -> Vec<PlanScanned<B>>
+    where
+        B: Copy + Into<SipHash>,
+        F: AsRef<[u8]>,
+    {
+        let Some(Part {
+            forward, heights, ..
+        }) = self.part.clone()
+        else {
+            return Vec::new();
+        };
+        // They are tested with the others.
+        let inserted = self
+            .part
+            .iter_mut()
+            .map(|part| mem::take(&mut part.inserted));
+        let inserted: Vec<_> = inserted.flatten().collect();
+        for (from, script) in inserted {
+            self.owe(from, script);
+        }
+        let given = filters
+            .iter()
+            .filter(|(height, ..)| heights.contains(height));
+        let given: Vec<_> = given
+            .map(|(height, block, filter)| (*height, *block, filter.as_ref()))
+            .collect();
+        let scripts = if forward { &self.scripts } else { &self.back };
+        // How many filters of each height may be used: another peer's may be right where one is wrong.
+        let mut good: BTreeMap<u32, usize> = BTreeMap::new();
+        for (height, ..) in &given {
+            *good.entry(*height).or_default() += 1;
+        }
+        let mut found = Vec::new();
+        for one in scripts.scan_verified(scratch, chain, &given) {
+            found.push(match one {
+                Ok(one) => {
+                    let (height, block) = one.block;
+                    self.matched.insert(height);
+                    let scripts = one.scripts.into_iter().map(<[u8]>::to_vec).collect();
+                    Ok(PlanMatch {
+                        height,
+                        block,
+                        scripts,
+                    })
+                }
+                Err(error) => {
+                    let height = error.block.0;
+                    match error.fault {
+                        ScanFault::Invalid(_) => {
+                            self.matched.insert(height);
+                        }
+                        _ => {
+                            good.entry(height).and_modify(|count| *count -= 1);
+                        }
+                    }
+                    Err(error)
+                }
+            });
+        }
+        good.retain(|_, count| *count > 0);
+        let end = self.remember_gaps(heights.start, &good, forward);
+        self.advance(end, []);
+        found
+    }
+
+    /// Remembers the heights between those that were tested. Returns the height up to which that is done.
+    #[cfg(feature = "verify")]
+    fn remember_gaps(&mut self, start: u32, good: &BTreeMap<u32, usize>, forward: bool) -> u32 {
+        let scripts = if forward { &self.scripts } else { &self.back };
+        let mut end = start;
+        for &height in good.keys() {
+            if height > end {
+                if self.waiting.len() + scripts.len() > MOST_OWED {
+                    return end;
+                }
+                self.waiting.extend(scripts.iter().map(|script| Owed {
+                    heights: end..height,
+                    script: script.into(),
+                }));
+            }
+            end = height + 1;
+        }
+        end
     }
 
     /// Records that the wallet has taken the block at `height`.
@@ -173,18 +368,20 @@ impl ScanPlan {
 
     /// Forgets the filters from `height` on: a reorganisation replaced their blocks. The wallet forgets them too.
     pub fn rewind(&mut self, height: u32) {
-        self.part = None;
         self.matched.split_off(&height);
         self.next = self.next.min(height.max(self.start));
         let next = self.next;
-        self.waiting
-            .iter_mut()
-            .for_each(|(end, _)| *end = next.min(*end));
-        self.waiting.retain(|(end, _)| *end > self.start);
+        self.later.split_off(&next);
+        let owed = self.later.values_mut().flatten();
+        for owed in owed.chain(&mut self.waiting) {
+            owed.heights.end = next.min(owed.heights.end);
+        }
+        self.waiting.retain(|owed| !owed.heights.is_empty());
         for scripts in self.ends.split_off(&next).into_values() {
             self.ends.entry(next).or_default().extend(scripts);
         }
         self.drop_finished();
+        self.close_part();
     }
 
     /// Removes the scripts from `back` that have been tested up to their end.
@@ -197,6 +394,66 @@ impl ScanPlan {
                 self.back.remove(script);
             }
         }
+    }
+
+    /// The plan as bytes, with a checksum. Keep them after each step: what was recorded since is tested again.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new(NAME);
+        out.number(self.start);
+        out.number(self.next);
+        out.number(self.scripts.len());
+        self.scripts.iter().for_each(|script| out.string(script));
+        let ends = self.ends.iter();
+        let begun =
+            ends.flat_map(|(&end, scripts)| scripts.iter().map(move |script| (end, script)));
+        let mut owed: Vec<(u32, u32, &[u8])> = begun
+            .map(|(end, script)| (self.cursor, end, &**script))
+            .collect();
+        let rest = self.later.values().flatten().chain(&self.waiting);
+        owed.extend(rest.map(|owed| (owed.heights.start, owed.heights.end, &*owed.script)));
+        let inserted = self.part.iter().flat_map(|part| &part.inserted);
+        let inserted = inserted.filter(|(from, _)| *from < self.next);
+        owed.extend(inserted.map(|(from, script)| (*from, self.next, &**script)));
+        out.number(owed.len());
+        for (start, end, script) in owed {
+            out.number(start);
+            out.number(end);
+            out.string(script);
+        }
+        out.number(self.matched.len());
+        self.matched.iter().for_each(|&height| out.number(height));
+        out.finish()
+    }
+
+    /// Reads what [`ScanPlan::to_bytes`] made.
+    ///
+    /// # Errors
+    ///
+    /// [`SavedError`]: then begin a new plan.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, SavedError> {
+        let mut from = Reader::new(bytes);
+        from.begin(NAME)?;
+        let mut plan = Self::new(from.number()?);
+        plan.next = from.number()?;
+        for _ in 0..from.number()? {
+            plan.scripts.insert(from.string()?);
+        }
+        for _ in 0..from.number()? {
+            let heights = from.number()?..from.number()?;
+            let script = from.string()?.into();
+            plan.waiting.push(Owed { heights, script });
+        }
+        for _ in 0..from.number()? {
+            plan.matched.insert(from.number()?);
+        }
+        from.finish()?;
+        let is_owed = |owed: &Owed| {
+            let Range { start, end } = owed.heights;
+            start < end && end <= plan.next && plan.scripts.contains(&owed.script)
+        };
+        let is_good = from.is_empty() && plan.waiting.iter().all(is_owed);
+        is_good.then_some(plan).ok_or(SavedError::Damaged)
     }
 }
 
@@ -279,11 +536,18 @@ mod tests {
                     }
                 }
             }
-            self.plan.advance(stop, matching);
+            // Before or after what it reveals is inserted.
+            let first = self.random.below(2) == 0;
+            if first {
+                self.plan.advance(stop, matching);
+            }
             for coin in self.coins.clone() {
                 if matching == Some(coin.paid) && coin.address < self.revealed {
                     self.reveal(coin.address + 5);
                 }
+            }
+            if !first {
+                self.plan.advance(stop, matching);
             }
             true
         }
@@ -347,6 +611,269 @@ mod tests {
             spent,
         };
         Wallet::new(1, vec![coin(2, 120, None), coin(6, 50, Some(150))]).finish(200);
+    }
+
+    #[cfg(feature = "verify")]
+    mod verified {
+        use super::*;
+        use crate::bip158::{build, filter_hash, serialize};
+
+        /// A client that keeps its state as bytes, and peers of which some answer nothing or something wrong.
+        struct Client {
+            plan: ScanPlan,
+            chain: HeaderChain,
+            saved: [Vec<u8>; 2],
+            random: Random,
+            coins: Vec<Coin>,
+            /// Which branch each height is of.
+            blocks: Vec<u64>,
+            revealed: u32,
+            birthdays: u32,
+            seen: BTreeMap<usize, bool>,
+        }
+
+        const HEIGHTS: u32 = 60;
+
+        impl Client {
+            fn new(seed: u64) -> Self {
+                let mut random = Random::new(seed);
+                let coins = (0..12).map(|_| {
+                    let paid = random.below(u64::from(HEIGHTS)) as u32;
+                    let spent = paid + random.below(30) as u32;
+                    let spent = (random.below(3) > 0).then_some(spent);
+                    let address = random.below(20) as u32;
+                    Coin {
+                        address,
+                        paid,
+                        spent,
+                    }
+                });
+                let coins = coins.collect();
+                let mut client = Self {
+                    plan: ScanPlan::new(20),
+                    chain: HeaderChain::new(0, [0; 32]),
+                    saved: [vec![], vec![]],
+                    random,
+                    coins,
+                    blocks: vec![0; HEIGHTS as usize],
+                    revealed: 0,
+                    birthdays: 0,
+                    seen: BTreeMap::new(),
+                };
+                client.saved[1] = client.chain.to_bytes(0);
+                client.extend();
+                client.reveal(4);
+                client.save();
+                client
+            }
+
+            fn hash(&self, height: u32) -> [u8; 32] {
+                let mut hash = [self.blocks[height as usize] as u8; 32];
+                hash[..4].copy_from_slice(&height.to_le_bytes());
+                hash
+            }
+
+            fn filter(&self, height: u32) -> Vec<u8> {
+                let touches = |coin: &&Coin| coin.paid == height || coin.spent == Some(height);
+                let mine = self.coins.iter().filter(touches);
+                let mine = mine.map(|coin| coin.address.to_le_bytes());
+                let others = [(1000 + height).to_le_bytes()];
+                serialize(&build(SipHash::from(self.hash(height)), mine.chain(others)).unwrap())
+            }
+
+            /// Follows the chain of headers to its end, and appends the new ones to those that are kept.
+            fn extend(&mut self) {
+                let next = self.chain.len() as u32;
+                let hashes = (next..HEIGHTS).map(|height| filter_hash(&self.filter(height)));
+                let hashes: Vec<_> = hashes.collect();
+                self.chain.extend_from(self.chain.tip(), hashes).unwrap();
+                let new = self.chain.to_bytes(next);
+                self.saved[1].extend(new);
+            }
+
+            fn save(&mut self) {
+                self.saved[0] = self.plan.to_bytes();
+            }
+
+            /// The process was killed and starts again. The wallet itself lost nothing.
+            fn restart(&mut self) {
+                self.plan = ScanPlan::from_bytes(&self.saved[0]).unwrap();
+                let chain = HeaderChain::from_bytes(&self.saved[1]).unwrap();
+                assert_eq!(chain, self.chain);
+                for address in 0..self.revealed {
+                    // What was revealed and not kept.
+                    self.plan.insert_from(address.to_le_bytes(), 0);
+                }
+            }
+
+            fn reveal(&mut self, count: u32) {
+                for address in self.revealed..count {
+                    // Some are of a wallet that is imported later, with an earlier birthday.
+                    let coins = self.coins.iter().filter(|coin| coin.address == address);
+                    let birthday = coins.map(|coin| coin.paid).min().unwrap_or(u32::MAX);
+                    self.plan.insert_from(address.to_le_bytes(), birthday);
+                    self.birthdays += u32::from(birthday < 20);
+                }
+                self.revealed = self.revealed.max(count);
+            }
+
+            fn step(&mut self) -> bool {
+                let mut scratch = Scratch::new();
+                match self.plan.next(HEIGHTS) {
+                    None => return false,
+                    Some(ScanStep::Apply(height)) => {
+                        self.apply(height);
+                        self.plan.applied(height);
+                    }
+                    Some(ScanStep::Test { heights, .. }) => {
+                        let most = 1 + self.random.below(30) as usize;
+                        let mut batch = vec![];
+                        for height in heights.take(most) {
+                            let mut filter = self.filter(height);
+                            match self.random.below(12) {
+                                0 => continue,
+                                1 => filter.push(0),
+                                _ => {}
+                            }
+                            batch.push((height, self.hash(height), filter));
+                        }
+                        if self.random.below(2) == 0 {
+                            batch.reverse();
+                        }
+                        let early = self.random.below(4) == 0;
+                        if early {
+                            self.reveal(self.revealed + 1);
+                        }
+                        for found in self.plan.scan(&mut scratch, &self.chain, &batch) {
+                            let Ok(found) = found else { continue };
+                            for script in found.scripts {
+                                let address = u32::from_le_bytes(script.try_into().unwrap());
+                                self.reveal(address + 5);
+                            }
+                        }
+                    }
+                }
+                self.save();
+                true
+            }
+
+            fn apply(&mut self, height: u32) {
+                for (number, coin) in self.coins.iter().enumerate() {
+                    if coin.paid == height && coin.address < self.revealed {
+                        self.seen.entry(number).or_default();
+                    }
+                    if coin.spent == Some(height) {
+                        self.seen.entry(number).and_modify(|spent| *spent = true);
+                    }
+                }
+            }
+
+            /// Another branch, in which the coins come a block later.
+            fn reorganise(&mut self, height: u32) {
+                self.chain.rewind(height).unwrap();
+                self.plan.rewind(height);
+                self.save();
+                for block in &mut self.blocks[height as usize..] {
+                    *block += 1;
+                }
+                for (number, coin) in self.coins.iter_mut().enumerate() {
+                    if coin.paid >= height {
+                        self.seen.remove(&number);
+                        coin.paid += 1;
+                    }
+                    if let Some(spent) = coin.spent.as_mut().filter(|spent| **spent >= height) {
+                        self.seen.entry(number).and_modify(|spent| *spent = false);
+                        *spent += 1;
+                    }
+                }
+                self.extend();
+            }
+        }
+
+        /// Peers that fail, kills between any two calls, reorganisations, birthdays: all coins are known.
+        #[test]
+        fn kept_plans_miss_no_coin() {
+            let (mut birthdays, mut gaps) = (0, 0);
+            for seed in 0..1000 {
+                std::println!("seed {seed}");
+                let mut client = Client::new(seed);
+                for _ in 0..40 {
+                    match client.random.below(8) {
+                        0 => client.restart(),
+                        1 => {
+                            let height = client.random.below(u64::from(HEIGHTS)) as u32;
+                            client.reorganise(height);
+                        }
+                        2 => drop(client.plan.next(HEIGHTS)),
+                        _ => drop(client.step()),
+                    }
+                    gaps += client.plan.waiting.len();
+                }
+                while client.step() {}
+                for (number, coin) in client.coins.iter().enumerate() {
+                    let is_mine = coin.address < client.revealed && coin.paid < HEIGHTS;
+                    let is_spent = coin.spent.is_some_and(|spent| spent < HEIGHTS);
+                    let expected = is_mine.then_some(is_spent);
+                    assert_eq!(client.seen.get(&number).copied(), expected, "coin {number}");
+                }
+                birthdays += client.birthdays;
+            }
+            assert!(birthdays > 1000 && gaps > 1000, "{birthdays}, {gaps}");
+        }
+
+        #[test]
+        fn each_flipped_bit_and_each_cut_is_refused() {
+            let mut client = Client::new(3);
+            client.step();
+            drop(client.plan.next(HEIGHTS));
+            client.reveal(9);
+            client.save();
+            let [plan, chain] = &client.saved;
+            for (bytes, reads) in [(plan, 0), (chain, 1)] {
+                let read = |bytes: &[u8]| match reads {
+                    0 => ScanPlan::from_bytes(bytes).map(|plan| plan.to_bytes()),
+                    _ => HeaderChain::from_bytes(bytes).map(|chain| chain.to_bytes(0)),
+                };
+                assert!(read(bytes).is_ok());
+                for bit in 0..bytes.len() * 8 {
+                    let mut bytes = bytes.clone();
+                    bytes[bit / 8] ^= 1 << (bit % 8);
+                    assert!(read(&bytes).is_err(), "bit {bit}");
+                }
+                for len in 0..bytes.len() {
+                    // The first part of the chain is empty, and the second one may be cut off.
+                    match read(&bytes[..len]) {
+                        Ok(_) => assert!(reads == 1 && len == client.chain.to_bytes(HEIGHTS).len()),
+                        Err(SavedError::Torn { whole }) => {
+                            assert!(whole == 0 || read(&bytes[..whole]).is_ok())
+                        }
+                        Err(error) => panic!("{len} bytes: {error}"),
+                    }
+                }
+                let longer = [bytes.as_slice(), &[0]].concat();
+                assert!(read(&longer).is_err());
+            }
+        }
+
+        #[test]
+        fn many_failures_hold_the_plan_at_the_first() {
+            let mut client = Client::new(5);
+            client.plan = ScanPlan::new(0);
+            for number in 0..MOST_OWED as u32 / 2 {
+                client.plan.insert(number.to_be_bytes());
+            }
+            drop(client.plan.next(HEIGHTS));
+            // Every other one is missing.
+            let batch = (1..HEIGHTS).step_by(2);
+            let batch: Vec<_> = batch
+                .map(|height| (height, client.hash(height), client.filter(height)))
+                .collect();
+            client.plan.scan(&mut Scratch::new(), &client.chain, &batch);
+            assert_eq!(
+                (client.plan.next, client.plan.waiting.len()),
+                (4, MOST_OWED)
+            );
+        }
     }
 
     /// Random chains, parts of steps, new blocks and reorganisations, also between `next` and `advance`.

@@ -131,12 +131,14 @@ impl Batch {
     ) -> (&[u32], usize) {
         let share = (count + NEXT).next_multiple_of(16);
         let len = filters.len().next_multiple_of(FILTERS) * share;
-        if self.share != share || self.targets.len() < len {
+        let rows = count.next_power_of_two().max(16);
+        // A longer list with equal shares wrote more rows, and nobody else would overwrite those.
+        if self.share != share || self.rows.len() != rows || self.targets.len() < len {
             self.share = share;
             self.targets.clear();
             self.targets.resize(len, u32::MAX);
         }
-        self.rows.resize(count.next_power_of_two().max(16), LAST);
+        self.rows.resize(rows, LAST);
         let mut filters = filters;
         for out in self.targets[..len].chunks_exact_mut(FILTERS * share) {
             let mut keyed = Keyed::default();

@@ -221,8 +221,10 @@ pub unsafe extern "C" fn nutfilter_scan(
     outside.fill(MaybeUninit::new(NutfilterNoHeader));
     let mut all = NutfilterNo;
     let given = (height..=u32::MAX).zip(given);
-    let given = given.map(|(height, (block, serialized))| (height, block, serialized));
-    for found in list.list.scan_verified(&chain.0, given) {
+    let given: Vec<_> = given
+        .map(|(height, (block, serialized))| (height, block, serialized))
+        .collect();
+    for found in list.list.scan_verified(&mut list.scratch, &chain.0, &given) {
         let (at, status) = match found {
             Ok(found) => (found.block.0, NutfilterYes),
             Err(error) => {

@@ -207,7 +207,8 @@ impl Case<'_> {
                 Err(error) => expected.push(Err((key, ScanFault::Invalid(error)))),
             }
         }
-        let found = list.scan(batch).map(|one| match one {
+        let found = list.scan(&mut scratch, &batch);
+        let found = found.into_iter().map(|one| match one {
             Ok(found) => Ok((found.block, found.scripts)),
             Err(error) => Err((error.block, error.fault)),
         });

@@ -13,11 +13,14 @@ use bip157::chain::{BlockHeaderChanges, ChainState};
 use bip157::{Builder, Client, Event, HashCheckpoint, Network, Requester, TrustedPeer};
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, TxOut, WPubkeyHash};
-use nutfilter::bip158::{ScanPlan, ScanStep};
+use nutfilter::bip158::{ScanPlan, ScanStep, Scratch};
 
 type Error = Box<dyn std::error::Error>;
 
 const GAP: u32 = 5;
+
+/// Filters that are tested together.
+const BATCH: usize = 128;
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -76,6 +79,7 @@ struct Wallet {
     /// The blocks that remain to be applied, by height. A wallet with little memory downloads them again.
     blocks: BTreeMap<u32, Block>,
     scripts: Vec<ScriptBuf>,
+    scratch: Scratch,
     /// What was received: the value, and the heights where it was received and spent.
     coins: BTreeMap<OutPoint, (u64, u32, Option<u32>)>,
     decoded: u64,
@@ -88,6 +92,7 @@ impl Wallet {
             plan: ScanPlan::new(1),
             blocks: BTreeMap::new(),
             scripts: Vec::new(),
+            scratch: Scratch::new(),
             coins: BTreeMap::new(),
             decoded: 0,
         };
@@ -126,25 +131,34 @@ impl Wallet {
         while let Some(step) = self.plan.next(end) {
             match step {
                 ScanStep::Test { heights, scripts } => {
-                    // Up to the first match, so that what it reveals is looked for from there on.
-                    let mut next = heights.start;
-                    let mut matching = None;
-                    for (&height, (hash, filter)) in self.filters.range(heights) {
-                        self.decoded += 1;
-                        next = height + 1;
-                        if let Some(found) = scripts.scan([(*hash, filter)]).next() {
-                            matching = Some((height, found.map_err(|error| error.fault)?.block));
-                            break;
-                        }
+                    // Several are decoded side by side. A height that is missing ends the batch.
+                    let here = heights
+                        .clone()
+                        .map_while(|height| self.filters.get(&height));
+                    let batch: Vec<_> = here
+                        .take(BATCH)
+                        .map(|(hash, filter)| (*hash, filter))
+                        .collect();
+                    if batch.is_empty() {
+                        return Err(format!("no filter at height {}", heights.start).into());
                     }
-                    // Nothing is recorded before the block is here.
-                    if let Some((height, hash)) = matching {
+                    self.decoded += batch.len() as u64;
+                    let mut matching = Vec::new();
+                    for found in scripts.scan(&mut self.scratch, &batch) {
+                        let hash = found.map_err(|error| error.fault)?.block;
+                        let place = batch.iter().position(|(block, _)| *block == hash);
+                        matching
+                            .push((heights.start + place.expect("as it was given") as u32, hash));
+                    }
+                    let end = heights.start + batch.len() as u32;
+                    // Nothing is recorded before the blocks are here.
+                    for &(height, hash) in &matching {
                         let block = requester.get_block(hash).await?.block;
                         self.blocks.insert(height, block);
                     }
-                    let matching = matching.map(|(height, _)| height);
-                    self.plan.advance(next, matching);
-                    if let Some(height) = matching {
+                    self.plan
+                        .advance(end, matching.iter().map(|(height, _)| *height));
+                    for (height, _) in matching {
                         self.reveal_after(height);
                     }
                 }

@@ -181,7 +181,8 @@ fn contenders<'a>(
     let size = gcs.bytes.len();
     let key = |at: usize| SipHash::from(blocks[at]);
     let given = move |range: std::ops::Range<usize>| {
-        range.map(move |at| (at as u32, blocks[at], gcs.filter(at)))
+        let all = range.map(move |at| (at as u32, blocks[at], gcs.filter(at)));
+        all.collect::<Vec<_>>()
     };
     type Found<'w> = Result<BlockMatch<'w, (u32, [u8; 32])>, ScanError<(u32, [u8; 32])>>;
     let report = |found: &mut Vec<usize>, block: Found<'_>| {
@@ -195,19 +196,17 @@ fn contenders<'a>(
             size,
             true,
             move |range, found| {
-                let scratch = Scratch::new().with_level(level);
-                wallet
+                let mut scratch = Scratch::new().with_level(level);
+                let blocks = wallet
                     .list
-                    .scan_verified_at(scratch, &gcs.chain, given(range))
-                    .for_each(|block| report(found, block));
+                    .scan_verified(&mut scratch, &gcs.chain, &given(range));
+                blocks.into_iter().for_each(|block| report(found, block));
             },
         );
     }
     all.add("whole/ours/all-threads", size, true, move |range, found| {
-        wallet
-            .list
-            .par_scan_verified(&gcs.chain, given(range))
-            .for_each(|block| report(found, block));
+        let blocks = wallet.list.par_scan_verified(&gcs.chain, &given(range));
+        blocks.into_iter().for_each(|block| report(found, block));
     });
     let scripts: Vec<&[u8]> = wallet.scripts.chunks(SCRIPT).collect();
     all.add("whole/rust-bitcoin", size, true, move |range, found| {
@@ -269,7 +268,11 @@ fn contenders<'a>(
     }
     let none = Watchlist::new();
     all.add("part/verify-and-decode", size, false, move |range, _| {
-        assert_eq!(none.scan_verified(&gcs.chain, given(range)).count(), 0);
+        let scratch = &mut Scratch::new();
+        assert!(
+            none.scan_verified(scratch, &gcs.chain, &given(range))
+                .is_empty()
+        );
     });
     for level in SimdLevel::available() {
         let none = Watchlist::new();
