@@ -804,8 +804,8 @@ mod tests {
                             let height = client.random.below(u64::from(HEIGHTS)) as u32;
                             client.reorganise(height);
                         }
-                        2 => drop(client.plan.next(HEIGHTS)),
-                        _ => drop(client.step()),
+                        2 => _ = client.plan.next(HEIGHTS),
+                        _ => _ = client.step(),
                     }
                     gaps += client.plan.waiting.len();
                 }
@@ -825,7 +825,7 @@ mod tests {
         fn each_flipped_bit_and_each_cut_is_refused() {
             let mut client = Client::new(3);
             client.step();
-            drop(client.plan.next(HEIGHTS));
+            let _ = client.plan.next(HEIGHTS);
             client.reveal(9);
             client.save();
             let [plan, chain] = &client.saved;
@@ -862,7 +862,7 @@ mod tests {
             for number in 0..MOST_OWED as u32 / 2 {
                 client.plan.insert(number.to_be_bytes());
             }
-            drop(client.plan.next(HEIGHTS));
+            let _ = client.plan.next(HEIGHTS);
             // Every other one is missing.
             let batch = (1..HEIGHTS).step_by(2);
             let batch: Vec<_> = batch
