@@ -149,6 +149,47 @@ fn database_and_log_put_back_in_place_are_read_whole() {
     }
 }
 
+/// A transaction that is larger than the cache is in the log before it ends, and its frames are written again and again.
+#[cfg(unix)]
+#[test]
+fn large_transactions_do_not_make_a_reading_whole() {
+    for committed in [true, false] {
+        for (mint, kind) in tables_of_notes() {
+            let database = MintDatabase::with_keyset(mint);
+            let running = database.running();
+            database.add(kind, V1, &items(1, 10, 33));
+            let mut source = database.source();
+            let mut read = || {
+                let mut seen = Seen::default();
+                let whole = source.read(kind, false, &mut seen).unwrap().whole;
+                (whole, seen.items.into_values().sum())
+            };
+            assert_eq!(read(), (Some("first"), 10));
+            running
+                .execute_batch("PRAGMA cache_size = 10; BEGIN")
+                .unwrap();
+            let log = database.directory().join("mint.db-wal");
+            let length = || std::fs::metadata(&log).unwrap().len();
+            let before = length();
+            for part in 0..4 {
+                for notes in items(2 + part, 1_000, 33).chunks(20) {
+                    let insert = database.insert(kind, V1, notes, "SPENT");
+                    let insert = insert.replace("BEGIN;", "").replace("COMMIT;", "");
+                    running.execute_batch(&insert).unwrap();
+                }
+                assert!(length() > before);
+                assert_eq!(read(), (None, 0), "part {part}");
+            }
+            running
+                .execute_batch(if committed { "COMMIT" } else { "ROLLBACK" })
+                .unwrap();
+            assert_eq!(read(), (None, if committed { 4_000 } else { 0 }));
+            database.add(kind, V1, &items(9, 1, 33));
+            assert_eq!(read(), (None, 1));
+        }
+    }
+}
+
 #[test]
 fn last_filters_are_served_while_the_database_is_gone() {
     for mint in MintType::ALL {

@@ -43,12 +43,16 @@ pub(super) struct Log {
     salts: Option<[u32; 2]>,
     /// Bytes of a page.
     page: u32,
-    /// The number of the last frame with these salts, and its header. Its checksum is over everything before it.
-    last: (u64, Frame),
+    /// The number of the last frame of a commit with these salts, and its header. Its checksum is over everything before it. Frames
+    /// behind it are of a transaction that has not ended, which may write them again.
+    last: Option<(u64, Frame)>,
 }
 
 /// The header of a frame: page, size of the database after a commit, salts and checksums.
 type Frame = [u8; 24];
+
+/// The most frames of a transaction that has not ended which are passed over to find the last commit.
+const MOST_OPEN: u64 = 4096;
 
 /// How often a mint can begin its log again between two readings.
 const MAX_RESETS: u32 = 1 << 16;
@@ -59,12 +63,14 @@ impl Identity {
     pub(super) fn continues(&self, path: &Path, earlier: &Self) -> Result<bool, &'static str> {
         let [now, before] = [&self.files, &earlier.files];
         let is_proved = match (self.log.salts, earlier.log.salts) {
-            (Some(now), Some(before)) if now == before => {
-                let (number, frame) = earlier.log.last;
-                let log = File::open(log_of(path));
-                let now = log.and_then(|mut log| self.log.frame(&mut log, number));
-                now.is_ok_and(|now| now == frame).then_some(true)
-            }
+            (Some(now), Some(before)) if now == before => match earlier.log.last {
+                Some((number, frame)) => {
+                    let log = File::open(log_of(path));
+                    let now = log.and_then(|mut log| self.log.frame(&mut log, number));
+                    now.is_ok_and(|now| now == frame).then_some(true)
+                }
+                None => Some(false),
+            },
             (Some([now, _]), Some([before, _])) => (1..MAX_RESETS)
                 .contains(&now.wrapping_sub(before))
                 .then_some(false),
@@ -151,11 +157,16 @@ impl Log {
             let middle = count + (end - count) / 2;
             let frame = log.frame(&mut file, middle)?;
             match [8, 12].map(|at| number(&frame, at)) == salts {
-                true => {
-                    (log.salts, log.last) = (Some(salts), (middle, frame));
-                    count = middle + 1;
-                }
+                true => (log.salts, count) = (Some(salts), middle + 1),
                 false => end = middle,
+            }
+        }
+        for place in (count.saturating_sub(MOST_OPEN)..count).rev() {
+            let frame = log.frame(&mut file, place)?;
+            // The size of the database after a commit.
+            if number(&frame, 4) > 0 {
+                log.last = Some((place, frame));
+                break;
             }
         }
         Ok(log)
