@@ -53,7 +53,7 @@ fn import_array(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> 
     let array = unsafe { FFI_ArrowArray::from_raw(array) };
     // SAFETY: a capsule of this name holds this structure, and the capsule outlives the reference.
     let schema = unsafe { &*schema };
-    check_depth(schema)?;
+    check_schema(schema)?;
     // SAFETY: the interface requires that the array is valid for the schema.
     let data = unsafe { from_ffi(array, schema) }.map_err(invalid)?;
     Ok(make_array(data))
@@ -68,12 +68,18 @@ fn import_stream(capsule: &Bound<'_, PyCapsule>) -> PyResult<FFI_ArrowArrayStrea
 /// The most levels of nested types that are accepted. The import is recursive: very many would overflow the stack.
 const MAX_DEPTH: usize = 64;
 
-fn check_depth(schema: &FFI_ArrowSchema) -> PyResult<()> {
+fn check_schema(schema: &FFI_ArrowSchema) -> PyResult<()> {
     let mut open = vec![(schema, 0)];
     while let Some((schema, depth)) = open.pop() {
         if depth > MAX_DEPTH {
             return Err(PyTypeError::new_err(format!(
                 "Arrow type is nested in more than {MAX_DEPTH} levels; items are binary or fixed-size binary"
+            )));
+        }
+        let extension = schema.metadata().map_err(invalid)?;
+        if let Some(name) = extension.get("ARROW:extension:name") {
+            return Err(PyTypeError::new_err(format!(
+                "Arrow column has the extension type '{name}', whose bytes may mean something else; pass its storage"
             )));
         }
         let inner = schema.children().chain(schema.dictionary());
@@ -103,7 +109,7 @@ fn check_stream(stream: &mut FFI_ArrowArrayStream) -> PyResult<()> {
     if let (Some(get_schema), false) = (get_schema, release.is_null()) {
         // SAFETY: the stream is not released, and the schema is written only. Its error is that of the import.
         if unsafe { get_schema(stream, &raw mut schema) } == 0 {
-            check_depth(&schema)?;
+            check_schema(&schema)?;
         }
     }
     Ok(())

@@ -15,6 +15,7 @@ use crate::profile::Profile;
 /// Calls `with` with the bytes of one item.
 pub(crate) fn with_item<R>(item: &Bound<'_, PyAny>, with: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
     if let Ok(bytes) = item.cast::<PyBytes>() {
+        refuse_stripped(bytes, || "item".to_owned())?;
         return Ok(with(bytes.as_bytes()));
     }
     match Buffer::of(item)? {
@@ -37,6 +38,10 @@ pub(crate) fn hash_all(
         usize::try_from(number).map_err(out_of_range)
     });
     let record_bytes = record_bytes.transpose().map_err(PyValueError::new_err)?;
+    refuse_masked(items)?;
+    if record_bytes.is_none() {
+        refuse_padded(items)?;
+    }
     let mut hashes = Vec::new();
     if record_bytes.is_none() && arrow::hash_all(items, profile, &mut hashes)? {
         return Ok(hashes);
@@ -61,6 +66,68 @@ pub(crate) fn hash_all(
     }
     hash_iterable(items, profile, &mut hashes)?;
     Ok(hashes)
+}
+
+/// Refuses containers whose elements are not the bytes that they seem to be, whatever their package: byte strings of numpy's kind `S` in
+/// a column of pandas, xarray or h5py lost the NUL bytes at their ends, and as Arrow data they end at the first one; polars gives
+/// pointers for Python objects.
+fn refuse_padded(items: &Bound<'_, PyAny>) -> PyResult<()> {
+    let mut dtypes: Vec<Bound<'_, PyAny>> = items.getattr_opt("dtype")?.into_iter().collect();
+    if let Some(of_columns) = items.getattr_opt("dtypes")? {
+        let values = of_columns.call_method0("values");
+        let values = values.unwrap_or_else(|_| of_columns.getattr("values").unwrap_or(of_columns));
+        if let Ok(columns) = values.try_iter() {
+            dtypes.extend(columns.filter_map(Result::ok));
+        }
+    }
+    // Whole numpy arrays say so by their format, and have their width.
+    let is_array = || Buffer::of(items).is_ok_and(|buffer| buffer.is_some());
+    for dtype in dtypes {
+        let name = dtype.str()?.to_string();
+        let kind = dtype
+            .getattr("kind")
+            .and_then(|kind| kind.extract::<String>());
+        if kind.is_ok_and(|kind| kind == "S") && !is_array() {
+            return Err(PyTypeError::new_err(format!(
+                "{} holds byte strings of '{name}', whose NUL bytes are lost; pass the numpy array itself with record_bytes, if \
+                 every item has that many bytes",
+                type_name(items)
+            )));
+        }
+        if name == "Object" && type_name(&dtype) == "Object" {
+            return Err(PyTypeError::new_err(format!(
+                "{} holds Python objects, which it gives as pointers; pass to_list()",
+                type_name(items)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses records of a masked array that are masked. A mask of some bytes of a record is no mask of it: netCDF4 masks each byte
+/// of value 255.
+fn refuse_masked(items: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(mask) = items
+        .getattr_opt("mask")?
+        .filter(|mask| mask.hasattr("ndim").unwrap_or(false))
+    else {
+        return Ok(());
+    };
+    let rows = match mask.getattr("ndim")?.extract::<usize>()? {
+        2 => mask.call_method1("all", (1,))?,
+        1 => mask,
+        _ => return Ok(()),
+    };
+    let places = rows.call_method0("nonzero")?.get_item(0)?;
+    match places.len()? {
+        0 => Ok(()),
+        masked => {
+            let first = places.get_item(0)?;
+            Err(PyValueError::new_err(format!(
+                "{masked} records are masked, the first is record {first}; drop them first (array.compressed())"
+            )))
+        }
+    }
 }
 
 /// The mapped value of one item.
@@ -160,8 +227,8 @@ fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<No
         ([_], None) if buffer.is_padded() => {
             let width = buffer.element_bytes;
             return Err(PyTypeError::new_err(format!(
-                "byte strings of '{format}' are padded with NUL bytes, which would be hashed; pass a list of items, or \
-                 record_bytes={width} if every item has {width} bytes"
+                "byte strings of '{format}' are padded with NUL bytes, which would be hashed; pass record_bytes={width} if \
+                 every item has {width} bytes"
             )));
         }
         ([_, width], None) if is_bytes => *width,
@@ -224,7 +291,10 @@ fn hash_iterable(
         for item in iterator.by_ref().take(BATCH) {
             let item = item?;
             batch.push(match item.cast_into::<PyBytes>() {
-                Ok(bytes) => Item::Bytes(bytes),
+                Ok(bytes) => {
+                    refuse_stripped(&bytes, || format!("item {}", hashes.len() + batch.len()))?;
+                    Item::Bytes(bytes)
+                }
                 Err(error) => {
                     let item = error.into_inner();
                     let buffer = Buffer::of(&item)?.filter(Buffer::has_bytes);
@@ -239,6 +309,18 @@ fn hash_iterable(
         }
         let slices: Vec<&[u8]> = batch.iter().map(Item::bytes).collect();
         py.detach(|| profile.hash_items(&slices, hashes))?;
+    }
+}
+
+/// An element of a numpy array of byte strings has lost the NUL bytes at its end: one point in 256 ends in one.
+fn refuse_stripped(bytes: &Bound<'_, PyBytes>, what: impl FnOnce() -> String) -> PyResult<()> {
+    match !bytes.is_exact_instance_of::<PyBytes>() && bytes.hasattr("dtype")? {
+        false => Ok(()),
+        true => Err(PyTypeError::new_err(format!(
+            "{} is {} of numpy, which loses NUL bytes at its end; pass the whole array with record_bytes",
+            what(),
+            type_name(bytes)
+        ))),
     }
 }
 

@@ -1,5 +1,7 @@
 """Every form of input gives the same filter, and bad input gives an error that says what is wrong."""
 
+import importlib
+import importlib.util
 import mmap
 import threading
 
@@ -77,8 +79,73 @@ def test_padded_byte_strings_need_their_width():
     assert Filter.build(np.repeat(ARRAY, 2, axis=0).view("S33").ravel()[::2], record_bytes=33) == EXPECTED
     with pytest.raises(TypeError, match="record_bytes is 32, and the items have 33 bytes"):
         Filter.build(strings, record_bytes=32)
-    # Single elements are bytes without the padding.
-    assert Filter.build(list(np.array([b"alice", b"bob"]))) == Filter.build([b"alice", b"bob"])
+    # Single elements have lost the NUL bytes at their ends.
+    for call in [lambda: Filter.build(list(strings)), lambda: EXPECTED.contains(strings[0])]:
+        with pytest.raises(TypeError, match="bytes_ of numpy, which loses NUL bytes"):
+            call()
+
+
+def test_containers_of_padded_byte_strings_are_refused(tmp_path):
+    strings, refused = np.array(ITEMS), {}
+    if pandas := optional("pandas"):
+        refused["Series"], refused["frame"] = pandas.Series(strings), pandas.DataFrame({"i": range(1000)})
+        refused["frame"]["y"] = strings
+        refused["frame"] = refused["frame"][["y"]]
+        refused["index"] = pandas.Index(strings)
+    if xarray := optional("xarray"):
+        refused["xarray"] = xarray.DataArray(strings)
+    if h5py := optional("h5py"):
+        file = h5py.File(tmp_path / "items.h5", "w")
+        refused["h5py"] = file.create_dataset("y", data=strings)
+    for name, given in refused.items():
+        holds = [given.dtype] if hasattr(given, "dtype") else list(given.dtypes)
+        if any(dtype.kind == "S" for dtype in holds):
+            with pytest.raises(TypeError, match="holds byte strings of"):
+                Filter.build(given)
+            with pytest.raises(TypeError, match="holds byte strings of"):
+                EXPECTED.matches(given)
+        else:
+            # It has copied them as objects, before anything was lost here.
+            assert name in ("Series", "frame", "index")
+
+
+def optional(name):
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+
+
+def test_masked_records_are_refused_by_number():
+    hidden = np.arange(1000) % 10 == 7
+    for array, more in [(ARRAY.view("V33").ravel(), {}), (ARRAY.view("S33").ravel(), {"record_bytes": 33})]:
+        with pytest.raises(ValueError, match="100 records are masked, the first is record 7"):
+            Filter.build(np.ma.MaskedArray(array, mask=hidden), **more)
+    rows = np.repeat(hidden[:, None], 33, axis=1)
+    with pytest.raises(ValueError, match="100 records are masked"):
+        Filter.build(np.ma.MaskedArray(ARRAY, mask=rows))
+    # netCDF4 masks single bytes of value 255.
+    assert Filter.build(np.ma.MaskedArray(ARRAY, mask=ARRAY == 255)) == EXPECTED
+    assert Filter.build(np.ma.MaskedArray(ARRAY)) == EXPECTED
+
+
+def test_arrow_types_that_are_not_known_to_be_bytes_are_refused():
+    polars = optional("polars")
+    if polars:
+        objects = polars.Series("y", ITEMS, dtype=polars.Object)
+        for given in [objects, polars.DataFrame({"y": objects})]:
+            with pytest.raises(TypeError, match="holds Python objects"):
+                Filter.build(given)
+            with pytest.raises(TypeError, match="holds Python objects"):
+                EXPECTED.matches(given)
+    uuid = pa.array([bytes(16)], pa.uuid())
+    for given in [uuid, pa.chunked_array([uuid]), pa.table({"y": uuid})]:
+        with pytest.raises(TypeError, match="extension type 'arrow.uuid'"):
+            Filter.build(given)
+    for name in ["int8", "uint64", "float32", "bool_", "string", "large_string", "string_view", "date32", "month_day_nano_interval"]:
+        with pytest.raises(TypeError, match="has the type"):
+            Filter.build(pa.nulls(0, getattr(pa, name)()))
+    for kind in [pa.list_(pa.binary()), pa.dictionary(pa.int8(), pa.string()), pa.timestamp("s"), pa.decimal128(9),
+                 pa.run_end_encoded(pa.int32(), pa.string()), pa.map_(pa.int8(), pa.binary())]:
+        with pytest.raises(TypeError, match="has the type"):
+            Filter.build(pa.array([], kind))
 
 
 def test_other_engines():
