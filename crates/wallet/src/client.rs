@@ -359,7 +359,7 @@ impl MintClient {
         end: Instant,
     ) -> Result<Reply, FetchError> {
         let url = self.base.join(path)?;
-        let mut first = None;
+        let (mut is_first, mut broken) = (true, None);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let policy = Policy {
@@ -367,19 +367,19 @@ impl MintClient {
                 ..policy.clone()
             };
             let reply = self.transport.get(&url, no_cache, &policy);
-            match (reply, first) {
-                (Ok(reply), _) if reply.status == 429 => {
+            match reply {
+                Ok(reply) if reply.status == 429 => {
                     if !sleep(wait(reply.retry_after.as_deref(), system_time()), end) {
                         return Ok(reply);
                     }
-                    first = Some(Ok(reply));
                 }
-                (Ok(reply), None) if reply.status >= 500 => first = Some(Ok(reply)),
-                (Err(error), None) if is_broken(&error) => first = Some(Err(error)),
+                Ok(reply) if is_first && reply.status >= 500 => {}
+                Err(error) if is_first && is_broken(&error) => broken = Some(error),
                 // The first error says more than that of the second try.
-                (Err(error), Some(Err(first))) if is_broken(&error) => return Err(first),
-                (reply, _) => return reply,
+                Err(error) if is_broken(&error) => return Err(broken.unwrap_or(error)),
+                reply => return reply,
             }
+            is_first = false;
         }
     }
 
