@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use nutfilter::DecodeError;
 use nutfilter_cashu::{KeysetId, ResponseError};
+use serde_json::value::RawValue;
 use thiserror::Error;
 
+use crate::batches::Members;
 use crate::dialect::OtherDialect;
 
 /// The error code of "keyset is not known" in a mint's error object.
@@ -36,6 +38,12 @@ pub enum FetchError {
         /// The given URL, without user name and password.
         url: String,
     },
+    /// The text of root certificates is not PEM, or has none.
+    #[error("invalid root certificates: expected PEM text with at least one certificate")]
+    BadCertificates,
+    /// The mint's `/v1/info` is not a JSON object.
+    #[error("the mint's /v1/info is not a JSON object")]
+    BadInfo,
     /// The response did not begin within [`Policy::deadline`](crate::Policy::deadline), paused for so long, or came too
     /// slowly.
     #[error(
@@ -90,21 +98,28 @@ pub struct MintKeyset {
     pub id: KeysetId,
     /// Its unit: at most 300 characters, without control characters.
     pub unit: String,
+    /// Whether the mint signs with it.
+    pub active: bool,
+    /// When the mint stops to honour it, in Unix seconds.
+    pub final_expiry: Option<u64>,
 }
 
 impl MintKeyset {
     /// Those of a body of `/v1/keysets` that have a valid id.
-    #[cfg(feature = "client")]
-    pub(crate) fn parse(body: &[u8]) -> Vec<Self> {
-        let list: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-        let all = list["keysets"].as_array().into_iter().flatten();
-        let keyset = |keyset: &serde_json::Value| {
+    #[must_use]
+    pub fn parse(body: &[u8]) -> Vec<Self> {
+        let list = Members::parse(body).and_then(|list| list.list("keysets"));
+        let keyset = |keyset: &RawValue| {
+            let keyset = Members::parse(keyset.get().as_bytes()).ok()?;
             Some(Self {
-                id: KeysetId::parse(keyset["id"].as_str()?).ok()?,
-                unit: printable(keyset["unit"].as_str()?),
+                id: KeysetId::parse(&keyset.text("id").ok()?).ok()?,
+                unit: printable(&keyset.text("unit").ok()?),
+                active: keyset.is_true("active"),
+                final_expiry: keyset.integer("final_expiry").ok(),
             })
         };
-        all.filter_map(keyset).collect()
+        let list = list.unwrap_or_default().into_iter();
+        list.filter_map(keyset).collect()
     }
 }
 
@@ -112,7 +127,7 @@ impl MintKeyset {
 fn listed(keysets: &[MintKeyset]) -> String {
     let keysets = keysets
         .iter()
-        .map(|MintKeyset { id, unit }| format!("{id} ({unit})"));
+        .map(|MintKeyset { id, unit, .. }| format!("{id} ({unit})"));
     let keysets = keysets.collect::<Vec<_>>().join(", ");
     match keysets.is_empty() {
         true => String::new(),
@@ -172,6 +187,14 @@ pub enum RejectReason {
         p: u32,
         /// The policy's minimum.
         min: u32,
+    },
+    /// The filter has more items than the policy allows.
+    #[error("filter of {n} items; at most {max} are accepted")]
+    TooManyItems {
+        /// The filter's N.
+        n: u32,
+        /// The policy's maximum.
+        max: u32,
     },
     /// The filter's timestamp is too far in the future.
     #[error("filter is dated {timestamp}, {} s in the future", .timestamp.saturating_sub(*.now))]
@@ -240,6 +263,35 @@ pub enum CheckError {
         /// The maximum that is accepted, see [`match_limit`](crate::match_limit).
         limit: u64,
     },
+    /// The mint gave the same filter for spent notes and for issued ones.
+    #[error("the filters of spent and of issued notes are the same ({n} notes)")]
+    EqualFilters {
+        /// Number of notes in each.
+        n: u32,
+    },
+    /// `Y` is in the filter of issued notes, or `B_` in that of spent ones.
+    #[error(
+        "the filters are exchanged, or `B_` and `Y` are: {matches} of {lookups} points match in the filter of the other kind"
+    )]
+    Exchanged {
+        /// Points that match in the wrong filter.
+        matches: u64,
+        /// Points that were looked up there.
+        lookups: u64,
+    },
+    /// More spent notes were never issued than chance explains: the filters contradict each other.
+    #[error(
+        "the filters contradict each other: {missing} spent notes were not issued, chance explains {limit}{}",
+        if *.is_fresh { "" } else { "; fetch both again without caches" }
+    )]
+    SpentNotIssued {
+        /// Spent notes that are not in `issued`.
+        missing: u64,
+        /// The maximum that chance explains.
+        limit: u64,
+        /// Whether both filters were requested with `Cache-Control: no-cache`. If not, fetch both once more.
+        is_fresh: bool,
+    },
     /// The filter was made with a hash other than the one used for the look-up. "Absent" would be wrong for
     /// members.
     #[error("{0}")]
@@ -260,6 +312,16 @@ fn curve_of(bytes: Option<usize>) -> String {
 pub struct TransportError(Box<dyn std::error::Error + Send + Sync>);
 
 impl FetchError {
+    /// Whether the mint answered. If nothing came, that says nothing about its filters.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        use FetchError::{LargeHead, NoFilters, Redirect, Refused, UnknownKeyset};
+        matches!(
+            self,
+            LargeHead { .. } | Redirect { .. } | NoFilters | UnknownKeyset { .. } | Refused(_)
+        )
+    }
+
     #[cfg(feature = "client")]
     pub(crate) fn bad_url(url: &str, why: &'static str) -> Self {
         FetchError::BadUrl {
@@ -300,21 +362,83 @@ pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…{}", &url[..scheme], &url[at..]))
 }
 
-/// A mint's text, truncated and safe for a terminal.
+/// A mint's text, truncated, safe for a terminal, and without what may be a point: an answer may echo the request.
 pub(crate) fn printable(text: &str) -> String {
-    let mut cut: String = text
-        .chars()
-        .take(MAX_QUOTED)
-        .map(|c| {
-            if c.is_control() {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                c
-            }
-        })
-        .collect();
-    if text.chars().nth(MAX_QUOTED).is_some() {
-        cut.push('…');
+    let (mut shown, mut rest) = (String::new(), text);
+    for _ in 0..MAX_QUOTED {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let Some(first) = rest.chars().next() else {
+            return shown;
+        };
+        let len = if digits < POINT_LIKE {
+            first.len_utf8()
+        } else {
+            digits
+        };
+        shown.push(match (digits < POINT_LIKE, is_unprintable(first)) {
+            (false, _) => '…',
+            (true, true) => char::REPLACEMENT_CHARACTER,
+            (true, false) => first,
+        });
+        rest = &rest[len..];
     }
-    cut
+    shown + if rest.is_empty() { "" } else { "…" }
+}
+
+/// Hex digits that may be part of a point or of a secret.
+const POINT_LIKE: usize = 8;
+
+/// Control characters, and those that reorder or hide the text after them.
+fn is_unprintable(c: char) -> bool {
+    let is_format = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || is_format
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_text_has_no_points_and_no_characters_that_reorder() {
+        let point = "02AbCdEf01";
+        for (text, shown) in [
+            ("no such keyset", "no such keyset"),
+            ("1234567", "1234567"),
+            ("bad 12345678 here", "bad … here"),
+            (&format!("{point}...{point}"), "…...…"),
+            (&format!("x{point}"), "x…"),
+            ("sat\u{202e}tas", "sat\u{fffd}tas"),
+            (
+                "a\u{2066}b\u{200b}c\u{feff}\u{1b}[2J",
+                "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}[2J",
+            ),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+        let long = printable(&"é".repeat(400));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (301, true));
+        assert_eq!(printable(&"é".repeat(300)).chars().count(), 300);
+    }
+
+    #[test]
+    fn keysets_with_a_valid_id_and_a_unit_are_listed() {
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        let body = format!(
+            r#"{{"keysets":[{{"id":"009a1f293253e41e","unit":"sat","active":true,"final_expiry":1.7e9,"x":{deep}}},
+            {{"id":"x","unit":"sat"}},7,{{"id":"00ffd48b8f5ecf80","unit":"\u202eusd","active":false}}]}}"#
+        );
+        let found = MintKeyset::parse(body.as_bytes());
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.unit.as_str(), one.active, one.final_expiry))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("sat", true, Some(1_700_000_000)),
+                ("\u{fffd}usd", false, None)
+            ]
+        );
+    }
 }

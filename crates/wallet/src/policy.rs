@@ -4,11 +4,12 @@ use std::io::{self, Read};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter::{ItemHash, Params};
-use nutfilter_cashu::FilterResponse;
+use nutfilter_cashu::{FilterResponse, integer_of};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{MintError, RejectReason, printable};
+use crate::matches::FilterSource;
 use crate::mint_filter::MintFilter;
 
 /// The limit of a body that does not begin with the numbers of a filter.
@@ -34,6 +35,8 @@ pub struct Policy {
     /// Maximum body size, in bytes, decompressed. The filter in it has at most three quarters of that size. A body is also limited to what its own `n`, `p` and `m` can take, or to 64 MiB if they
     /// are not among its first 64 KiB. Default: 1 GiB.
     pub max_bytes: u64,
+    /// Maximum number of items of a filter. Default: 20 million, which take 70 MB as text.
+    pub max_items: u32,
     /// Deadline for each step before the body: name look-up, connection, request, head. The body may then take one second
     /// more for each 16 KiB, with no pause of this length. Default: 30 s.
     pub deadline: Duration,
@@ -56,6 +59,7 @@ impl Default for Policy {
         Self {
             // 300 million items in base64. What a body may really take is decided by the numbers at its beginning.
             max_bytes: 1 << 30,
+            max_items: 20_000_000,
             // Longer than an honest mint, also one behind Tor, takes to begin.
             deadline: Duration::from_secs(30),
             min_m: Params::CASHU.m(),
@@ -77,18 +81,27 @@ pub struct FetchContext {
     pub now: u64,
     /// [`MintFilter::as_of`] of the newest filter seen before of this mint, keyset and kind.
     pub last_seen: Option<u64>,
+    /// Whether the request had `Cache-Control: no-cache`.
+    pub no_cache: bool,
 }
 
 impl FetchContext {
-    /// Reads the system clock. A clock before 1970 counts as 1970, and every filter is then in the future.
+    /// Reads the system clock, which `wasm32-unknown-unknown` has not: give `now` there. A clock before 1970 counts as
+    /// 1970, and every filter is then in the future.
     #[must_use]
     pub fn now(last_seen: Option<u64>) -> Self {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs();
-        Self { now, last_seen }
+        Self {
+            now: system_time(),
+            last_seen,
+            no_cache: false,
+        }
     }
+}
+
+/// The system's clock, in Unix seconds.
+pub(crate) fn system_time() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
 }
 
 impl Policy {
@@ -158,20 +171,35 @@ impl Policy {
         let mut body = body;
         let first = FIRST_BUFFER.min(self.max_bytes.saturating_add(1));
         body.by_ref().take(first).read_to_end(&mut bytes)?;
+        let justified = match justified(&bytes) {
+            Some((n, _)) if n > self.max_items => return Ok(Err(self.too_many(n))),
+            Some((_, bytes)) => bytes,
+            None => MAX_UNEXPLAINED,
+        };
         let limited = Self {
-            max_bytes: self
-                .max_bytes
-                .min(justified(&bytes).unwrap_or(MAX_UNEXPLAINED)),
+            max_bytes: self.max_bytes.min(justified),
             ..self.clone()
         };
-        let left = (limited.max_bytes + 1).saturating_sub(bytes.len() as u64);
-        body.take(left).read_to_end(&mut bytes)?;
-        // The caller keeps the buffer while it validates it; growing may have doubled its capacity.
+        let most = limited.max_bytes.saturating_add(1);
+        let mut left = most.saturating_sub(bytes.len() as u64);
+        while left > 0 {
+            // Growing by doubling would take twice the body.
+            let piece = (bytes.len() as u64 / 8)
+                .clamp(FIRST_BUFFER, left.max(FIRST_BUFFER))
+                .min(left);
+            bytes.reserve_exact(usize::try_from(piece).unwrap_or(usize::MAX));
+            let read = body.by_ref().take(piece).read_to_end(&mut bytes)? as u64;
+            if read < piece {
+                break;
+            }
+            left -= read;
+        }
+        // The caller keeps the buffer while it validates it.
         bytes.shrink_to_fit();
         Ok(limited.admit_length(bytes.len()).map(|()| bytes))
     }
 
-    /// Last step: validates a complete response.
+    /// Last step: validates a complete response. It does not say whose filter it is; `source` does.
     ///
     /// # Errors
     ///
@@ -184,11 +212,16 @@ impl Policy {
         &self,
         status: u16,
         body: Vec<u8>,
+        source: FilterSource,
         moment: FetchContext,
     ) -> Result<MintFilter<H>, RejectReason> {
         check_status(status, &body)?;
         let mint_error = error_object(status, &body).map(RejectReason::Mint);
         self.admit_length(body.len())?;
+        let head = &body[..body.len().min(FIRST_BUFFER as usize)];
+        if let Some((n, _)) = justified(head).filter(|&(n, _)| n > self.max_items) {
+            return Err(self.too_many(n));
+        }
         let response = FilterResponse::from_json(body).map_err(|error| {
             match (error.decode_error(), mint_error) {
                 (Some(error), _) => RejectReason::Filter(error),
@@ -196,6 +229,9 @@ impl Policy {
                 (None, None) => RejectReason::Response(error),
             }
         })?;
+        if response.n > self.max_items {
+            return Err(self.too_many(response.n));
+        }
         let m = response.params.m();
         if m < self.min_m {
             return Err(RejectReason::LowM { m, min: self.min_m });
@@ -215,7 +251,12 @@ impl Policy {
             .into_filter_with(H::default())
             .map_err(RejectReason::Filter)?;
         let factor = self.max_match_factor;
-        Ok(MintFilter::new(filter, timestamp, moment, factor))
+        Ok(MintFilter::new(filter, timestamp, source, moment, factor))
+    }
+
+    fn too_many(&self, n: u32) -> RejectReason {
+        let max = self.max_items;
+        RejectReason::TooManyItems { n, max }
     }
 
     fn admit_length(&self, bytes: usize) -> Result<(), RejectReason> {
@@ -229,8 +270,8 @@ impl Policy {
     }
 }
 
-/// The largest response that the numbers at its beginning allow, if it is a filter and they are there.
-fn justified(head: &[u8]) -> Option<u64> {
+/// N, and the largest response that the numbers at its beginning allow, if it is a filter and they are there.
+fn justified(head: &[u8]) -> Option<(u32, u64)> {
     let content = b"\"content\"";
     let before = head
         .windows(content.len())
@@ -239,16 +280,12 @@ fn justified(head: &[u8]) -> Option<u64> {
     let number = |name: &str| -> Option<u64> {
         let at = head
             .windows(name.len())
-            .position(|part| part == name.as_bytes())?;
+            .rposition(|part| part == name.as_bytes())?;
         let value = head[at + name.len()..]
             .trim_ascii_start()
             .strip_prefix(b":")?;
-        let value = value.trim_ascii_start();
-        let digits = value
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
-        str::from_utf8(&value[..digits]).ok()?.parse().ok()
+        let end = value.iter().position(|byte| b",}".contains(byte))?;
+        integer_of(str::from_utf8(&value[..end]).ok()?.trim_ascii())
     };
     let n = u32::try_from(number("\"n\"")?).ok()?;
     // They are null if they have their usual values.
@@ -257,7 +294,7 @@ fn justified(head: &[u8]) -> Option<u64> {
     let params = Params::new(u32::try_from(p).ok()?, m).ok()?;
     let bits = u128::from(n) * u128::from(p + 1) + u128::from(params.range(n) >> p);
     let base64 = bits.div_ceil(24) * 4;
-    Some(u64::try_from(base64).ok()?.saturating_add(MEMBERS))
+    Some((n, u64::try_from(base64).ok()?.saturating_add(MEMBERS)))
 }
 
 /// Accepts only status 200.
@@ -323,7 +360,7 @@ mod tests {
         let usual = r#"{"n":10,"p":null,"m":null,"content":""#;
         assert_eq!(justified(usual.as_bytes()), justified(small.as_bytes()));
         // 50 million items, as they are encoded, fit; so does the largest set.
-        let large = justified(br#"{"n":50000000,"p":19,"m":784931,"content":""#).unwrap();
+        let (_, large) = justified(br#"{"n":50000000,"p":19,"m":784931,"content":""#).unwrap();
         assert!((165 << 20..190 << 20).contains(&large), "{large}");
         assert!(justified(br#"{"n":4294967295,"p":0,"m":4294967295,"content":""#).is_some());
         for other in [

@@ -1,9 +1,11 @@
 //! A mint's signature on a blinded message, as `/v1/restore` returns it (NUT-09).
 
-use nutfilter_cashu::{KeysetId, PointKind};
-use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
 
-use crate::batches::{Asked, Question, from_hex, from_json};
+use nutfilter_cashu::{KeysetId, PointKind};
+use serde::Serialize;
+
+use crate::batches::{Asked, Members, Question, Said, from_hex};
 use crate::query_error::AnswerFault;
 
 /// A mint's signature on a blinded message, as sent by the mint. The curve has been checked. The signature itself is not
@@ -49,84 +51,87 @@ pub(crate) fn body(asked: &[Asked], keyset: &KeysetId) -> String {
     serde_json::json!({ "outputs": outputs }).to_string()
 }
 
-/// The fields of an answer that are used. Some mints repeat amount and keyset in the output; those of the signature
-/// count.
-#[derive(Deserialize)]
-struct Answer {
-    outputs: Vec<OutputText>,
-    signatures: Vec<SignatureText>,
-}
-
-#[derive(Deserialize)]
-struct OutputText {
-    #[serde(rename = "B_")]
-    blinded: String,
-}
-
-#[derive(Deserialize)]
-struct SignatureText {
-    amount: u64,
-    id: String,
-    #[serde(rename = "C_")]
-    c: String,
-    dleq: Option<DleqText>,
-}
-
-#[derive(Deserialize)]
-struct DleqText {
-    e: String,
-    s: String,
-}
-
-/// The signature on each message of the request; `None` for those that the mint leaves out: it never signed them.
+/// The signature on each message of the request; `None` for those that a faultless answer leaves out: the mint never signed
+/// them.
 pub(crate) fn read(
     mut question: Question<'_>,
     curve: PointKind,
     body: &[u8],
-) -> Result<Vec<(usize, Option<BlindSignature>, bool)>, AnswerFault> {
-    let answer: Answer = from_json(body)?;
-    if answer.outputs.len() != answer.signatures.len() {
+) -> Result<Said<Option<BlindSignature>>, AnswerFault> {
+    let answer = Members::parse(body)?;
+    let (outputs, signatures) = (answer.list("outputs")?, answer.list("signatures")?);
+    if outputs.len() != signatures.len() {
+        let (outputs, signatures) = (outputs.len(), signatures.len());
         return Err(AnswerFault::Unpaired {
-            outputs: answer.outputs.len(),
-            signatures: answer.signatures.len(),
+            outputs,
+            signatures,
         });
     }
-    let mut found = Vec::new();
-    for (output, signature) in answer.outputs.iter().zip(&answer.signatures) {
-        let place = question.take(&from_hex(&output.blinded, "B_")?)?;
-        found.push((place, Some(signature.check(curve)?), true));
+    let mut answered: HashMap<usize, BlindSignature> = HashMap::new();
+    let mut ambiguous = HashSet::new();
+    let pairs = outputs.iter().zip(&signatures);
+    let mut said = Said::of(pairs.map(|(output, signature)| {
+        // Some mints repeat amount and keyset in the output; those of the signature count.
+        let output = Members::parse(output.get().as_bytes())?;
+        let blinded = from_hex(&output.text("B_")?, "B_")?;
+        let signature = checked(&Members::parse(signature.get().as_bytes())?, curve)?;
+        let (place, is_new) = question.take(&blinded)?;
+        if !is_new {
+            if answered.get(&place) != Some(&signature) {
+                ambiguous.insert(place);
+            }
+            return Err(AnswerFault::Repeated);
+        }
+        answered.insert(place, signature.clone());
+        Ok((place, Some(signature), true))
+    }));
+    // Which of two signatures is valid is not known.
+    said.found.retain(|(place, ..)| !ambiguous.contains(place));
+    let equal = answered
+        .values()
+        .map(|signature| &signature.c)
+        .collect::<HashSet<_>>()
+        .len()
+        < answered.len();
+    if said.fault.is_none() {
+        let left_out = question.left_out();
+        said.found
+            .extend(left_out.map(|place| (place, None, false)));
     }
-    let left_out = question.left_out().into_iter();
-    found.extend(left_out.map(|place| (place, None, false)));
-    Ok(found)
+    if equal {
+        said.fault.get_or_insert(AnswerFault::EqualSignatures);
+    }
+    Ok(said)
 }
 
-impl SignatureText {
-    fn check(&self, curve: PointKind) -> Result<BlindSignature, AnswerFault> {
-        let keyset = KeysetId::parse(&self.id).ok();
-        let keyset = keyset.filter(|keyset| keyset.point_kind() == curve);
-        let keyset = keyset.ok_or(AnswerFault::OtherKeyset)?;
-        let c = from_hex(&self.c, "C_")?;
-        if PointKind::on_curve(&c) != Some(curve) {
-            return Err(AnswerFault::Hex { field: "C_" });
-        }
-        let number = |text: &str| {
-            let number = from_hex(text, "dleq")?.try_into();
-            number.map_err(|_| AnswerFault::Hex { field: "dleq" })
-        };
-        // Where signatures have no proof, what a mint sends in its place means nothing.
-        let dleq = match &self.dleq {
-            Some(DleqText { e, s }) if curve.has_dleq() => Some(Dleq {
-                e: number(e)?,
-                s: number(s)?,
-            }),
-            _ => None,
-        };
-        Ok(BlindSignature {
-            amount: self.amount,
-            keyset,
-            c,
-            dleq,
-        })
+fn checked(signature: &Members<'_>, curve: PointKind) -> Result<BlindSignature, AnswerFault> {
+    let (amount, id) = (signature.integer("amount")?, signature.text("id")?);
+    let (c, dleq) = (signature.text("C_")?, signature.object("dleq")?);
+    let numbers = dleq.map(|dleq| Ok((dleq.text("e")?, dleq.text("s")?)));
+    let numbers = numbers.transpose()?;
+    let keyset = KeysetId::parse(&id).ok();
+    let keyset = keyset.filter(|keyset| keyset.point_kind() == curve);
+    let keyset = keyset.ok_or(AnswerFault::OtherKeyset)?;
+    let c = from_hex(&c, "C_")?;
+    if PointKind::on_curve(&c) != Some(curve) {
+        return Err(AnswerFault::Hex { field: "C_" });
     }
+    let number = |text: &str| {
+        let number = from_hex(text, "dleq")?.try_into();
+        number.map_err(|_| AnswerFault::Hex { field: "dleq" })
+    };
+    // Where signatures have no proof, what a mint sends in its place means nothing.
+    let dleq = match numbers.filter(|_| curve.has_dleq()) {
+        Some((e, s)) => Some(Dleq {
+            e: number(&e)?,
+            s: number(&s)?,
+        }),
+        None => None,
+    };
+    Ok(BlindSignature {
+        amount,
+        keyset,
+        c,
+        dleq,
+    })
 }

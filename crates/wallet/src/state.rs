@@ -1,8 +1,6 @@
 //! The state of a note, as `/v1/checkstate` returns it (NUT-07).
 
-use serde::Deserialize;
-
-use crate::batches::{Asked, Question, from_hex, from_json};
+use crate::batches::{Asked, Members, Question, Said, from_hex};
 use crate::query_error::AnswerFault;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,41 +16,32 @@ pub(crate) fn body(asked: &[Asked]) -> String {
     serde_json::json!({ "Ys": ys.collect::<Vec<_>>() }).to_string()
 }
 
-/// The fields of an answer that are used. The witness may be long and is ignored.
-#[derive(Deserialize)]
-struct States {
-    states: Vec<StateOf>,
-}
-
-#[derive(Deserialize)]
-struct StateOf {
-    #[serde(rename = "Y")]
-    y: String,
-    state: String,
-}
-
 /// The state of each note in the request. NUT-07 requires the order of the request. Any order is accepted, because the
 /// answer names every point.
-pub(crate) fn read(
-    mut question: Question<'_>,
-    body: &[u8],
-) -> Result<Vec<(usize, State, bool)>, AnswerFault> {
-    let States { states } = from_json(body)?;
-    let mut found = Vec::new();
-    for StateOf { y, state } in &states {
-        let place = question.take(&from_hex(y, "Y")?)?;
-        let state = match state.as_str() {
+pub(crate) fn read(mut question: Question<'_>, body: &[u8]) -> Result<Said<State>, AnswerFault> {
+    let states = Members::parse(body)?.list("states")?;
+    let asked = question.len();
+    let mut said = Said::of(states.iter().map(|state| {
+        // The witness may be long and is ignored.
+        let of = Members::parse(state.get().as_bytes())?;
+        let (y, state) = (of.text("Y")?, of.text("state")?);
+        let state = match &*state {
             "UNSPENT" => State::Unspent,
             "PENDING" => State::Pending,
             "SPENT" => State::Spent,
             _ => return Err(AnswerFault::UnknownState),
         };
+        let (place, is_new) = question.take(&from_hex(&y, "Y")?)?;
+        if !is_new {
+            return Err(AnswerFault::Repeated);
+        }
         // A mint may publish pending notes as spent. An unspent note does not belong in the filter.
-        found.push((place, state, state != State::Unspent));
+        Ok((place, state, state != State::Unspent))
+    }));
+    let missing = asked - said.found.len();
+    if missing > 0 {
+        said.fault
+            .get_or_insert(AnswerFault::Missing { missing, asked });
     }
-    let asked = question.len();
-    match asked - found.len() {
-        0 => Ok(found),
-        missing => Err(AnswerFault::Missing { missing, asked }),
-    }
+    Ok(said)
 }
