@@ -7,10 +7,10 @@
 import { Amount, CheckStateEnum, hashToCurve, OutputData, type Proof, type Wallet } from '@cashu/cashu-ts';
 import { MintClient, type RestoreOptions } from './client.js';
 import { fromHex } from './hex.js';
-import type { MintFilter, Warning } from './mint-filter.js';
+import type { Warning } from './mint-filter.js';
 import { integer } from './policy.js';
 import type { BlindSignature } from './query.js';
-import { type Candidate, Restore, type Restored } from './restore.js';
+import type { Points, Restore, Restored } from './restore.js';
 import { WalletError } from './wallet-error.js';
 
 /** How to restore a wallet. */
@@ -52,16 +52,13 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   const found: RestoredWallet = { proofs: [], keysets: [], problems: [] };
   for (const { id } of wallet.keyChain.getKeysets()) {
     try {
-      const { issued, spent } = await client.filters(id, { signal: options.signal });
-      const outputs = derive(issued, seed, id, gap);
-      const pair = ({ blindedMessage, secret }: OutputData): Candidate => ({
-        B_: fromHex(blindedMessage.B_)!,
-        Y: hashToCurve(secret).toBytes(true),
+      const points = new SeedPoints(seed, id);
+      const restored = await client.restore(id, points, { ...options, gap: undefined }).catch((error) => {
+        found.problems.push({ keyset: id, error });
+        // After an error, what was answered before is kept.
+        return error.unfinished ? (error.unfinished as Restore).soFar() : Promise.reject(error);
       });
-      const restore = new Restore(issued, spent, outputs.map(pair), { confirm: options.confirm });
-      // After an error, what was answered before is kept.
-      await client.resume(restore, options).catch((error) => found.problems.push({ keyset: id, error }));
-      await collect(wallet, id, outputs, restore.soFar(), found);
+      await collect(wallet, id, points, restored, found);
     } catch (error) {
       if (error instanceof WalletError && error.code === 'NoFilters') {
         await byItself(wallet, id, gap, found).catch((error) => found.problems.push({ keyset: id, error }));
@@ -76,22 +73,28 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   return found;
 }
 
-/** The candidates from counter 0 to the last one that was signed, and `gap` unused ones behind. */
-function derive(issued: MintFilter, seed: Uint8Array, id: string, gap: number): OutputData[] {
-  const outputs: OutputData[] = [];
-  let end = 0;
-  while (outputs.length < end + gap) {
-    const zeros = Array<number>(STEP).fill(0);
-    const more = OutputData.createDeterministicData(0, seed, outputs.length, { id, keys: {} }, zeros);
-    const { answers } = issued.matches(more.map(({ blindedMessage }) => fromHex(blindedMessage.B_)!));
-    end = answers.includes(true) ? outputs.length + answers.lastIndexOf(true) + 1 : end;
-    outputs.push(...more);
+/** The points of a seed's counters. */
+class SeedPoints implements Points {
+  constructor(
+    private readonly seed: Uint8Array,
+    private readonly id: string,
+  ) {}
+
+  output(counter: number): OutputData {
+    return OutputData.createDeterministicData(0, this.seed, counter, { id: this.id, keys: {} }, [0])[0]!;
   }
-  return outputs;
+
+  ys(from: number, to: number): Uint8Array[] {
+    return Array.from({ length: to - from }, (_, i) => hashToCurve(this.output(from + i).secret).toBytes(true));
+  }
+
+  messages(counters: readonly number[]): Uint8Array[] {
+    return counters.map((counter) => fromHex(this.output(counter).blindedMessage.B_)!);
+  }
 }
 
 /** Adds the notes of one keyset. */
-async function collect(wallet: Wallet, id: string, outputs: readonly OutputData[], restored: Restored, found: RestoredWallet): Promise<void> {
+async function collect(wallet: Wallet, id: string, points: SeedPoints, restored: Restored, found: RestoredWallet): Promise<void> {
   const { outcomes, nextCounter, warnings, chance } = restored;
   found.keysets.push({ id, nextCounter, byFilters: chance ? { warnings, chance } : { warnings } });
   for (const [counter, outcome] of outcomes.entries()) {
@@ -99,7 +102,7 @@ async function collect(wallet: Wallet, id: string, outputs: readonly OutputData[
       if (outcome.state === 'refused') {
         throw outcome.error;
       } else if (outcome.state === 'live' && outcome.signature.amount > 0) {
-        found.proofs.push(await toProof(wallet, outputs[counter]!, outcome.signature));
+        found.proofs.push(await toProof(wallet, points.output(counter), outcome.signature));
       }
     } catch (error) {
       found.problems.push({ keyset: id, counter, error: error as Error });

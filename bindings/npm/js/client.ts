@@ -1,17 +1,19 @@
 /** The client for one mint. The application gives `fetch`. */
 
 import { checkNames, MintFilter, type MintProfile, type NoteKind } from './mint-filter.js';
-import { canonicalKeyset, type Curve, curveOf } from './points.js';
-import { accept, integer, justified, type Policy, policyOf } from './policy.js';
-import { BATCH, batchOf, keysetsOf, type Request } from './query.js';
-import { Candidates, type Candidate, Restore, type Restored, type RestoreRules } from './restore.js';
-import { type Answer, type Fetch, pause, send, type Sending, type Signal } from './transport.js';
+import { canonicalKeyset, checkRandomness, type Curve, curveOf } from './points.js';
+import { checkStatus, integer, type Policy, policyOf, ResponseReader, validating } from './policy.js';
+import { BATCH, infoOf, type KeysetInfo, keysetsOf, type MintInfo, type Request, retrySeconds, SILENCE } from './query.js';
+import { type Candidate, Candidates, type Points, Restore, type Restored, type RestoreRules } from './restore.js';
+import { type Answer, Call, type CallOptions, type Fetch, isBrowser, send, type Sending } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
 /** What a {@link MintClient} works with. */
 export interface ClientOptions {
   /** Usually `globalThis.fetch`, or one that goes through a proxy. */
   fetch: Fetch;
+  /** Sends the questions about notes in the place of `fetch`, for a wallet library that has its own way to its mint. */
+  post?: (request: Request) => Promise<Answer>;
   /** Limits that differ from the default. */
   policy?: Partial<Policy>;
   /** The curve of keysets of version `02`: `bls` of `nutfilter/bls`. */
@@ -21,37 +23,41 @@ export interface ClientOptions {
 }
 
 /** How to fetch a filter. */
-export interface FetchOptions {
+export interface FetchOptions extends CallOptions {
   /** The hash of the mint's filters. Default: `nut25`. */
   profile?: MintProfile;
   /** `asOf` of the newest filter seen before: look-ups in an older one fail. */
-  lastSeen?: number;
-  /** Aborts the request. */
-  signal?: Signal | undefined;
+  lastSeen?: number | undefined;
   /** Takes the number of bytes received so far. */
   onProgress?: (bytes: number) => void;
+  /** Whether caches on the way must ask the mint. Default: false. */
+  noCache?: boolean;
 }
+
+/** How far a restore is. */
+export type RestoreProgress =
+  /** Bytes received of a filter. */
+  | { step: 'filters'; bytes: number }
+  /** Counters looked up. */
+  | { step: 'search'; counters: number }
+  /** Points that the mint has answered about, and will be asked about. */
+  | { step: 'mint'; done: number; total: number };
 
 /** How to restore. */
-export interface RestoreOptions extends RestoreRules {
-  /** Aborts the requests. */
-  signal?: Signal | undefined;
-  /** Milliseconds for one call, with all waits that the mint asks for. Default: 600,000. */
-  timeLimit?: number | undefined;
-  /** Takes the bytes received of a filter, then the numbers of points that the mint has answered about and will be asked about. */
-  onProgress?: (progress: { step: 'filters'; bytes: number } | { step: 'mint'; done: number; total: number }) => void;
+export interface RestoreOptions extends RestoreRules, CallOptions {
+  /** `asOf` of the newest filters of this keyset seen before: older ones are an error, and the mint counts as one with filters. */
+  lastSeen?: Partial<Restored['asOf']> | undefined;
+  /** How many points a request has. Default: what `/v1/info` says, else 100. */
+  batch?: number | undefined;
+  /** `final_expiry` of the keyset in Unix seconds, or null for none. Default: what `/v1/keysets` says. */
+  finalExpiry?: number | null | undefined;
+  onProgress?: (progress: RestoreProgress) => void;
 }
 
-/** The default of `timeLimit`. */
-export const TIME_LIMIT = 600_000;
-
 /** The largest bodies of `/v1/info` and `/v1/keysets`, and how many keysets an error names. */
-export const MAX_INFO_BYTES = 64 << 10;
-export const MAX_KEYSETS_BYTES = 1 << 20;
+export const MAX_INFO_BYTES = 8 << 20;
+export const MAX_KEYSETS_BYTES = 8 << 20;
 export const MAX_KEYSETS_LISTED = 20;
-
-/** The mint's code for a keyset that it does not have. */
-const UNKNOWN_KEYSET = 12001;
 
 /** Asks one mint, and does not trust it. */
 export class MintClient {
@@ -60,6 +66,8 @@ export class MintClient {
   readonly policy: Policy;
   private readonly now: () => number;
   private readonly options: ClientOptions;
+  /** Whether a question about notes was answered. */
+  private hasAnswered = false;
 
   constructor(url: string, options: ClientOptions) {
     if (!/^https?:\/\/[^/?#@\s]+(\/[^?#\s]*)?$/i.test(url)) {
@@ -73,61 +81,66 @@ export class MintClient {
 
   /** Fetches and validates a filter. An error never means "absent". */
   async fetch(keyset: string, kind: NoteKind, options: FetchOptions = {}): Promise<MintFilter> {
-    const { profile = 'nut25', lastSeen = 0, signal, onProgress } = options;
-    const curve = curveOf(keyset, this.options.bls);
-    checkNames(kind, profile);
-    integer(lastSeen, 'lastSeen');
-    const path = `/v1/filter/${kind}/${encodeURIComponent(keyset)}`;
-    const source = { mint: this.url, keyset, kind };
-    const { policy } = this;
-    const sending = { maxBytes: policy.maxBytes, explain: justified, signal, onBytes: onProgress };
-    const { status, body } = await this.request(path, sending);
-    const now = this.now();
-    const filter = accept(status, body, policy, now);
-    return new MintFilter({ filter, profile, source, policy, curve, now, newest: lastSeen });
+    return this.fetchIn(new Call(options), keyset, kind, options);
   }
 
-  /** Fetches both filters of a keyset. `NoFilters` means that the mint publishes none, and that no note was sent. */
-  async filters(keyset: string, options: FetchOptions = {}): Promise<{ issued: MintFilter; spent: MintFilter }> {
-    try {
-      return { issued: await this.fetch(keyset, 'issued', options), spent: await this.fetch(keyset, 'spent', options) };
-    } catch (error) {
-      throw await this.explain(keyset, error as WalletError, options.signal);
-    }
+  /**
+   * Fetches both filters of a keyset, `spent` first: what is signed in between is in `issued`. `NoFilters` means that the mint does not
+   * announce filters and gave none, and that no note was sent.
+   */
+  async filters(keyset: string, options: RestoreOptions = {}): Promise<{ issued: MintFilter; spent: MintFilter }> {
+    return this.filtersIn(new Call(options), keyset, options);
+  }
+
+  /** What the mint says of itself. It is asked again once. */
+  async info(options: CallOptions = {}): Promise<MintInfo> {
+    return this.infoIn(new Call(options));
+  }
+
+  /** The mint's keysets that have a valid ID. */
+  async keysets(options: CallOptions = {}): Promise<KeysetInfo[]> {
+    return this.keysetsIn(new Call(options));
   }
 
   /**
    * Restores a wallet's notes of one keyset: looks the candidates up in both filters, and asks the mint only for the signatures of
    * what was signed and is not spent. After an error, `error.unfinished` has what is known, and {@link resume} continues.
    */
-  async restore(keyset: string, candidates: Iterable<Candidate>, options: RestoreOptions = {}): Promise<Restored> {
-    const { signal, expected, confirm } = options;
+  async restore(keyset: string, candidates: Points | Iterable<Candidate>, options: RestoreOptions = {}): Promise<Restored> {
+    const call = new Call(options);
+    checkRandomness();
     const checked = new Candidates(candidates, curveOf(keyset, this.options.bls));
-    const onProgress = (bytes: number): void => options.onProgress?.({ step: 'filters', bytes });
-    const { issued, spent } = await this.filters(keyset, { signal, onProgress });
-    return this.resume(new Restore(issued, spent, checked, { expected, confirm }), options);
+    await checked.check(call);
+    const onCounters = (counters: number): void => options.onProgress?.({ step: 'search', counters });
+    const search = async (refetched: boolean): Promise<Restore> =>
+      Restore.searchIn(call, await this.filtersIn(call, keyset, options, refetched), checked, { ...options, refetched }, onCounters);
+    const restore = await search(false).catch((error) => (error.code === 'FiltersDisagree' ? search(true) : Promise.reject(error)));
+    return this.resumeIn(call, restore, options);
   }
 
   /** Carries a restore out, or continues one that failed. */
-  async resume(restore: Restore, { signal, timeLimit = TIME_LIMIT, onProgress }: RestoreOptions = {}): Promise<Restored> {
+  async resume(restore: Restore, options: RestoreOptions = {}): Promise<Restored> {
     if (!(restore instanceof Restore) || (restore.mint !== undefined && restore.mint !== this.url)) {
       throw new WalletError('OtherSource', 'expected a Restore from filters of this mint');
     }
-    const end = Date.now() + integer(timeLimit, 'timeLimit');
+    return this.resumeIn(new Call(options), restore, options);
+  }
+
+  private async resumeIn(call: Call, restore: Restore, options: RestoreOptions): Promise<Restored> {
     try {
-      if (restore.progress.done === 0 && restore.points > BATCH) {
-        restore.setBatch(await this.batch(signal));
+      if (restore.progress.done === 0 && restore.points > 0) {
+        await this.prepare(call, restore, options);
       }
       for (let request; (request = restore.request()); ) {
-        const { status, retryAfter, body } = await this.post(request, signal);
+        const { status, retryAfter, body } = await this.post(call, request);
         const seconds = restore.answer(status, retryAfter, body, this.now());
         if (seconds !== undefined) {
-          if (Date.now() + seconds * 1000 > end) {
-            throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${timeLimit} ms`);
-          }
-          await pause(seconds * 1000, signal);
+          await this.wait(call, seconds);
         }
-        onProgress?.({ step: 'mint', ...restore.progress });
+        options.onProgress?.({ step: 'mint', ...restore.progress });
+      }
+      if (restore.problem) {
+        throw restore.problem;
       }
     } catch (error) {
       throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
@@ -135,47 +148,153 @@ export class MintClient {
     return restore.soFar();
   }
 
-  /** After a broken connection, sends the same bytes once more: nothing new is shown. */
-  private async post({ path, body }: Request, signal: Signal | undefined): Promise<Answer> {
-    const headers = { 'Content-Type': 'application/json' };
-    const send = (): Promise<Answer> =>
-      this.request(path, { method: 'POST', headers, body, signal, maxBytes: this.policy.maxAnswerBytes });
-    return send().catch((error) => (error.code === 'Transport' ? send() : Promise.reject(error)));
-  }
-
-  /** How many points the mint takes in a request. */
-  private async batch(signal: Signal | undefined): Promise<number> {
-    try {
-      const { status, body } = await this.request('/v1/info', { maxBytes: MAX_INFO_BYTES, signal });
-      return status === 200 ? batchOf(body) : BATCH;
-    } catch (error) {
-      if (error instanceof WalletError && error.code === 'Aborted') {
-        throw error;
-      }
-      return BATCH;
+  /** Asks what is not given: how many points the mint takes in a request, and whether the keyset has expired. */
+  private async prepare(call: Call, restore: Restore, { batch, finalExpiry }: RestoreOptions): Promise<void> {
+    const known = async <T>(asked: Promise<T>): Promise<T | undefined> =>
+      asked.catch((error) => {
+        call.check();
+        return error.code === 'RateLimited' ? Promise.reject(error) : undefined;
+      });
+    restore.setBatch(batch ?? (await known(this.infoIn(call)))?.batch ?? BATCH);
+    if (finalExpiry === undefined) {
+      const id = canonicalKeyset(restore.keyset);
+      finalExpiry = (await known(this.keysetsIn(call)))?.find((one) => canonicalKeyset(one.id) === id)?.finalExpiry;
+    }
+    if (finalExpiry != null && finalExpiry <= this.now()) {
+      restore.expire();
     }
   }
 
-  /** Why there is no filter: the mint publishes none, or does not have the keyset. */
-  private async explain(keyset: string, error: WalletError, signal: Signal | undefined): Promise<WalletError> {
-    const isUnknown = error.mintCode === UNKNOWN_KEYSET;
-    if (!isUnknown && ![404, 405, 501].includes(error.status ?? 0)) {
+  private async fetchIn(call: Call, keyset: string, kind: NoteKind, options: FetchOptions): Promise<MintFilter> {
+    const { profile = 'nut25', lastSeen = 0, onProgress: onBytes, noCache } = options;
+    const { policy, url: mint } = this;
+    const curve = curveOf(keyset, this.options.bls);
+    checkNames(kind, profile);
+    integer(lastSeen, 'lastSeen');
+    let sink!: ResponseReader;
+    const sending = (): Sending => ({
+      maxBytes: policy.maxBytes,
+      sink: (sink = new ResponseReader(policy)),
+      onBytes,
+      // In a browser `no-store` does it, and another header would need the mint's consent.
+      headers: noCache && !isBrowser() ? { 'Cache-Control': 'no-cache' } : {},
+    });
+    const { status, body } = await this.get(call, `/v1/filter/${kind}/${encodeURIComponent(keyset)}`, sending);
+    checkStatus(status, body);
+    const now = this.now();
+    const filter = sink.finish(now);
+    for (const _ of validating(filter)) {
+      await call.breathe();
+    }
+    return new MintFilter({ filter, profile, source: { mint, keyset, kind }, policy, curve, now, newest: lastSeen });
+  }
+
+  private async filtersIn(
+    call: Call,
+    keyset: string,
+    { lastSeen, onProgress }: RestoreOptions,
+    noCache = false,
+  ): Promise<{ issued: MintFilter; spent: MintFilter }> {
+    const fetch = (kind: NoteKind): Promise<MintFilter> =>
+      this.fetchIn(call, keyset, kind, {
+        lastSeen: lastSeen?.[kind],
+        noCache,
+        onProgress: (bytes) => onProgress?.({ step: 'filters', bytes }),
+      });
+    let spent;
+    try {
+      spent = await fetch('spent');
+      return { spent, issued: await fetch('issued') };
+    } catch (error) {
+      // A mint that has given a valid filter, now or before, has filters.
+      throw spent ?? lastSeen?.spent ?? lastSeen?.issued ? error : await this.explain(call, keyset, error as WalletError);
+    }
+  }
+
+  /** Why there is no filter: the mint announces none, or does not have the keyset. */
+  private async explain(call: Call, keyset: string, error: WalletError): Promise<WalletError> {
+    if (NOT_ASKED.includes(error.code)) {
       return error;
     }
-    const answer = await this.request('/v1/keysets', { maxBytes: MAX_KEYSETS_BYTES, signal }).catch(() => undefined);
-    const known = answer?.status === 200 ? keysetsOf(answer.body) : [];
-    const ids = known.map(({ id }) => canonicalKeyset(id));
-    if (!isUnknown && (ids.length === 0 || ids.includes(canonicalKeyset(keyset)))) {
-      return new WalletError('NoFilters', `the mint publishes no filters of keyset ${keyset}`, { cause: error });
+    const info = await this.infoIn(call).catch(() => undefined);
+    const keysets = await this.keysetsIn(call).catch(() => []);
+    const cause = { cause: error };
+    if (keysets.length > 0 && !keysets.some(({ id }) => canonicalKeyset(id) === canonicalKeyset(keyset))) {
+      const list = keysets.slice(0, MAX_KEYSETS_LISTED).map(({ id, unit }) => `${id.slice(0, 7)}... (${unit})`);
+      const text = `${list.join(', ')}${keysets.length > list.length ? ', and others' : ''}`;
+      return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}; it has ${text}`, cause);
     }
-    const list = known.slice(0, MAX_KEYSETS_LISTED).map(({ id, unit }) => `${id} (${unit})`);
-    const text = list.length === 0 ? '' : `; it has ${list.join(', ')}${known.length > list.length ? ', and others' : ''}`;
-    return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}${text}`, { cause: error });
+    // An info that cannot be read announces neither way.
+    return info?.announces === false
+      ? new WalletError('NoFilters', `the mint announces no filters, and gave none of keyset ${keyset}: ${error.message}`, cause)
+      : error;
   }
 
-  private request(path: string, sending: Sending): Promise<Answer> {
-    // As a method of `options`, the `fetch` of browsers fails.
+  private async infoIn(call: Call): Promise<MintInfo> {
+    for (const isLast of [false, true]) {
+      const { status, body } = await this.get(call, '/v1/info', () => ({ maxBytes: MAX_INFO_BYTES }));
+      const info = status === 200 ? infoOf(body) : undefined;
+      if (info !== undefined) {
+        return info;
+      }
+      if (isLast) {
+        checkStatus(status, body);
+      }
+    }
+    throw new WalletError('Form', 'malformed mint response: /v1/info');
+  }
+
+  private async keysetsIn(call: Call): Promise<KeysetInfo[]> {
+    const { status, body } = await this.get(call, '/v1/keysets', () => ({ maxBytes: MAX_KEYSETS_BYTES }));
+    checkStatus(status, body);
+    return keysetsOf(body);
+  }
+
+  /** A GET is sent again once: after a wait if the mint asks for one, or if it failed. */
+  private async get(call: Call, path: string, sending: () => Sending): Promise<Answer> {
     const { fetch } = this.options;
-    return send(fetch, this.url, path, sending, this.policy);
+    // As a method of `options`, the `fetch` of browsers fails.
+    const once = (): Promise<Answer> => send(fetch, this.url, path, sending(), this.policy, call);
+    const answer = await once().catch((error) => (error.code === 'Transport' ? undefined : Promise.reject(error)));
+    if (answer !== undefined && answer.status !== 429 && answer.status < 500) {
+      return answer;
+    }
+    if (answer?.status === 429) {
+      await this.wait(call, retrySeconds(answer.retryAfter, this.now()));
+    }
+    return once();
+  }
+
+  /** After a broken connection, sends the same bytes once more: nothing new is shown. */
+  private async post(call: Call, request: Request): Promise<Answer> {
+    const { fetch, post } = this.options;
+    const { path, body } = request;
+    const sending = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body, maxBytes: this.policy.maxAnswerBytes };
+    const once = (): Promise<Answer> =>
+      post
+        ? call.race(post(request)).catch((error) => Promise.reject(WalletError.from(error, 'Transport', 'the request failed')))
+        : send(fetch, this.url, path, sending, this.policy, call);
+    const answer = await once().catch(async (error) => {
+      if (error.code !== 'Transport') {
+        throw error;
+      }
+      // Stock nutshells send their 429 without a CORS header.
+      if (isBrowser() && this.hasAnswered) {
+        await this.wait(call, SILENCE);
+      }
+      return once();
+    });
+    this.hasAnswered = true;
+    return answer;
+  }
+
+  private async wait(call: Call, seconds: number): Promise<void> {
+    if (seconds * 1000 > call.left) {
+      throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${call.timeLimit} ms`);
+    }
+    await call.pause(seconds * 1000);
   }
 }
+
+/** Errors of a fetch that say nothing about the mint. */
+const NOT_ASKED: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve'];

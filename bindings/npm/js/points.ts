@@ -46,10 +46,21 @@ function jacobi(a: bigint, n: bigint): number {
 
 /** Refuses an item that is not a point of the curve. Errors end up in logs, so none shows it. */
 export function checkPoint(item: unknown, curve: Curve, place: number, name: string): void {
+  checkForm(item, curve, place, name, curve.isPoint);
+}
+
+/** Refuses an item that does not have the form of a point of the curve. */
+export function checkForm(
+  item: unknown,
+  curve: Curve,
+  place: number,
+  name: string,
+  isPoint = (bytes: Uint8Array): boolean => bytes.length === curve.bytes && eitherForm.isPoint(bytes),
+): asserts item is Uint8Array {
   if (!isBytes(item)) {
     throw new WalletError('BadArgument', `${name} ${place} is ${show(item)}; expected a Uint8Array`);
   }
-  if (!curve.isPoint(item)) {
+  if (!isPoint(item)) {
     const expected = curve === eitherForm ? 'a point' : `a point of the keyset's curve (${curve.bytes} bytes)`;
     throw new WalletError('NotAPoint', `${name} ${place}, ${item.length} bytes, is not ${expected}`, { place });
   }
@@ -95,9 +106,13 @@ export function shuffle<T>(items: readonly T[]): T[] {
 }
 
 function randomBytes(count: number): Uint8Array {
-  const bytes = new Uint8Array(count);
+  checkRandomness();
+  return crypto.getRandomValues(new Uint8Array(count));
+}
+
+/** A restore needs random numbers. */
+export function checkRandomness(): void {
   if (typeof globalThis.crypto?.getRandomValues !== 'function') {
-    throw new WalletError('Randomness', 'there is no crypto.getRandomValues; React Native needs a package for it');
+    throw new WalletError('Randomness', 'no crypto.getRandomValues: it needs Node.js 20, or in React Native a package');
   }
-  return crypto.getRandomValues(bytes);
 }

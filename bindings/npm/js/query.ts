@@ -1,6 +1,7 @@
 /** Questions about points (NUT-07, NUT-09): batches, and the checks of their answers. */
 
 import { fromHex } from './hex.js';
+import { isBytes, isIntegerWithin } from './params.js';
 import { type Curve, isPairing, KEYSET_ID, shuffle } from './points.js';
 import { checkStatus, errorObject, isObject, type Policy, printableText } from './policy.js';
 import { decodeText } from './text.js';
@@ -9,11 +10,12 @@ import { WalletError } from './wallet-error.js';
 /** Points in a request, unless the mint says how many it takes, and the most that it may say. */
 export const BATCH = 100;
 export const MAX_BATCH = 1_000;
+/** Statuses that refuse a list, of which some limit only its length. */
+const LIST_REFUSED = [400, 413, 422];
 /** How many points a mint may refuse by themselves. */
 export const MAX_REFUSED = 10;
-/** Seconds after the first 429 in a row, and the most after later ones. */
-export const FIRST_WAIT = 1;
-export const LONGEST_WAIT = 60;
+/** Seconds without any request after a 429 that names no time: a refused request begins nutshell's minute again. */
+export const SILENCE = 61;
 
 /** The mint's signature on a blinded message. Verify it after unblinding, or by its DLEQ proof. Points are in hex. */
 export interface BlindSignature {
@@ -48,11 +50,10 @@ export class Batches<T> {
   /** The number of points. */
   readonly size: number;
   private batches: string[][];
-  /** Whether the mint has lied or refused too often: there is no further request, though points are open. */
-  private isOver = false;
+  /** The mint has lied or refused too often: there is no further request, though points are open. */
+  problem: WalletError | undefined;
   private refused = 0;
   private notInSet = 0;
-  private waits = 0;
 
   constructor(
     private readonly question: Question<T>,
@@ -83,24 +84,23 @@ export class Batches<T> {
   /** The next request, the same until it is answered. */
   request(): Request | undefined {
     const [batch] = this.batches;
-    return batch && !this.isOver ? { path: this.question.path, body: JSON.stringify(this.question.body(batch)) } : undefined;
+    return batch && !this.problem ? { path: this.question.path, body: JSON.stringify(this.question.body(batch)) } : undefined;
   }
 
   /** Takes the answer to the request. Returns the seconds to wait before it is sent again after a 429. */
   answer(status: number, retryAfter: string | null, body: Uint8Array, now: number): number | undefined {
     const [batch] = this.batches;
-    if (batch === undefined || this.isOver) {
-      throw new WalletError('BadArgument', 'no request is open');
+    if (batch === undefined || this.problem) {
+      throw this.problem ?? new WalletError('BadArgument', 'no request is open');
     }
     if (status === 429) {
-      return retrySeconds(retryAfter, now) ?? Math.min(FIRST_WAIT * 2 ** this.waits++, LONGEST_WAIT);
+      return retrySeconds(retryAfter, now);
     }
-    if (status === 400) {
+    if (LIST_REFUSED.includes(status)) {
       this.split(batch, errorObject(status, body) ?? new WalletError('Status', `HTTP status ${status}`, { status }));
     } else {
       this.keep(batch, this.read(status, body));
     }
-    this.waits = 0;
     return undefined;
   }
 
@@ -110,8 +110,7 @@ export class Batches<T> {
       const half = batch.length >> 1;
       this.batches.splice(0, 1, batch.slice(0, half), batch.slice(half));
     } else if (++this.refused > MAX_REFUSED) {
-      this.isOver = true;
-      throw error;
+      throw (this.problem = error);
     } else {
       this.batches.shift();
       this.results.set(batch[0]!, error);
@@ -132,15 +131,13 @@ export class Batches<T> {
       throw new WalletError('Missing', `the answer lacks ${open.size} of ${batch.length} points`);
     }
     this.notInSet += open.size + answers.filter(({ inSet }) => !inSet).length;
-    if (this.notInSet > this.chanceLimit) {
-      this.isOver = true;
-      const asked = this.results.size + batch.length;
-      const text = `${this.notInSet} of ${asked} matches are not in its set; false positives explain at most ${this.chanceLimit}`;
-      throw new WalletError('Contradicted', `the mint contradicts its filter: ${text}`);
-    }
     this.batches.shift();
     answers.forEach(({ point, value }) => this.results.set(point, value));
     open.forEach((point) => this.results.set(point, omitted!));
+    if (this.notInSet > this.chanceLimit) {
+      const text = `${this.notInSet} of ${this.results.size} matches are not in its set; false positives explain at most ${this.chanceLimit}`;
+      throw (this.problem = new WalletError('Contradicted', `the mint contradicts its filter: ${text}`));
+    }
   }
 
   private read(status: number, body: Uint8Array): ReturnType<Question<T>['read']> {
@@ -158,13 +155,13 @@ export class Batches<T> {
   }
 }
 
-/** The wait that the header `Retry-After` asks for, at least 1 s; undefined if it has neither seconds nor a date. */
-export function retrySeconds(header: string | null, now: number): number | undefined {
+/** The wait that the header `Retry-After` asks for, at least 1 s, or 61 s if it has neither seconds nor a date. */
+export function retrySeconds(header: string | null, now: number): number {
   if (header !== null && /^\d{1,9}$/.test(header)) {
     return Math.max(Number(header), 1);
   }
   const date = header !== null && /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(header) ? Date.parse(header) : NaN;
-  return Number.isNaN(date) ? undefined : Math.max(date / 1000 - now, 1);
+  return Number.isNaN(date) ? SILENCE : Math.max(date / 1000 - now, 1);
 }
 
 export type State = 'spent' | 'pending' | 'unspent';
@@ -233,27 +230,48 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
   };
 }
 
-/** How many points a request may have, by `/v1/info`. */
-export function batchOf(info: Uint8Array): number {
-  const { max_array_length: length } = object(info);
-  return Number.isSafeInteger(length) && (length as number) >= 0 ? Math.min(Math.max(length as number, 1), MAX_BATCH) : BATCH;
+/** What a mint says of itself in `/v1/info`. */
+export interface MintInfo {
+  /** How many points a request may have. */
+  batch: number;
+  /** Whether it announces filters. */
+  announces: boolean;
+}
+
+/** Reads `/v1/info`: its body, or the object that a wallet library made of it. */
+export function infoOf(info: unknown): MintInfo | undefined {
+  const parsed = isBytes(info) ? object(info) : info;
+  if (!isObject(parsed)) {
+    return undefined;
+  }
+  const { max_array_length: length, filters } = parsed;
+  const batch = isIntegerWithin(length, 0, Number.MAX_SAFE_INTEGER) ? Math.min(Math.max(length, 1), MAX_BATCH) : BATCH;
+  return { batch, announces: isObject(filters) && filters.supported === true };
+}
+
+/** A keyset in `/v1/keysets`. */
+export interface KeysetInfo {
+  id: string;
+  unit: string;
+  /** When mints forget it, in Unix seconds. */
+  finalExpiry: number | undefined;
 }
 
 /** The keysets in `/v1/keysets` that have a valid ID. */
-export function keysetsOf(answer: Uint8Array): { id: string; unit: string }[] {
-  const { keysets } = object(answer);
-  return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit }) => {
+export function keysetsOf(answer: Uint8Array): KeysetInfo[] {
+  const { keysets } = object(answer) ?? {};
+  return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit, final_expiry: expiry }) => {
     const isKnown = typeof id === 'string' && KEYSET_ID.test(id) && typeof unit === 'string';
-    return isKnown ? [{ id, unit: printableText(unit, 16) }] : [];
+    return isKnown ? [{ id, unit: printableText(unit, 16), finalExpiry: typeof expiry === 'number' ? expiry : undefined }] : [];
   });
 }
 
-function object(answer: Uint8Array): Record<string, unknown> {
+function object(answer: Uint8Array): Record<string, unknown> | undefined {
   try {
     const value = parse(answer);
-    return isObject(value) ? value : {};
+    return isObject(value) ? value : undefined;
   } catch {
-    return {};
+    return undefined;
   }
 }
 

@@ -1,6 +1,7 @@
 /** One request to a mint, with all limits on its time and size. */
 
-import { HEAD_BYTES, MAX_ERROR_BYTES, type Policy } from './policy.js';
+import { Parts } from './base64.js';
+import { integer, MAX_ERROR_BYTES, type Policy, printableText } from './policy.js';
 import { WalletError } from './wallet-error.js';
 
 /** The platform's `fetch`, as far as the application's types know it. */
@@ -9,19 +10,24 @@ export type Fetch = typeof globalThis extends { fetch: infer F } ? F : (url: str
 /** The platform's `AbortSignal`. */
 export type Signal = typeof globalThis extends { AbortSignal: { prototype: infer S } } ? S : object;
 
+/** Takes a body as it arrives. */
+interface Sink {
+  take(part: Uint8Array): void;
+}
+
 /** How to send one request. */
 export interface Sending {
   method?: string;
   headers?: Record<string, string>;
   body?: string;
-  signal?: Signal | undefined;
   maxBytes: number;
-  /** The limit of a body that begins with these bytes. */
-  explain?: (head: Uint8Array) => number;
+  /** Takes the body of status 200 in the place of the answer. */
+  sink?: Sink;
   /** Takes the number of bytes of the body so far. */
   onBytes?: ((bytes: number) => void) | undefined;
 }
 
+/** The answer to a request. */
 export interface Answer {
   status: number;
   body: Uint8Array;
@@ -29,135 +35,199 @@ export interface Answer {
   retryAfter: string | null;
 }
 
-/** Sends a request, and reads at most as much as the limits allow. */
-export async function send(fetch: Fetch, base: string, path: string, sending: Sending, { deadline }: Policy): Promise<Answer> {
-  const { maxBytes, explain, onBytes, signal, ...init } = sending;
-  const abort = new AbortController();
-  let fail!: (error: WalletError) => void;
-  const failed = new Promise<never>((_, reject) => (fail = reject));
-  const stop = (error: WalletError): void => {
-    fail(error);
-    abort.abort();
-  };
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const wait = (milliseconds: number): void => {
-    clearTimeout(timer);
-    const text = `the answer must begin within ${deadline} ms, come at 16 KiB/s, and not pause`;
-    timer = setTimeout(() => stop(new WalletError('Deadline', text)), Math.min(milliseconds, 2 ** 31 - 1));
-  };
-  const cancel = (): void => stop(aborted());
-  const run = async (): Promise<Answer> => {
-    const response = await fetch(base + path, {
-      // Nothing that identifies the wallet, and no cache.
-      credentials: 'omit',
-      referrerPolicy: 'no-referrer',
-      cache: 'no-store',
-      redirect: 'manual',
-      ...init,
-      signal: abort.signal,
-    });
-    const { status, url } = response;
-    // A browser says only that there is a redirect. React Native has followed it.
-    const to =
-      response.type === 'opaqueredirect'
-        ? 'elsewhere'
-        : status > 300 && status < 400
-          ? response.headers.get('Location')
-          : origin(url) !== origin(base) && url;
-    if (to) {
-      throw new WalletError('Redirect', `the mint redirects to ${to.slice(0, 300)}`);
+/** Browsers, where an answer without a CORS header cannot be read. */
+export const isBrowser = (): boolean => 'location' in globalThis && globalThis.location !== undefined;
+
+/** The longest timer of the platforms. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** Milliseconds after which the event loop runs. */
+const BREATH = 25;
+
+/** What limits a call. */
+export interface CallOptions {
+  /** Aborts the call. */
+  signal?: Signal | undefined;
+  /** Milliseconds for the call, with all its requests and waits. Default: 600,000. */
+  timeLimit?: number | undefined;
+}
+
+/** The default of `timeLimit`. */
+export const TIME_LIMIT = 600_000;
+
+/** What limits a call with all its requests and waits: the caller's signal, and the time. */
+export class Call {
+  private readonly end: number;
+  private breath = Date.now();
+
+  readonly timeLimit: number;
+  private readonly signal: Signal | undefined;
+
+  constructor({ signal, timeLimit = TIME_LIMIT }: CallOptions) {
+    this.signal = signal;
+    this.timeLimit = integer(timeLimit, 'timeLimit');
+    this.end = Date.now() + timeLimit;
+  }
+
+  /** The milliseconds that are left. */
+  get left(): number {
+    return this.end - Date.now();
+  }
+
+  /** The result of the work, unless the caller aborts or the time is over before. */
+  async race<T>(work: T | PromiseLike<T>): Promise<T> {
+    this.check();
+    const isPending = typeof (work as PromiseLike<T> | undefined)?.then === 'function';
+    return isPending ? this.guard(() => work as PromiseLike<T>) : work;
+  }
+
+  /** Lets the event loop run from time to time. */
+  async breathe(): Promise<void> {
+    if (Date.now() - this.breath > BREATH || Date.now() < this.breath) {
+      await this.pause(0);
+      this.breath = Date.now();
     }
-    const limit = status === 200 ? maxBytes : MAX_ERROR_BYTES;
-    const begin = Date.now();
-    const more = (total: number): void => {
-      wait(Math.min(deadline, begin + deadline + total / 16.384 - Date.now()));
-      onBytes?.(total);
+  }
+
+  async pause(milliseconds: number): Promise<void> {
+    this.check();
+    for (const end = Date.now() + milliseconds; ; ) {
+      const left = Math.min(Math.max(end - Date.now(), 0), LONGEST_TIMER);
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      await this.guard(() => new Promise<void>((resolve) => (timer = setTimeout(resolve, left)))).finally(() => clearTimeout(timer));
+      if (Date.now() >= end || left < LONGEST_TIMER) {
+        return;
+      }
+    }
+  }
+
+  /** Runs `work` until it ends, the caller aborts, the time is over, or `deadline` milliseconds have passed since it last set them. */
+  async guard<T>(work: (signal: AbortSignal, wait: (milliseconds: number) => void) => PromiseLike<T>, text = ''): Promise<T> {
+    this.check();
+    const abort = new AbortController();
+    let fail!: (error: WalletError) => void;
+    const failed = new Promise<never>((_, reject) => (fail = reject));
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const wait = (milliseconds: number): void => {
+      clearTimeout(timer);
+      const isLast = this.left < milliseconds;
+      const expire = (): void => fail(isLast ? this.timeUp() : new WalletError('Deadline', text));
+      timer = setTimeout(expire, Math.min(milliseconds, Math.max(this.left, 0), LONGEST_TIMER));
     };
-    const body = await readBody(response, limit, status === 200 ? explain : undefined, more);
-    return { status, body, retryAfter: response.headers.get('Retry-After') };
-  };
-  try {
-    if (signal?.aborted) {
+    const cancel = (): void => fail(aborted());
+    try {
+      this.signal?.addEventListener('abort', cancel);
+      if (this.left < LONGEST_TIMER) {
+        wait(this.left + 1);
+      }
+      return await Promise.race([failed, work(abort.signal, wait)]);
+    } finally {
+      this.signal?.removeEventListener('abort', cancel);
+      clearTimeout(timer);
+      abort.abort();
+    }
+  }
+
+  check(): void {
+    if (this.signal?.aborted) {
       throw aborted();
     }
-    signal?.addEventListener('abort', cancel);
-    wait(deadline);
-    return await Promise.race([failed, run()]);
-  } catch (error) {
-    throw WalletError.from(error, 'Transport', 'the request failed');
-  } finally {
-    signal?.removeEventListener('abort', cancel);
-    clearTimeout(timer);
-    abort.abort();
+    if (this.left < 0) {
+      throw this.timeUp();
+    }
+  }
+
+  private timeUp(): WalletError {
+    return new WalletError('Deadline', `the time limit of ${this.timeLimit} ms is over`);
   }
 }
 
-/** Waits, unless the caller aborts. */
-export function pause(milliseconds: number, signal: Signal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const cancel = (): void => {
-      clearTimeout(timer);
-      reject(aborted());
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', cancel);
-      resolve();
-    }, milliseconds);
-    signal?.addEventListener('abort', cancel);
-  });
+/** Sends a request, and reads at most as much as the limits allow. */
+export async function send(fetch: Fetch, base: string, path: string, sending: Sending, { deadline }: Policy, call: Call): Promise<Answer> {
+  const { maxBytes, sink, onBytes, ...init } = sending;
+  const text = `the answer must begin within ${deadline} ms, come at 16 KiB/s, and not pause`;
+  // Nothing that identifies the wallet, and no cache.
+  const plain = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store' } as const;
+  try {
+    return await call.guard(async (signal, wait) => {
+      wait(deadline);
+      const request = (more: object): Promise<Response> => fetch(base + path, { redirect: 'manual', ...more, ...init, signal });
+      // Workers without these options refuse them, and send nothing.
+      const response = await request(plain).catch((error) =>
+        /cache|credentials|referrer/i.test(String(error)) ? request({}) : Promise.reject(error),
+      );
+      refuseRedirect(response, base);
+      const { status } = response;
+      const begin = Date.now();
+      const more = async (total: number): Promise<void> => {
+        wait(Math.min(deadline, begin + deadline + total / 16.384 - Date.now()));
+        onBytes?.(total);
+        await call.breathe();
+      };
+      const body = await readBody(response, status === 200 ? maxBytes : MAX_ERROR_BYTES, status === 200 ? sink : undefined, more);
+      return { status, body, retryAfter: response.headers.get('Retry-After') };
+    }, text);
+  } catch (error) {
+    throw error instanceof WalletError ? error : new WalletError('Transport', `the request failed: ${reason(error)}`);
+  }
+}
+
+/** What the platform says. Its own error may hold bytes of the answer, so it is not kept. */
+function reason(error: unknown): string {
+  const { message = String(error), cause } = (error ?? {}) as { message?: string; cause?: { code?: unknown } };
+  return printableText(typeof cause?.code === 'string' ? `${message} (${cause.code})` : message, 300);
 }
 
 function aborted(): WalletError {
   return new WalletError('Aborted', 'the caller aborted the request');
 }
 
+/** A browser says only that there is a redirect. React Native has followed it. */
+function refuseRedirect({ type, status, url, headers, redirected }: Response, base: string): void {
+  const isElsewhere = redirected !== false && url && origin(url) !== origin(base);
+  const to = type === 'opaqueredirect' ? 'elsewhere' : status > 300 && status < 400 ? headers.get('Location') : isElsewhere && url;
+  if (to) {
+    throw new WalletError('Redirect', `the mint redirects to ${printableText(to, 300)}`);
+  }
+}
+
 /** Reads a body. That of an error is cut at the limit. */
-async function readBody(
-  response: Response,
-  limit: number,
-  explain: ((head: Uint8Array) => number) | undefined,
-  more: (total: number) => void,
-): Promise<Uint8Array> {
+async function readBody(response: Response, limit: number, sink: Sink | undefined, more: (total: number) => Promise<void>): Promise<Uint8Array> {
   const check = (bytes: number): void => {
     if (response.status === 200 && bytes > limit) {
       throw new WalletError('TooLarge', `the body has ${bytes} bytes or more; at most ${limit} are accepted`);
     }
   };
-  check(Number(response.headers.get('Content-Length') ?? 0));
-  const reader = response.body?.getReader?.();
+  const { headers, body } = response;
+  check(Number(headers.get('Content-Length') ?? 0));
+  const parts = new Parts();
+  const take = (part: Uint8Array): void => {
+    check(parts.length + part.length);
+    sink ? sink.take(part) : parts.add(part);
+  };
+  const reader = body?.getReader?.();
   if (reader === undefined) {
     // React Native has the whole body at once.
-    const body = new Uint8Array(await response.arrayBuffer());
-    limit = Math.min(limit, explain?.(body) ?? limit);
-    check(body.length);
-    return body.subarray(0, limit);
+    take(new Uint8Array(await response.arrayBuffer()));
   }
-  // One buffer that grows: thousands of small parts would take many times their bytes.
-  let buffer = new Uint8Array(HEAD_BYTES);
-  let total = 0;
-  while (total <= limit) {
-    more(total);
+  for (let total = 0; reader && total <= limit; ) {
+    await more(total);
     const { done, value } = await reader.read();
     if (done || value === undefined) {
       break;
     }
-    if (total + value.length > buffer.length) {
-      const larger = new Uint8Array(Math.max(2 * buffer.length, total + value.length));
-      larger.set(buffer);
-      buffer = larger;
-    }
-    buffer.set(value, total);
     total += value.length;
-    if (explain && total >= HEAD_BYTES) {
-      limit = Math.min(limit, explain(buffer));
-      explain = undefined;
-    }
+    take(value);
   }
-  check(total);
-  return buffer.slice(0, Math.min(total, limit));
+  return parts.all().subarray(0, limit);
 }
 
-/** Scheme, host and port. */
+/** Scheme, host and port, in one spelling of all. */
 function origin(url: string): string | undefined {
-  return /^https?:\/\/[^/?#]+/i.exec(url)?.[0].toLowerCase().replace(/^(https:.+):443$|^(http:.+):80$/, '$1$2');
+  try {
+    return new URL(url).origin;
+  } catch {
+    // React Native has half of a URL.
+    return /^https?:\/\/[^/?#]+/i.exec(url)?.[0].toLowerCase().replace(/^(https:.+):443$|^(http:.+):80$/, '$1$2');
+  }
 }

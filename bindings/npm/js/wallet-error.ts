@@ -4,7 +4,7 @@ import type { Restore } from './restore.js';
 export type WalletErrorCode =
   /** The URL of the mint, the ID of a keyset or another argument is invalid. Nothing was sent. */
   | 'BadArgument'
-  /** The response did not begin in time, paused, or came too slowly. */
+  /** The response did not begin in time, paused, or came too slowly, or the time limit of the call is over. */
   | 'Deadline'
   /** `fetch` failed, or the connection broke. */
   | 'Transport'
@@ -30,11 +30,13 @@ export type WalletErrorCode =
   | 'Future'
   /** The filter is older than one seen before. */
   | 'RolledBack'
+  /** The filters contradict each other, are equal or exchanged. Nothing was sent. */
+  | 'FiltersDisagree'
   /** More items match than chance and the wallet's records allow. */
   | 'TooManyMatches'
   /** The filter was made with another hash. */
   | 'OtherDialect'
-  /** The mint publishes no filters. No note was sent. */
+  /** The mint announces no filters and gave none. No note was sent. */
   | 'NoFilters'
   /** The mint does not have the keyset; the message says which it has. No note was sent. */
   | 'UnknownKeyset'
