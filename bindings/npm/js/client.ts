@@ -131,21 +131,26 @@ export class MintClient {
       if (restore.progress.done === 0 && restore.points > 0) {
         await this.prepare(call, restore, options);
       }
-      for (let request; (request = restore.request()); ) {
-        const { status, retryAfter, body } = await this.post(call, request);
-        const seconds = restore.answer(status, retryAfter, body, this.now());
-        if (seconds !== undefined) {
-          await this.wait(call, seconds);
-        }
-        options.onProgress?.({ step: 'mint', ...restore.progress });
-      }
-      if (restore.problem) {
-        throw restore.problem;
-      }
+      await this.ask(call, restore, () => options.onProgress?.({ step: 'mint', ...restore.progress }));
     } catch (error) {
       throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
     }
     return restore.soFar();
+  }
+
+  /** @internal Sends requests until there is no further one. */
+  async ask(call: Call, asked: Pick<Restore, 'request' | 'answer' | 'problem'>, onAnswer?: () => void): Promise<void> {
+    for (let request; (request = asked.request()); ) {
+      const { status, retryAfter, body } = await this.post(call, request);
+      const seconds = asked.answer(status, retryAfter, body, this.now());
+      if (seconds !== undefined) {
+        await this.wait(call, seconds);
+      }
+      onAnswer?.();
+    }
+    if (asked.problem) {
+      throw asked.problem;
+    }
   }
 
   /** Asks what is not given: how many points the mint takes in a request, and whether the keyset has expired. */

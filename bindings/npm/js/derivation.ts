@@ -1,11 +1,13 @@
 /** The notes of a seed's counters (NUT-13), equal to those of cashu-ts, which derives each alone and completely. */
 
-import { hashToCurve, OutputData, pointFromHex } from '@cashu/cashu-ts';
+import * as cashu from '@cashu/cashu-ts';
 import { hmac } from '@noble/hashes/hmac.js';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { decodeBase64 } from './base64.js';
 import { fromHex, toHex } from './hex.js';
 import { secp256k1 } from './points.js';
+import type { Points } from './restore.js';
+import { WalletError } from './wallet-error.js';
 
 /** What a counter has before its points. */
 interface Key {
@@ -36,16 +38,37 @@ const ascii = (text: string): Uint8Array => Uint8Array.from(text, (letter) => le
 const numberOf = (bytes: Uint8Array): bigint => BigInt(`0x${toHex(bytes)}`);
 const bytesOf = (number: bigint): Uint8Array => fromHex(number.toString(16).padStart(64, '0'))!;
 
-/** Derives the notes of one keyset of version `00` or `01`, or with an ID in base64. */
-export class Notes {
+/** The notes of one keyset of version `00` or `01`, or with an ID in base64. */
+export class Notes implements Points {
   private readonly keys: (counters: readonly number[]) => Key[];
   private readonly known = new Map<number, Key & { Y: Uint8Array }>();
 
-  constructor(
+  private constructor(
     seed: Uint8Array,
     private readonly keyset: string,
   ) {
-    this.keys = /^01[0-9a-f]{64}$/i.test(keyset) ? hashed(seed, keyset) : children(seed, keyset);
+    this.keys = keyset.length === 66 ? hashed(seed, keyset) : children(seed, keyset);
+  }
+
+  /** Throws unless the wallet library derives the same note, and can make a proof of it. */
+  static async of(seed: Uint8Array, keyset: string): Promise<Notes> {
+    try {
+      await fillTable();
+      const notes = new Notes(seed, keyset);
+      const [theirs] = cashu.OutputData.createDeterministicData(0, seed, 0, { id: keyset, keys: {} }, [0]);
+      const ours = notes.output(0);
+      const { B_ } = ours.blindedMessage;
+      // As if signed with the key 1.
+      const { C, amount } = ours.toProof({ id: keyset, amount: 2 as never, C_: B_ }, { id: keyset, keys: { 2: toHex(compress(table[0]!)) } });
+      const point = toHex(cashu.hashToCurve(ours.secret).toBytes(true));
+      if (theirs!.blindedMessage.B_ !== B_ || theirs!.blindingFactor !== ours.blindingFactor || Number(amount) !== 2 || C !== point) {
+        throw new Error('it derives other notes');
+      }
+      return notes;
+    } catch (error) {
+      const text = `the wallet library cannot restore keyset ${keyset}: ${(error as Error).message}`;
+      throw new WalletError('Library', text, { cause: error });
+    }
   }
 
   /** `Y` of the counters from `from` to before `to`. */
@@ -55,14 +78,14 @@ export class Notes {
 
   /** `B_` of these counters. */
   messages(counters: readonly number[]): Uint8Array[] {
-    const terms = this.take(counters).map(({ factor, Y }) => [...digits(factor()), pointFromHex(toHex(Y)).toAffine()]);
+    const terms = this.take(counters).map(({ factor, Y }) => [...digits(factor()), cashu.pointFromHex(toHex(Y)).toAffine()]);
     return sums(terms).map(compress);
   }
 
   /** What the wallet library makes a proof of. */
-  output(counter: number): OutputData {
+  output(counter: number): cashu.OutputData {
     const { secret, factor } = this.take([counter])[0]!;
-    const output = OutputData.createSingleRandomData(0, this.keyset);
+    const output = cashu.OutputData.createSingleRandomData(0, this.keyset);
     output.blindedMessage.B_ = toHex(this.messages([counter])[0]!);
     return Object.assign(output, { secret, blindingFactor: factor() });
   }
@@ -141,7 +164,7 @@ function pointOf(secret: Uint8Array): Uint8Array {
 let points: Library | undefined;
 
 function library(): Library {
-  points ??= hashToCurve(new Uint8Array(32)).constructor as unknown as Library;
+  points ??= cashu.hashToCurve(new Uint8Array(32)).constructor as unknown as Library;
   return points;
 }
 
@@ -149,29 +172,35 @@ function compress({ x, y }: Affine): Uint8Array {
   return Uint8Array.of(y % BigInt(2) === BigInt(0) ? 2 : 3, ...bytesOf(x));
 }
 
-/** The multiples of the generator by 1 to 255, times each power of 256: a table for `digits`. */
-let table: Affine[] | undefined;
+/** The multiples of the generator by 1 to 255, times each power of 256. */
+const table: Affine[] = [];
+let filling: Promise<void> | undefined;
 
-function multiplesOfBase(): Affine[] {
-  const { BASE, Fp } = library();
-  const all: Projective[] = [];
-  for (let power: Projective = BASE; all.length < 32 * 255; ) {
-    let multiple = power;
-    for (let i = 1; i < 256; i++) {
-      all.push(multiple);
-      multiple = multiple.add(power);
+/** Fills the table, in pieces between which the event loop runs. */
+async function fillTable(): Promise<void> {
+  const fill = async (): Promise<void> => {
+    const { BASE, Fp } = library();
+    let power: Projective = BASE;
+    const points: Affine[] = [];
+    for (let place = 0; place < 32; place++) {
+      const row = [power];
+      while (row.length < 256) {
+        row.push(row[row.length - 1]!.add(power));
+      }
+      power = row.pop()!;
+      const inverses = Fp.invertBatch(row.map(({ Z }) => Z));
+      points.push(...row.map((point, i) => point.toAffine(inverses[i])));
+      await new Promise((resolve) => setTimeout(resolve));
     }
-    power = multiple;
-  }
-  const inverses = Fp.invertBatch(all.map(({ Z }) => Z));
-  return all.map((point, i) => point.toAffine(inverses[i]));
+    table.push(...points);
+  };
+  await (filling ??= fill());
 }
 
 /** Points whose sum is the generator times a factor. */
 function digits(factor: bigint): Affine[] {
-  table ??= multiplesOfBase();
   const terms: Affine[] = [];
-  bytesOf(factor).forEach((digit, i) => digit > 0 && terms.push(table![(31 - i) * 255 + digit - 1]!));
+  bytesOf(factor).forEach((digit, i) => digit > 0 && terms.push(table[(31 - i) * 255 + digit - 1]!));
   return terms;
 }
 

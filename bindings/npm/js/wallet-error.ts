@@ -48,6 +48,14 @@ export type WalletErrorCode =
   | 'OtherCurve'
   /** The matches are of another mint, keyset or kind. Nothing was sent. */
   | 'OtherSource'
+  /** The wallet library lacks what is needed, or derives otherwise. Nothing was sent. */
+  | 'Library'
+  /** The wallet has a network of its own: give `restoreAll` the option `request` or `client`. Nothing was sent. */
+  | 'OtherNetwork'
+  /** The wallet's store holds another counter than was written. */
+  | 'Counter'
+  /** The mint has no signature of a message in its filter, a payment of the note is under way, or its keyset has expired. */
+  | 'LeftOut'
   /** There are no random numbers. Nothing was sent. */
   | 'Randomness'
   /** The answer about matches is not JSON of the expected form. */

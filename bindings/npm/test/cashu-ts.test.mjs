@@ -23,7 +23,7 @@ async function restored(t, options, rules = {}, keysets = KEYSETS) {
   globalThis.fetch = mint.fetch;
   t.after(() => (globalThis.fetch = fetch));
   const wallet = new Wallet(url, { unit: 'sat', bip39seed: seed });
-  const found = await restoreAll(wallet, seed, { gap: 75, ...rules });
+  const found = await restoreAll(wallet, seed, rules);
   const next = await Promise.all(mint.ids.map((id) => wallet.counters.peekNext(id)));
   return { ...mint, wallet, found, next, secrets: found.proofs.map(({ secret }) => secret).sort() };
 }
