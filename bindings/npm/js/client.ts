@@ -151,9 +151,9 @@ export class MintClient {
   /** Asks what is not given: how many points the mint takes in a request, and whether the keyset has expired. */
   private async prepare(call: Call, restore: Restore, { batch, finalExpiry }: RestoreOptions): Promise<void> {
     const known = async <T>(asked: Promise<T>): Promise<T | undefined> =>
-      asked.catch((error) => {
+      asked.catch(() => {
         call.check();
-        return error.code === 'RateLimited' ? Promise.reject(error) : undefined;
+        return undefined;
       });
     restore.setBatch(batch ?? (await known(this.infoIn(call)))?.batch ?? BATCH);
     if (finalExpiry === undefined) {

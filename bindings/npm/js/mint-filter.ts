@@ -5,7 +5,7 @@ import { type HashInto, murmur32, nut23, nut25 } from './hash.js';
 import { toHex } from './hex.js';
 import { checkPoint, type Curve, curveOf, eitherForm } from './points.js';
 import { type Accepted, checkStatus, integer, type Policy, policyOf, ResponseReader, validating } from './policy.js';
-import { WalletError } from './wallet-error.js';
+import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
 /** Which notes of a keyset a filter has: spent ones by their `Y`, or signed ones by their `B_`. */
 export type NoteKind = 'spent' | 'issued';
@@ -40,7 +40,7 @@ export interface Warning {
     | 'Refused'
     | 'Expired'
     /** The mint answered about every note, but also something else. */
-    | 'OddAnswer';
+    | WalletErrorCode;
   message: string;
   /** The counters that it is about, if it is about some. */
   counters?: number[];

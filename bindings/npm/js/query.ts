@@ -249,12 +249,13 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
       return signed.map((signature, i) => () => {
         const point = hex(text(outputs[i], 'B_'), 'B_');
         const { dleq, amount: rounded } = signature as Record<string, unknown>;
-        const isExact = Number.isSafeInteger(rounded);
-        if (!isExact) {
-          exact ??= list(parse(answer, quoteAmounts), 'signatures');
+        if (!Number.isInteger(rounded) || (rounded as number) < 0) {
+          throw form('amount');
         }
-        const amount = isExact ? BigInt(rounded as number) : BigInt(text(exact![i], 'amount'));
-        if (amount < BigInt(0) || amount >> BigInt(64) > BigInt(0)) {
+        const isExact = Number.isSafeInteger(rounded);
+        exact ??= isExact ? undefined : list(parse(answer, quoteAmounts), 'signatures');
+        const amount = BigInt(isExact ? (rounded as number) : text(exact![i], 'amount'));
+        if (amount >> BigInt(64) > BigInt(0)) {
           throw form('amount');
         }
         const [id, C_] = [text(signature, 'id'), text(signature, 'C_')];

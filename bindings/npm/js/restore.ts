@@ -305,7 +305,7 @@ export class Restore {
       return counters.length > 0 ? [{ code, message, counters }] : [];
     });
     const { error } = this.questions.map(({ problem }) => problem).find(({ error, isOpen }) => error && !isOpen) ?? {};
-    return error ? [...warnings, { code: 'OddAnswer', message: error.message }] : warnings;
+    return error ? [...warnings, { code: error.code, message: error.message }] : warnings;
   }
 
   private outcome({ B_, Y, isSpent }: Signed): Outcome {

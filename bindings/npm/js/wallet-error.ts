@@ -14,6 +14,8 @@ export type WalletErrorCode =
   | 'Redirect'
   /** The body is larger than accepted. */
   | 'TooLarge'
+  /** The filter has more items than accepted. */
+  | 'TooManyItems'
   /** The mint answered with an error object; `status`, `mintCode` and `detail` are its parts. */
   | 'Mint'
   /** A status other than 200, without an error object. */
