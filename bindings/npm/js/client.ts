@@ -55,8 +55,7 @@ export interface RestoreOptions extends RestoreRules, CallOptions {
 }
 
 /** The largest bodies of `/v1/info` and `/v1/keysets`, and how many keysets an error names. */
-export const MAX_INFO_BYTES = 8 << 20;
-export const MAX_KEYSETS_BYTES = 8 << 20;
+export const MAX_SMALL_BYTES = 8 << 20;
 export const MAX_KEYSETS_LISTED = 20;
 
 /** Asks one mint, and does not trust it. */
@@ -114,7 +113,7 @@ export class MintClient {
     const onCounters = (counters: number): void => options.onProgress?.({ step: 'search', counters });
     const search = async (refetched: boolean): Promise<Restore> =>
       Restore.searchIn(call, await this.filtersIn(call, keyset, options, refetched), checked, { ...options, refetched }, onCounters);
-    const restore = await search(false).catch((error) => (error.code === 'FiltersDisagree' ? search(true) : Promise.reject(error)));
+    const restore = await search(false).catch((error) => (DISAGREE.includes(error.code) ? search(true) : Promise.reject(error)));
     return this.resumeIn(call, restore, options);
   }
 
@@ -123,6 +122,7 @@ export class MintClient {
     if (!(restore instanceof Restore) || (restore.mint !== undefined && restore.mint !== this.url)) {
       throw new WalletError('OtherSource', 'expected a Restore from filters of this mint');
     }
+    restore.askAgain();
     return this.resumeIn(new Call(options), restore, options);
   }
 
@@ -156,9 +156,9 @@ export class MintClient {
   /** Asks what is not given: how many points the mint takes in a request, and whether the keyset has expired. */
   private async prepare(call: Call, restore: Restore, { batch, finalExpiry }: RestoreOptions): Promise<void> {
     const known = async <T>(asked: Promise<T>): Promise<T | undefined> =>
-      asked.catch((error) => {
+      asked.catch(() => {
         call.check();
-        return error.code === 'RateLimited' ? Promise.reject(error) : undefined;
+        return undefined;
       });
     restore.setBatch(batch ?? (await known(this.infoIn(call)))?.batch ?? BATCH);
     if (finalExpiry === undefined) {
@@ -206,14 +206,19 @@ export class MintClient {
         noCache,
         onProgress: (bytes) => onProgress?.({ step: 'filters', bytes }),
       });
-    let spent;
-    try {
-      spent = await fetch('spent');
-      return { spent, issued: await fetch('issued') };
-    } catch (error) {
-      // A mint that has given a valid filter, now or before, has filters.
-      throw spent ?? lastSeen?.spent ?? lastSeen?.issued ? error : await this.explain(call, keyset, error as WalletError);
+    const failed = (error: WalletError): WalletError => {
+      call.check();
+      return error;
+    };
+    const spent = await fetch('spent').catch(failed);
+    const issued = await fetch('issued').catch(failed);
+    if (spent instanceof MintFilter && issued instanceof MintFilter) {
+      return { spent, issued };
     }
+    // A mint that has given a valid filter, now or before, has filters.
+    const hasFilters = spent instanceof MintFilter || issued instanceof MintFilter || lastSeen !== undefined;
+    const error = (spent instanceof MintFilter ? issued : spent) as WalletError;
+    throw hasFilters ? error : await this.explain(call, keyset, error);
   }
 
   /** Why there is no filter: the mint announces none, or does not have the keyset. */
@@ -237,7 +242,7 @@ export class MintClient {
 
   private async infoIn(call: Call): Promise<MintInfo> {
     for (const isLast of [false, true]) {
-      const { status, body } = await this.get(call, '/v1/info', () => ({ maxBytes: MAX_INFO_BYTES }));
+      const { status, body } = await this.get(call, '/v1/info', () => ({ maxBytes: MAX_SMALL_BYTES }));
       const info = status === 200 ? infoOf(body) : undefined;
       if (info !== undefined) {
         return info;
@@ -250,24 +255,25 @@ export class MintClient {
   }
 
   private async keysetsIn(call: Call): Promise<KeysetInfo[]> {
-    const { status, body } = await this.get(call, '/v1/keysets', () => ({ maxBytes: MAX_KEYSETS_BYTES }));
+    const { status, body } = await this.get(call, '/v1/keysets', () => ({ maxBytes: MAX_SMALL_BYTES }));
     checkStatus(status, body);
     return keysetsOf(body);
   }
 
-  /** A GET is sent again once: after a wait if the mint asks for one, or if it failed. */
+  /** A GET is sent again when the mint asks to wait, and once after a broken connection or a server's error. */
   private async get(call: Call, path: string, sending: () => Sending): Promise<Answer> {
     const { fetch } = this.options;
-    // As a method of `options`, the `fetch` of browsers fails.
-    const once = (): Promise<Answer> => send(fetch, this.url, path, sending(), this.policy, call);
-    const answer = await once().catch((error) => (error.code === 'Transport' ? undefined : Promise.reject(error)));
-    if (answer !== undefined && answer.status !== 429 && answer.status < 500) {
-      return answer;
+    for (let isFirst = true; ; isFirst = false) {
+      // As a method of `options`, the `fetch` of browsers fails.
+      const answer = await send(fetch, this.url, path, sending(), this.policy, call).catch((error) =>
+        isFirst && error.code === 'Transport' ? undefined : Promise.reject(error),
+      );
+      if (answer?.status === 429) {
+        await this.wait(call, retrySeconds(answer.retryAfter, this.now()));
+      } else if (answer && (answer.status < 500 || !isFirst)) {
+        return answer;
+      }
     }
-    if (answer?.status === 429) {
-      await this.wait(call, retrySeconds(answer.retryAfter, this.now()));
-    }
-    return once();
   }
 
   /** After a broken connection, sends the same bytes once more: nothing new is shown. */
@@ -300,6 +306,9 @@ export class MintClient {
     await call.pause(seconds * 1000);
   }
 }
+
+/** Errors that filters of different times explain. */
+const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];
 
 /** Errors of a fetch that say nothing about the mint. */
 const NOT_ASKED: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve'];

@@ -5,7 +5,7 @@ import { type HashInto, murmur32, nut23, nut25 } from './hash.js';
 import { toHex } from './hex.js';
 import { checkPoint, type Curve, curveOf, eitherForm } from './points.js';
 import { type Accepted, checkStatus, integer, type Policy, policyOf, ResponseReader, validating } from './policy.js';
-import { WalletError } from './wallet-error.js';
+import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
 /** Which notes of a keyset a filter has: spent ones by their `Y`, or signed ones by their `B_`. */
 export type NoteKind = 'spent' | 'issued';
@@ -24,13 +24,26 @@ export interface Warning {
     | 'PossibleOtherDialect'
     | 'OldFilter'
     | 'FewMatches'
-    | 'StaleSpent'
-    | 'StaleIssued'
-    | 'MoreSpent'
-    | 'FiltersDisagree'
+    /** The filters are more than an hour apart. */
+    | 'DatesApart'
+    /** A filter is older than the wallet's last activity. */
     | 'OlderThanActivity'
-    | 'LeftOut';
+    /** More notes are spent than issued. */
+    | 'MoreSpentThanIssued'
+    /** Notes are spent but not issued, as few as chance explains, or by an older filter of issued ones. */
+    | 'SpentNotIssued'
+    /** A point is in the filter of the other kind. */
+    | 'Exchanged'
+    /** Counters whose notes are not restored. */
+    | 'Unsigned'
+    | 'Pending'
+    | 'Refused'
+    | 'Expired'
+    /** The mint answered about every note, but also something else. */
+    | WalletErrorCode;
   message: string;
+  /** The counters that it is about, if it is about some. */
+  counters?: number[];
 }
 
 /** The answers of a look-up. */

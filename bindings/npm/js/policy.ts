@@ -206,7 +206,7 @@ export class ResponseReader {
 
   private checkCount(n: number): void {
     if (n > this.policy.maxItems) {
-      throw new WalletError('TooLarge', `the filter has ${n} items; at most ${this.policy.maxItems} are accepted (maxItems)`);
+      throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${this.policy.maxItems} are accepted (maxItems)`);
     }
   }
 

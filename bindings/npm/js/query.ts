@@ -16,6 +16,8 @@ const LIST_REFUSED = [400, 413, 422];
 export const MAX_REFUSED = 10;
 /** Seconds without any request after a 429 that names no time: a refused request begins nutshell's minute again. */
 export const SILENCE = 61;
+/** The longest wait that a header asks for, in seconds: 31 years. */
+export const LONGEST_WAIT = 999_999_999;
 
 /** The mint's signature on a blinded message. Verify it after unblinding, or by its DLEQ proof. Points are in hex. */
 export interface BlindSignature {
@@ -37,21 +39,27 @@ export interface Request {
 interface Question<T> {
   path: string;
   body(points: readonly string[]): object;
-  /** The points of an answer, and what it says about each and whether that is in the set. */
-  read(answer: Uint8Array): { point: string; value: T; inSet: boolean }[];
+  /** What an answer says about each of its points, and whether that is in the set. What is invalid throws when it is read. */
+  read(answer: Uint8Array): (() => { point: string; value: T; inSet: boolean })[];
+  /** Refuses what the values say together. */
+  compare?(values: readonly T[]): void;
   /** What it means that the mint leaves out a point; an error if undefined. */
   omitted?: T;
 }
 
-/** One question about distinct points, in hex. A batch is answered as a whole or not at all. */
+/** One question about distinct points, in hex. What an answer says is kept, even if other parts of it are invalid. */
 export class Batches<T> {
   /** What the mint says about each point, or its error. */
   readonly results = new Map<string, T | WalletError>();
   /** The number of points. */
-  readonly size: number;
-  private batches: string[][];
+  size = 0;
+  private batches: string[][] = [];
+  private batch = BATCH;
+  /** Points that an odd answer left open, and its first fault. */
+  private odd: string[] = [];
+  private fault: WalletError | undefined;
   /** The mint has lied or refused too often: there is no further request, though points are open. */
-  problem: WalletError | undefined;
+  private end: WalletError | undefined;
   private refused = 0;
   private notInSet = 0;
 
@@ -61,16 +69,33 @@ export class Batches<T> {
     /** How many points may not be in the set, by the mint's own answers. */
     private readonly chanceLimit: number,
     private readonly policy: Policy,
-    batch = BATCH,
   ) {
+    this.add(points);
+  }
+
+  /** Asks about these points as well. */
+  add(points: Iterable<string>): void {
     const distinct = [...new Set(points)];
-    this.size = distinct.length;
-    this.batches = [shuffle(distinct)];
-    this.cut(batch);
+    this.size += distinct.length;
+    this.batches.push(shuffle(distinct));
+    this.cut(this.batch);
+  }
+
+  /** Asks once more about what odd answers left open. */
+  askAgain(): void {
+    this.batches.push(this.odd);
+    this.odd = [];
+    this.cut(this.batch);
+  }
+
+  /** Why no request is left though points are open, and otherwise a fault of the answers. */
+  get problem(): { error: WalletError | undefined; isOpen: boolean } {
+    return { error: this.end ?? this.fault, isOpen: this.end !== undefined || this.odd.length > 0 };
   }
 
   /** Cuts what is open into batches of this size. */
   cut(size: number): void {
+    this.batch = size;
     const open = this.batches.flat();
     const count = Math.ceil(open.length / size);
     this.batches = Array.from({ length: count }, (_, i) => open.slice(i * size, (i + 1) * size));
@@ -84,14 +109,14 @@ export class Batches<T> {
   /** The next request, the same until it is answered. */
   request(): Request | undefined {
     const [batch] = this.batches;
-    return batch && !this.problem ? { path: this.question.path, body: JSON.stringify(this.question.body(batch)) } : undefined;
+    return batch && !this.end ? { path: this.question.path, body: JSON.stringify(this.question.body(batch)) } : undefined;
   }
 
   /** Takes the answer to the request. Returns the seconds to wait before it is sent again after a 429. */
   answer(status: number, retryAfter: string | null, body: Uint8Array, now: number): number | undefined {
     const [batch] = this.batches;
-    if (batch === undefined || this.problem) {
-      throw this.problem ?? new WalletError('BadArgument', 'no request is open');
+    if (batch === undefined || this.end) {
+      throw this.end ?? new WalletError('BadArgument', 'no request is open');
     }
     if (status === 429) {
       return retrySeconds(retryAfter, now);
@@ -110,7 +135,7 @@ export class Batches<T> {
       const half = batch.length >> 1;
       this.batches.splice(0, 1, batch.slice(0, half), batch.slice(half));
     } else if (++this.refused > MAX_REFUSED) {
-      throw (this.problem = error);
+      throw (this.end = error);
     } else {
       this.batches.shift();
       this.results.set(batch[0]!, error);
@@ -118,25 +143,51 @@ export class Batches<T> {
   }
 
   private keep(batch: readonly string[], answers: ReturnType<Question<T>['read']>): void {
-    const { omitted } = this.question;
+    const { results, question } = this;
     const open = new Set(batch);
-    for (const { point } of answers) {
-      if (!open.delete(point)) {
-        throw batch.includes(point)
-          ? new WalletError('Repeated', 'the answer has a point twice')
-          : new WalletError('NotAsked', 'the answer has a point that was not asked about');
+    const values: T[] = [];
+    let fault: WalletError | undefined;
+    const attempt = (run: () => void): void => {
+      try {
+        run();
+      } catch (error) {
+        fault ??= error as WalletError;
       }
+    };
+    for (const read of answers) {
+      attempt(() => {
+        const { point, value, inSet } = read();
+        if (!open.delete(point)) {
+          throw batch.includes(point)
+            ? new WalletError('Repeated', 'the answer has a point twice')
+            : new WalletError('NotAsked', 'the answer has a point that was not asked about');
+        }
+        this.notInSet += inSet ? 0 : 1;
+        values.push(value);
+        results.set(point, value);
+      });
     }
-    if (open.size > 0 && omitted === undefined) {
-      throw new WalletError('Missing', `the answer lacks ${open.size} of ${batch.length} points`);
+    if (fault === undefined && open.size > 0) {
+      attempt(() => {
+        if (question.omitted === undefined) {
+          throw new WalletError('Missing', `the answer lacks ${open.size} of ${batch.length} points`);
+        }
+        this.notInSet += open.size;
+        open.forEach((point) => results.set(point, question.omitted!));
+        open.clear();
+      });
     }
-    this.notInSet += open.size + answers.filter(({ inSet }) => !inSet).length;
+    attempt(() => question.compare?.(values));
+    if (fault !== undefined && open.size === batch.length) {
+      throw fault;
+    }
+    this.fault ??= fault;
+    this.odd.push(...open);
     this.batches.shift();
-    answers.forEach(({ point, value }) => this.results.set(point, value));
-    open.forEach((point) => this.results.set(point, omitted!));
-    if (this.notInSet > this.chanceLimit) {
-      const text = `${this.notInSet} of ${this.results.size} matches are not in its set; false positives explain at most ${this.chanceLimit}`;
-      throw (this.problem = new WalletError('Contradicted', `the mint contradicts its filter: ${text}`));
+    // Most of them: an honest mint may have lost some signatures.
+    if (this.notInSet > this.chanceLimit && 2 * this.notInSet > results.size) {
+      const text = `${this.notInSet} of ${results.size} matches are not in its set; false positives explain at most ${this.chanceLimit}`;
+      throw (this.end = new WalletError('Contradicted', `the mint contradicts its filter: ${text}`));
     }
   }
 
@@ -157,8 +208,8 @@ export class Batches<T> {
 
 /** The wait that the header `Retry-After` asks for, at least 1 s, or 61 s if it has neither seconds nor a date. */
 export function retrySeconds(header: string | null, now: number): number {
-  if (header !== null && /^\d{1,9}$/.test(header)) {
-    return Math.max(Number(header), 1);
+  if (header !== null && /^\d+$/.test(header)) {
+    return Math.min(Math.max(Number(header), 1), LONGEST_WAIT);
   }
   const date = header !== null && /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(header) ? Date.parse(header) : NaN;
   return Number.isNaN(date) ? SILENCE : Math.max(date / 1000 - now, 1);
@@ -170,16 +221,15 @@ export type State = 'spent' | 'pending' | 'unspent';
 export const states: Question<State> = {
   path: '/v1/checkstate',
   body: (points) => ({ Ys: points }),
-  read(answer) {
-    const all = list(parse(answer), 'states').map((state) => ({ point: text(state, 'Y'), state: text(state, 'state') }));
-    return all.map(({ point, state }) => {
+  read: (answer) =>
+    list(parse(answer), 'states').map((one) => () => {
+      const [point, state] = [hex(text(one, 'Y'), 'Y'), text(one, 'state')];
       if (!/^(UNSPENT|PENDING|SPENT)$/.test(state)) {
         throw new WalletError('UnknownState', 'the answer has a state other than UNSPENT, PENDING and SPENT');
       }
       // A mint may publish pending notes as spent.
-      return { point: hex(point, 'Y'), value: state.toLowerCase() as State, inSet: state !== 'UNSPENT' };
-    });
-  },
+      return { point, value: state.toLowerCase() as State, inSet: state !== 'UNSPENT' };
+    }),
 };
 
 /** NUT-09. */
@@ -191,41 +241,48 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
     body: (points) => ({ outputs: points.map((point) => ({ amount: 0, id: keyset, B_: point })) }),
     read(answer) {
       const parsed = parse(answer);
-      const points = list(parsed, 'outputs').map((output) => text(output, 'B_'));
-      let exact: bigint[] | undefined;
-      const signed = list(parsed, 'signatures').map((signature, i) => {
-        const { dleq } = signature;
-        const proof = dleq == null ? undefined : { e: text(dleq, 'e'), s: text(dleq, 's') };
-        const { amount: rounded } = signature;
+      const [outputs, signed] = [list(parsed, 'outputs'), list(parsed, 'signatures')];
+      if (outputs.length !== signed.length) {
+        throw new WalletError('Unpaired', `the answer has ${outputs.length} outputs but ${signed.length} signatures`);
+      }
+      let exact: unknown[] | undefined;
+      return signed.map((signature, i) => () => {
+        const point = hex(text(outputs[i], 'B_'), 'B_');
+        const { dleq, amount: rounded } = signature as Record<string, unknown>;
         if (!Number.isInteger(rounded) || (rounded as number) < 0) {
           throw form('amount');
         }
-        exact ??= Number.isSafeInteger(rounded) ? undefined : exactAmounts(answer);
-        const amount = Number.isSafeInteger(rounded) ? BigInt(rounded as number) : exact![i]!;
-        return { amount, id: text(signature, 'id'), C_: text(signature, 'C_'), dleq: proof };
-      });
-      if (points.length !== signed.length) {
-        throw new WalletError('Unpaired', `the answer has ${points.length} outputs but ${signed.length} signatures`);
-      }
-      return points.map((point, i) => {
-        const { dleq, ...signature } = signed[i]!;
+        const isExact = Number.isSafeInteger(rounded);
+        exact ??= isExact ? undefined : list(parse(answer, quoteAmounts), 'signatures');
+        const amount = BigInt(isExact ? (rounded as number) : text(exact![i], 'amount'));
+        if (amount >> BigInt(64) > BigInt(0)) {
+          throw form('amount');
+        }
+        const [id, C_] = [text(signature, 'id'), text(signature, 'C_')];
         // After a change of keysets a mint may have signed with another one, of the same curve.
-        if (!KEYSET_ID.test(signature.id) || isPairing(signature.id) !== isPairing(keyset)) {
+        if (!KEYSET_ID.test(id) || isPairing(id) !== isPairing(keyset)) {
           throw new WalletError('OtherKeyset', 'the answer has a signature of an invalid keyset, or of one of another curve');
         }
-        const c = fromHex(hex(signature.C_, 'C_'));
+        const c = fromHex(hex(C_, 'C_'));
         if (c === undefined || !curve.isPoint(c)) {
           throw new WalletError('Hex', 'the answer has an invalid C_');
         }
+        const proof = dleq == null ? undefined : { e: text(dleq, 'e'), s: text(dleq, 's') };
         // Signatures by a pairing have no proof; what a mint sends in its place means nothing.
-        if (dleq === undefined || curve.bytes === 48) {
-          return { point: hex(point, 'B_'), value: signature, inSet: true };
+        if (proof === undefined || curve.bytes === 48) {
+          return { point, value: { amount, id, C_ }, inSet: true };
         }
-        if (hex(dleq.e, 'dleq').length !== 64 || hex(dleq.s, 'dleq').length !== 64) {
+        if (hex(proof.e, 'dleq').length !== 64 || hex(proof.s, 'dleq').length !== 64) {
           throw new WalletError('Hex', 'the answer has an invalid dleq');
         }
-        return { point: hex(point, 'B_'), value: { ...signature, dleq }, inSet: true };
+        return { point, value: { amount, id, C_, dleq: proof }, inSet: true };
       });
+    },
+    compare(values) {
+      const all = values.map((value) => (value as BlindSignature).C_.toLowerCase());
+      if (new Set(all).size < all.length) {
+        throw new WalletError('EqualSignatures', 'the answer has the same signature on several messages');
+      }
     },
   };
 }
@@ -283,21 +340,12 @@ function parse(answer: Uint8Array, change = (text: string): string => text): unk
   }
 }
 
-/** The amounts of an answer. `JSON.parse` rounds above 2^53, so they are parsed again as text. */
-function exactAmounts(answer: Uint8Array): bigint[] {
-  const quote = (json: string): string => json.replace(/"amount"(\s*:\s*)(\d{1,20})(?![\d.eE])/g, '"amount"$1"$2"');
-  return list(parse(answer, quote), 'signatures').map((signature) => {
-    const amount = BigInt(text(signature, 'amount'));
-    if (amount >> BigInt(64) > BigInt(0)) {
-      throw form('amount');
-    }
-    return amount;
-  });
-}
+/** `JSON.parse` rounds amounts above 2^53, so they are parsed again as text. */
+const quoteAmounts = (json: string): string => json.replace(/"amount"(\s*:\s*)(\d{1,20})(?![\d.eE])/g, '"amount"$1"$2"');
 
-function list(value: unknown, name: string): Record<string, unknown>[] {
+function list(value: unknown, name: string): unknown[] {
   const found = isObject(value) && value[name];
-  if (!Array.isArray(found) || !found.every(isObject)) {
+  if (!Array.isArray(found)) {
     throw form(name);
   }
   return found;

@@ -7,7 +7,7 @@ import { show } from './params.js';
 import { integer } from './policy.js';
 import { Batches, type BlindSignature, MAX_BATCH, type Request, signatures, type State, states } from './query.js';
 import { Call, type CallOptions } from './transport.js';
-import { WalletError } from './wallet-error.js';
+import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
 /** What a wallet derives from its seed for one counter: the blinded message and the point of the secret. */
 export interface Candidate {
@@ -87,13 +87,15 @@ export const CHECKED_SPENT = 32;
 /** Chance explains what happens more often than in one of so many restores. */
 export const ONE_RESTORE_IN = 1e6;
 /** How far the times of both filters may be apart, in seconds. */
-export const STALE_SPENT = 3_600;
+export const APART = 3_600;
 /** Counters that are looked up together. */
 const STEP = 256;
 /** Points that are checked to be on the curve, of those that are given one by one. */
 const CHECKED_POINTS = 16;
 /** Milliseconds that one piece should take. */
 const PIECE = 20;
+
+const LEFT_OUT = ['Unsigned', 'Pending', 'Refused', 'Expired'] as const;
 
 type Kind = 'Y' | 'B_';
 
@@ -192,9 +194,9 @@ export class Restore {
   /** The mint's URL, if the filters say it. */
   readonly mint: string | undefined;
   readonly keyset: string;
+  /** Messages, which are asked about first: no trouble with the states takes away a signature. */
+  private readonly sign: Batches<BlindSignature | 'unsigned'>;
   private readonly check: Batches<State>;
-  private sign: Batches<BlindSignature | 'unsigned'> | undefined;
-  private batch: number | undefined;
   private hasExpired = false;
 
   private constructor(
@@ -204,13 +206,15 @@ export class Restore {
     const { filters: { issued, spent }, signed } = found;
     this.mint = issued.source.mint;
     this.keyset = issued.source.keyset!;
-    const doubtful = signed.flatMap((one) => (rules.confirm && one?.isSpent ? [one.Y] : []));
-    this.check = new Batches(states, doubtful, spent.limit(new Set(doubtful).size), issued.parts.policy);
+    const { curve, policy } = issued.parts;
+    const doubtful = signed.flatMap((one) => (one?.isSpent && one.B_ ? [one.Y] : []));
+    this.check = new Batches(states, rules.confirm ? doubtful : [], spent.limit(new Set(doubtful).size), policy);
+    this.sign = new Batches(signatures(this.keyset, curve), this.live, issued.limit(signed.length), policy);
   }
 
   /**
    * Looks candidates up in both filters of one keyset: in `spent`, and those that are not there in `issued`. Nothing is sent. After
-   * `FiltersDisagree`, fetch both once more with `Cache-Control: no-cache`, `spent` first, and search with the rule `refetched`.
+   * `SpentNotIssued`, `EqualFilters` or `Exchanged`, fetch both once more with `Cache-Control: no-cache`, `spent` first, and search with the rule `refetched`.
    */
   static async search(
     filters: { issued: MintFilter; spent: MintFilter },
@@ -232,13 +236,13 @@ export class Restore {
 
   /** The number of points that a question shows to the mint, at most. */
   get points(): number {
-    return Math.max(this.check.size, this.live.size);
+    return Math.max(this.check.size, this.sign.size);
   }
 
   /** Sets how many points a request has, from 1 to 1,000: `max_array_length` of `/v1/info`. Default: 100. Call it first. */
   setBatch(size: number): void {
-    this.batch = Math.min(Math.max(integer(size, 'the batch'), 1), MAX_BATCH);
-    this.check.cut(this.batch);
+    const batch = Math.min(Math.max(integer(size, 'the batch'), 1), MAX_BATCH);
+    this.questions.forEach((question) => question.cut(batch));
   }
 
   /** The keyset has expired, by `final_expiry` of `/v1/keysets`: mints have no signatures of it, so nothing is asked. */
@@ -248,7 +252,7 @@ export class Restore {
 
   /** The next request, the same until it is answered. */
   request(): Request | undefined {
-    return this.hasExpired ? undefined : this.question().request();
+    return this.open?.request();
   }
 
   /**
@@ -256,18 +260,29 @@ export class Restore {
    * again. After an error, what was answered before stays known, and {@link Restore.request} goes on where it stopped.
    */
   answer(status: number, retryAfter: string | null, body: Uint8Array, now = Math.floor(Date.now() / 1000)): number | undefined {
-    return this.question().answer(status, retryAfter, body, now);
+    const { sign, check, open = sign } = this;
+    const seconds = open.answer(status, retryAfter, body, now);
+    if (open === check && check.request() === undefined) {
+      // The states came in random order.
+      sign.add([...this.live].filter((B_) => !sign.results.has(B_)));
+    }
+    return seconds;
   }
 
-  /** Why there is no further request though points are open: the mint has contradicted itself or refused too often. */
+  /** Asks once more about what odd answers left open. */
+  askAgain(): void {
+    this.questions.forEach((question) => question.askAgain());
+  }
+
+  /** Why points are open though there is no further request. */
   get problem(): WalletError | undefined {
-    return this.question().problem;
+    return this.questions.map(({ problem }) => problem).find(({ isOpen }) => isOpen)?.error;
   }
 
   /** The number of points that the mint has answered about, and of all that it will be asked about. */
   get progress(): { done: number; total: number } {
-    const { check, sign } = this;
-    return { done: check.results.size + (sign?.results.size ?? 0), total: check.size + (sign?.size ?? this.live.size) };
+    const { sign, check } = this;
+    return { done: check.results.size + sign.results.size, total: check.size + sign.size };
   }
 
   /** What is known so far. */
@@ -279,18 +294,29 @@ export class Restore {
     const live = new Set(signed.filter((_, i) => outcomes[i]!.state === 'live').map((one) => one!.B_)).size;
     const chance = confirm ? undefined : chanceOf(live, spent.m);
     const asOf = { spent: spent.asOf, issued: issued.asOf };
-    return { outcomes, nextCounter: nextCounter(outcomes, gap), gap, asOf, warnings: [...warnings, ...leftOut(outcomes)], ...(chance && { chance }) };
+    return { outcomes, nextCounter: nextCounter(outcomes, gap), gap, asOf, warnings: [...warnings, ...this.leftOut(outcomes)], ...(chance && { chance }) };
+  }
+
+  /** Names what is not restored, and odd answers. */
+  private leftOut(outcomes: readonly Outcome[]): Warning[] {
+    const warnings = LEFT_OUT.flatMap((code): Warning[] => {
+      const counters = outcomes.flatMap(({ state }, counter) => (state === code.toLowerCase() ? [counter] : []));
+      const message = `not restored: ${counters.length} ${code.toLowerCase()}, of counter ${counters.slice(0, 10)}`;
+      return counters.length > 0 ? [{ code, message, counters }] : [];
+    });
+    const { error } = this.questions.map(({ problem }) => problem).find(({ error, isOpen }) => error && !isOpen) ?? {};
+    return error ? [...warnings, { code: error.code, message: error.message }] : warnings;
   }
 
   private outcome({ B_, Y, isSpent }: Signed): Outcome {
-    const state = isSpent ? (this.rules.confirm && !this.hasExpired ? this.check.results.get(Y) : 'spent') : 'unspent';
+    const state = isSpent ? (this.rules.confirm && B_ && !this.hasExpired ? this.check.results.get(Y) : 'spent') : 'unspent';
     if (state === 'spent' || state === 'pending') {
       return { state };
     }
     if (this.hasExpired) {
       return { state: 'expired' };
     }
-    const result = state === 'unspent' ? this.sign?.results.get(B_!) : state;
+    const result = state === 'unspent' ? this.sign.results.get(B_!) : state;
     if (result instanceof WalletError) {
       return { state: 'refused', error: result };
     }
@@ -304,14 +330,14 @@ export class Restore {
     return new Set(found.signed.flatMap((one) => (one && isLive(one) ? [one.B_!] : [])));
   }
 
-  /** The open question: about spent notes, then about live ones. */
-  private question(): Batches<State> | Batches<BlindSignature | 'unsigned'> {
-    if (this.check.isDone && this.sign === undefined) {
-      const { filters: { issued }, signed } = this.found;
-      const { curve, policy } = issued.parts;
-      this.sign = new Batches(signatures(this.keyset, curve), this.live, issued.limit(signed.length), policy, this.batch);
-    }
-    return this.sign ?? this.check;
+  private get questions(): readonly [Batches<BlindSignature | 'unsigned'>, Batches<State>] {
+    return [this.sign, this.check];
+  }
+
+  /** The question with the next request. */
+  private get open(): Batches<BlindSignature | 'unsigned'> | Batches<State> | undefined {
+    const isOver = this.hasExpired || (this.sign.request() === undefined && !this.sign.isDone);
+    return isOver ? undefined : this.questions.find((question) => question.request());
   }
 }
 
@@ -374,46 +400,39 @@ async function search(
     onCounters?.(signed.length);
     await call.breathe();
   }
-  const checked = [...shuffle(spentCounters.slice(0, -CHECKED_SPENT)).slice(0, CHECKED_SPENT), ...spentCounters.slice(-CHECKED_SPENT)];
-  const contradicting = (await candidates.take('B_', checked, call)).filter((message) => !inIssued.has(message)).length;
+  // A message that was not issued has no state either.
+  const checked = confirm ? spentCounters : someOf(spentCounters);
+  const messages = await candidates.take('B_', checked, call);
+  const missing = checked.filter((_, i) => !inIssued.has(messages[i]!));
+  missing.forEach((counter) => delete signed[counter]!.B_);
   // A filter of another hash has its own error.
   const warnings = [...inIssued.warnings(), ...inSpent.warnings()];
   const isDoubtful = inIssued.isDoubtful;
-  const warn = (code: Warning['code'], message: string): number => warnings.push({ code, message });
-  const m = Math.min(issued.m, spent.m);
+  const warn = (code: Warning['code'], message: string, counters?: number[]): number => warnings.push({ code, message, ...(counters && { counters }) });
   const count = signed.length;
-  const disagree = (text: string): never => {
-    throw new WalletError('FiltersDisagree', `${text}: the filters are of different times or keysets, or exchanged`);
+  const refuse = (code: WalletErrorCode, message: string): never => {
+    throw new WalletError(code, message);
   };
-  const isOlder = issued.asOf < spent.asOf;
-  if (contradicting > 0) {
-    const text = `${contradicting} of ${checked.length} spent notes that were checked are not in the filter of issued ones`;
-    if (contradicting <= chanceLimit(count / spent.m)) {
-      warn('FiltersDisagree', `${text}, which may be chance`);
-    } else if (refetched && isOlder) {
-      warn('StaleIssued', `${text}, which is older: they count as spent, and notes signed since then are missing`);
-    } else {
-      disagree(text);
-    }
+  if (issued.n > 0 && issued.isEqual(spent)) {
+    refuse('EqualFilters', `the filters of spent and of issued notes are equal (${issued.n} notes)`);
   }
   if (crossed > 0) {
-    const text = `${crossed} of ${count} candidates are in the filter of the other kind`;
-    if (crossed > chanceLimit((2 * count) / m)) {
-      disagree(text);
-    }
-    warn('FiltersDisagree', `${text}, which may be chance`);
+    const text = `${crossed} of ${2 * count} points are in the filter of the other kind: the filters are exchanged, or B_ and Y are`;
+    crossed > chanceLimit((2 * count) / Math.min(issued.m, spent.m)) ? refuse('Exchanged', text) : warn('Exchanged', `${text}, or it is chance`);
   }
-  if (issued.n > 0 && issued.isEqual(spent)) {
-    disagree('both filters are equal');
+  if (missing.length > 0) {
+    const text = `${missing.length} of ${checked.length} spent notes were not issued`;
+    if (missing.length > chanceLimit(count / spent.m) && !(refetched && issued.asOf < spent.asOf)) {
+      refuse('SpentNotIssued', `the filters contradict each other: ${text}`);
+    }
+    warn('SpentNotIssued', `${text}, by chance or by an older filter: they count as spent`, missing);
   }
   if (spent.n > issued.n) {
-    warn('MoreSpent', `the filter of spent notes has ${spent.n} items, that of issued ones ${issued.n}: notes may be missing`);
+    warn('MoreSpentThanIssued', `${spent.n} notes are spent but only ${issued.n} issued: notes may be missing`);
   }
-  const lag = issued.asOf - spent.asOf;
-  if (lag > STALE_SPENT) {
-    warn('StaleSpent', `the filter of spent notes is ${lag} s older than that of issued ones: notes spent since then seem live`);
-  } else if (-lag > STALE_SPENT) {
-    warn('StaleIssued', `the filter of issued notes is ${-lag} s older than that of spent ones: notes signed since then are missing`);
+  const apart = Math.abs(issued.asOf - spent.asOf);
+  if (apart > APART) {
+    warn('DatesApart', `the filters are ${apart} s apart: what was spent or issued in between may be wrong`);
   }
   const oldest = Math.min(issued.asOf, spent.asOf);
   if (oldest < lastActivity) {
@@ -423,13 +442,9 @@ async function search(
   return { filters, signed, warnings, isDoubtful };
 }
 
-/** Names what is not restored. */
-function leftOut(outcomes: readonly Outcome[]): Warning[] {
-  const parts = (['unsigned', 'pending', 'expired', 'refused'] as const).flatMap((state) => {
-    const count = outcomes.filter((outcome) => outcome.state === state).length;
-    return count > 0 ? [`${count} ${state}`] : [];
-  });
-  return parts.length > 0 ? [{ code: 'LeftOut', message: `not restored: ${parts.join(', ')}` }] : [];
+/** The highest ones, which an older filter lacks, and as many others. */
+function someOf(counters: readonly number[]): number[] {
+  return [...shuffle(counters.slice(0, -CHECKED_SPENT)).slice(0, CHECKED_SPENT), ...counters.slice(-CHECKED_SPENT)];
 }
 
 /** The wallet's next counter: `gap` behind the last candidate that may have been used. */
@@ -440,7 +455,7 @@ export function nextCounter(outcomes: readonly { state: Outcome['state'] }[], ga
 /** The least count that more chance matches exceed at most once in a million restores, if `mean` are expected. */
 export function chanceLimit(mean: number): number {
   if (mean > 100) {
-    return Math.ceil(mean + 6 * Math.sqrt(mean));
+    return Math.floor(mean + 10 * Math.sqrt(mean));
   }
   let limit = 0;
   // Poisson's distribution.

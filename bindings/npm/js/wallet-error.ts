@@ -14,6 +14,8 @@ export type WalletErrorCode =
   | 'Redirect'
   /** The body is larger than accepted. */
   | 'TooLarge'
+  /** The filter has more items than accepted. */
+  | 'TooManyItems'
   /** The mint answered with an error object; `status`, `mintCode` and `detail` are its parts. */
   | 'Mint'
   /** A status other than 200, without an error object. */
@@ -30,8 +32,12 @@ export type WalletErrorCode =
   | 'Future'
   /** The filter is older than one seen before. */
   | 'RolledBack'
-  /** The filters contradict each other, are equal or exchanged. Nothing was sent. */
-  | 'FiltersDisagree'
+  /** Spent notes were not issued, by the filters. Nothing was sent. */
+  | 'SpentNotIssued'
+  /** The filters of spent and of issued notes are equal. Nothing was sent. */
+  | 'EqualFilters'
+  /** The filters are exchanged, or the points of the candidates. Nothing was sent. */
+  | 'Exchanged'
   /** More items match than chance and the wallet's records allow. */
   | 'TooManyMatches'
   /** The filter was made with another hash. */
@@ -70,6 +76,8 @@ export type WalletErrorCode =
   | 'Missing'
   /** A state other than `UNSPENT`, `PENDING` and `SPENT`. */
   | 'UnknownState'
+  /** Several messages have the same signature. */
+  | 'EqualSignatures'
   /** The numbers of outputs and signatures differ. */
   | 'Unpaired'
   /** A signature names an invalid keyset, or one of another curve. */

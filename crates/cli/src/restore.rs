@@ -94,6 +94,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         expected: args.expected,
         confirm: args.confirm,
         time_limit: args.timeout.unwrap_or(usual.time_limit),
+        ..usual
     };
     let deadline = args
         .timeout
@@ -111,11 +112,12 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
         Ok(filter)
     };
-    let (issued, spent) = (fetch(NoteKind::Issued)?, fetch(NoteKind::Spent)?);
-    let restore = Restore::new(&keyset, &pairs, &issued, &spent, &options, client.policy());
+    let (spent, issued) = (fetch(NoteKind::Spent)?, fetch(NoteKind::Issued)?);
+    let points = &pairs[..];
+    let restore = Restore::new(&keyset, points, &spent, &issued, &options, client.policy());
     let restore = restore.map_err(at)?;
     fetch::warn(&restore.so_far().warnings, globals);
-    let (restored, error) = match client.resume(restore) {
+    let (restored, error) = match client.resume(restore, points) {
         Ok(restored) => (restored, None),
         Err(error) => match error.unfinished {
             Some(unfinished) => (unfinished.so_far(), Some(at(error.cause))),
@@ -208,8 +210,9 @@ fn report(restored: &Restored, globals: &Globals) -> usize {
         globals.note(format_args!("{chance}; --confirm asks the mint"));
     }
     let next = restored.next_counter();
+    let gap = restored.gap;
     globals.note(format_args!(
-        "nothing was issued after the first {next} candidates"
+        "next counter: {next}, with a gap of {gap}, if the first candidate has counter 0"
     ));
     left
 }

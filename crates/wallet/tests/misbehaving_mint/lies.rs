@@ -44,7 +44,7 @@ fn answer_beyond_the_limit_is_rejected() {
     let by = |policy| {
         let mint = mint(padded);
         let client = client_by(&mint, policy);
-        let restored = client.restore(&keyset(), &candidates(LIVE), &RestoreOptions::default());
+        let restored = client.restore(&keyset(), &candidates(LIVE)[..], &RestoreOptions::default());
         restored.map_err(|error| error.to_string())
     };
     let error = by(small).expect_err("too large");
@@ -73,7 +73,7 @@ fn slow_and_deep_answers_are_errors() {
     .asked_about_matches();
     let short = policy!(deadline: Duration::from_secs(1));
     let client = client_by(&drip, short);
-    let error = client.restore(&keyset(), &candidates(LIVE), &RestoreOptions::default());
+    let error = client.restore(&keyset(), &candidates(LIVE)[..], &RestoreOptions::default());
     let error = error.expect_err("a drip").cause;
     assert_failed!(
         Err::<(), _>(error),
@@ -117,7 +117,7 @@ fn contradiction_ends_the_restore_for_good() {
         let unfinished = error.unfinished.expect("a restore");
         assert_eq!(counts(&unfinished.so_far())["live"], 100);
         assert_eq!(unfinished.request(), None);
-        let error = client(&mint).resume(*unfinished).expect_err("it is over");
+        let error = resume(&mint, *unfinished).expect_err("it is over");
         assert_failed!(
             Err::<(), _>(error.cause),
             QueryError::Unfinished { left: 80 }

@@ -90,13 +90,13 @@ fn next_counters_are_those_of_the_file() {
         let words = row["outcomes"].as_array().expect("a list");
         let restored = Restored {
             outcomes: words.iter().map(outcome).collect(),
-            issued_as_of: 0,
-            spent_as_of: 0,
+            gap: 40,
+            as_of: None,
             warnings: vec![],
             chance: None,
         };
         assert_eq!(
-            restored.next_counter() as u64,
+            u64::from(restored.next_counter()),
             number(&row["next_counter"]),
             "{row}"
         );
@@ -117,7 +117,8 @@ fn batches_are_those_of_the_file() {
     assert_eq!(points(&plausible()) as u64, default("batch"));
     for row in rows("batch") {
         let mut restore = plausible();
-        restore.set_info(row["info"].as_str().expect("text").as_bytes());
+        let info = MintInfo::parse(row["info"].as_str().expect("text").as_bytes());
+        restore.set_info(&info.unwrap_or_default());
         let batch = number(&row["batch"]).min(LIVE.len() as u64);
         assert_eq!(points(&restore) as u64, batch, "{row}");
     }
@@ -127,7 +128,7 @@ fn batches_are_those_of_the_file() {
 fn waits_are_those_of_the_file() {
     let mut restore = plausible();
     let mut wait = |header: Option<&str>| {
-        let wait = restore.answer(429, header, b"").expect("a wait");
+        let wait = restore.answer(429, header, b"", time).expect("a wait");
         wait.expect("a wait").as_secs()
     };
     for (row, seconds) in rows("waits").iter().enumerate() {
