@@ -12,7 +12,7 @@ import { clientOf } from './mint.js';
 import { show } from './params.js';
 import { secp256k1 } from './points.js';
 import { integer } from './policy.js';
-import { BATCH, Batches, type BlindSignature, infoOf, signatures, states } from './query.js';
+import { BATCH, Batches, type BlindSignature, infoOf, type Question, signatures, states } from './query.js';
 import { Candidates, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
 import { Call, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
@@ -202,26 +202,36 @@ async function byFilters({ client, call, options, batch }: Run, { keyset, notes 
   }
 }
 
+/** Asks a question of a wallet without filters. Returns what is known, and why it is not all. */
+async function ask<T>({ client, call, batch }: Run, question: Question<T>, points: string[]): Promise<[(T | WalletError | undefined)[], WalletError?]> {
+  const asked = new Batches(question, points, Infinity, client.policy);
+  asked.cut(batch);
+  const error = await client.ask(call, asked).then(() => asked.problem.error, failure);
+  return [points.map((point) => asked.results.get(point)), ...(error ? [error] : [])] as [(T | WalletError | undefined)[], WalletError?];
+}
+
 /** Shows the mint every candidate, as cashu-ts does. */
 async function byMint(run: Run, { keyset: { id }, notes }: Opened): Promise<Answered> {
-  const { client, call, options, batch } = run;
+  const { call, options, batch } = run;
   const { gap = GAP, searchGap = SEARCH_GAPS[1], onProgress } = options;
   const candidates = new Candidates(notes, secp256k1);
   const outcomes: Outcome[] = [];
   let error: WalletError | undefined;
+  let isAnswered = true;
   try {
-    for (let end = searchGap; outcomes.length < end && !error; end = nextCounter(outcomes, searchGap)) {
+    for (let end = searchGap; outcomes.length < end && isAnswered; end = nextCounter(outcomes, searchGap)) {
       const counters = Array.from({ length: batch }, (_, i) => outcomes.length + i);
       const messages = (await candidates.take('B_', counters, call)).map(toHex);
-      const asked = new Batches(signatures(id, secp256k1), messages, Infinity, client.policy, batch);
-      await client.ask(call, asked).catch((thrown) => (error = failure(thrown)));
-      const found = messages.map((message) => asked.results.get(message));
-      outcomes.push(...found.map((one): Outcome => {
+      const [results, fault] = await ask(run, signatures(id, secp256k1), messages);
+      error ??= fault;
+      isAnswered = !results.includes(undefined);
+      for (const one of results) {
         if (one instanceof WalletError) {
-          return { state: 'refused', error: one };
+          outcomes.push({ state: 'refused', error: one });
+        } else {
+          outcomes.push(typeof one === 'object' ? { state: 'live', signature: one } : { state: one ? 'unused' : 'open' });
         }
-        return typeof one === 'object' ? { state: 'live', signature: one } : { state: one ? 'unused' : 'open' };
-      }));
+      }
       onProgress?.({ keyset: id, step: 'search', counters: outcomes.length });
     }
   } catch (thrown) {
@@ -237,13 +247,11 @@ const LEFT_OUT: Partial<Record<Outcome['state'], string>> = {
 };
 
 /** Asks the mint for the states of what is live (NUT-07). Returns the error that left some unknown. */
-async function checkLive({ client, call, batch }: Run, notes: Notes, outcomes: Outcome[]): Promise<WalletError | undefined> {
+async function checkLive(run: Run, notes: Notes, outcomes: Outcome[]): Promise<WalletError | undefined> {
   const live = outcomes.flatMap(({ state }, counter) => (state === 'live' ? [counter] : []));
-  const ys = live.map((counter) => toHex(notes.ys(counter, counter + 1)[0]!));
-  const asked = new Batches(states, ys, Infinity, client.policy, batch);
-  const error = await client.ask(call, asked).then(() => undefined, failure);
+  const [now, error] = await ask(run, states, live.map((counter) => toHex(notes.ys(counter, counter + 1)[0]!)));
   live.forEach((counter, i) => {
-    const state = asked.results.get(ys[i]!);
+    const state = now[i];
     if (state === 'spent' || state === 'pending') {
       outcomes[counter] = { state };
     }
@@ -255,7 +263,7 @@ async function checkLive({ client, call, batch }: Run, notes: Notes, outcomes: O
 async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Answered): Promise<void> {
   const { wallet, options, known, found } = run;
   const { outcomes, nextCounter, gap, asOf, warnings, chance, error } = answered;
-  const unchecked = error === undefined && (options.confirm || !asOf) ? await checkLive(run, notes, outcomes) : undefined;
+  const unchecked = error?.code !== 'Aborted' && (options.confirm || !asOf) ? await checkLive(run, notes, outcomes) : undefined;
   const proofs: RestoredProof[] = [];
   const problems: RestoreProblem[] = [error, unchecked].flatMap((error) => (error ? [{ keyset: id, error }] : []));
   const loop = new Call({});

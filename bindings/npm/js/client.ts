@@ -132,6 +132,9 @@ export class MintClient {
         await this.prepare(call, restore, options);
       }
       await this.ask(call, restore, () => options.onProgress?.({ step: 'mint', ...restore.progress }));
+      if (restore.problem) {
+        throw restore.problem;
+      }
     } catch (error) {
       throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
     }
@@ -139,7 +142,7 @@ export class MintClient {
   }
 
   /** @internal Sends requests until there is no further one. */
-  async ask(call: Call, asked: Pick<Restore, 'request' | 'answer' | 'problem'>, onAnswer?: () => void): Promise<void> {
+  async ask(call: Call, asked: Pick<Restore, 'request' | 'answer'>, onAnswer?: () => void): Promise<void> {
     for (let request; (request = asked.request()); ) {
       const { status, retryAfter, body } = await this.post(call, request);
       const seconds = asked.answer(status, retryAfter, body, this.now());
@@ -147,9 +150,6 @@ export class MintClient {
         await this.wait(call, seconds);
       }
       onAnswer?.();
-    }
-    if (asked.problem) {
-      throw asked.problem;
     }
   }
 

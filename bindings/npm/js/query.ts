@@ -36,7 +36,7 @@ export interface Request {
 }
 
 /** How to ask about points. */
-interface Question<T> {
+export interface Question<T> {
   path: string;
   body(points: readonly string[]): object;
   /** What an answer says about each of its points, and whether that is in the set. What is invalid throws when it is read. */
