@@ -182,7 +182,7 @@ export class MintClient {
       sink: (sink = new ResponseReader(policy)),
       onBytes,
       // In a browser `no-store` does it, and another header would need the mint's consent.
-      headers: noCache && !isBrowser() ? { 'Cache-Control': 'no-cache' } : {},
+      ...(noCache && !isBrowser() && { headers: { 'Cache-Control': 'no-cache' } }),
     });
     const { status, body } = await this.get(call, `/v1/filter/${kind}/${encodeURIComponent(keyset)}`, sending);
     checkStatus(status, body);

@@ -141,6 +141,14 @@ export class Candidates {
     }
   }
 
+  private async derive<T>(run: () => Promise<T>): Promise<T> {
+    try {
+      return await run();
+    } catch (error) {
+      throw WalletError.from(error, 'Points', 'the points were not derived');
+    }
+  }
+
   /** The points of these counters, in pieces between which the event loop runs. */
   async take(kind: Kind, counters: readonly number[], call: Call): Promise<Uint8Array[]> {
     const known = this.known[kind];
@@ -149,9 +157,9 @@ export class Candidates {
       const piece = missing.slice(at, at + this.pace[kind]);
       const begin = Date.now();
       const [first, last] = [piece[0]!, piece[piece.length - 1]!];
-      const points = await call.race(kind === 'Y' ? this.points!.ys(first, last + 1) : this.points!.messages(piece));
+      const points = await this.derive(() => call.race(kind === 'Y' ? this.points!.ys(first, last + 1) : this.points!.messages(piece)));
       if (points?.length !== piece.length) {
-        throw new WalletError('BadArgument', `${points?.length} points ${kind} were given for ${piece.length} counters`);
+        throw new WalletError('Points', `${points?.length} points ${kind} were given for ${piece.length} counters`);
       }
       piece.forEach((counter, i) => {
         const check: typeof checkPoint = counter < CHECKED_POINTS ? checkPoint : checkForm;

@@ -50,6 +50,8 @@ export type WalletErrorCode =
   | 'NoItems'
   /** An item is not a point of the keyset's curve; `place` is its index. Nothing was sent. */
   | 'NotAPoint'
+  /** The wallet's own points were not derived. Nothing was sent. */
+  | 'Points'
   /** The keyset's curve was not given. Nothing was sent. */
   | 'OtherCurve'
   /** The matches are of another mint, keyset or kind. Nothing was sent. */

@@ -84,11 +84,11 @@ test('no redirect is followed, and the error says where it points', async () => 
     await assert.rejects(mint.fetch(KEYSET, 'spent'), error);
     const redirect = answer;
     answer = (request, response) =>
-      request.method === 'GET' ? response.end(signed(request)) : redirect(request, response);
+      request.method === 'GET' ? response.end(request.url.includes('filter') ? signed(request) : '{}') : redirect(request, response);
     await assert.rejects(mint.restore(KEYSET, [{ B_: y, Y: y }]), error);
     const get = (kind) => `GET /v1/filter/${kind}/${KEYSET}`;
     const sent = requests.map(({ method, url }) => `${method} ${url}`);
-    assert.deepEqual(sent, [get('spent'), get('issued'), get('spent'), 'POST /v1/restore']);
+    assert.deepEqual(sent, [get('spent'), get('spent'), get('issued'), 'GET /v1/info', 'GET /v1/keysets', 'POST /v1/restore']);
   }
   // Browsers hide the target, and React Native follows it.
   for (const [response, to] of [
@@ -121,7 +121,7 @@ test('a wallet restores notes of version 02', async () => {
   const bodies = [];
   answer = async (request, response) => {
     if (request.method === 'GET') {
-      return response.end(filter(request.url.includes('spent') ? ys.slice(0, 3) : bs, now));
+      return response.end(request.url.includes('filter') ? filter(request.url.includes('spent') ? ys.slice(0, 3) : bs, now) : '{}');
     }
     const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
     bodies.push(body);
@@ -132,7 +132,7 @@ test('a wallet restores notes of version 02', async () => {
   };
   const mint = new MintClient(url, { fetch, bls });
   const found = await mint.restore(keyset, notes.map((_, i) => ({ B_: bs[i], Y: ys[i] })), { confirm: true });
-  assert.deepEqual(bodies[0].Ys.sort(), ys.slice(0, 3).map(hex).sort());
+  assert.deepEqual(bodies[1].Ys.sort(), ys.slice(0, 3).map(hex).sort());
   const live = notes.map(({ C_ }) => ({ state: 'live', signature: { amount: 1n, id: keyset, C_ } }));
   assert.deepEqual(found.outcomes, [...Array(3).fill({ state: 'spent' }), ...live.slice(3)]);
 });
