@@ -30,7 +30,7 @@ interface Projective extends Affine {
 /** What is used of the class of points. It is the wallet library's own, so that a bundle has one. */
 interface Library {
   BASE: Projective & { multiplyUnsafe(factor: bigint): Projective };
-  Fp: { ORDER: bigint; inv(value: bigint): bigint; create(value: bigint): bigint; invertBatch(values: bigint[]): bigint[] };
+  Fp: { ORDER: bigint; inv(value: bigint): bigint; sqrt(value: bigint): bigint; create(value: bigint): bigint; invertBatch(values: bigint[]): bigint[] };
   Fn: { ORDER: bigint };
 }
 
@@ -78,16 +78,15 @@ export class Notes implements Points {
 
   /** `B_` of these counters. */
   messages(counters: readonly number[]): Uint8Array[] {
-    const terms = this.take(counters).map(({ factor, Y }) => [...digits(factor()), cashu.pointFromHex(toHex(Y)).toAffine()]);
+    const terms = this.take(counters).map(({ factor, Y }) => [...digits(factor()), lift(Y)]);
     return sums(terms).map(compress);
   }
 
   /** What the wallet library makes a proof of. */
   output(counter: number): cashu.OutputData {
     const { secret, factor } = this.take([counter])[0]!;
-    const output = cashu.OutputData.createSingleRandomData(0, this.keyset);
-    output.blindedMessage.B_ = toHex(this.messages([counter])[0]!);
-    return Object.assign(output, { secret, blindingFactor: factor() });
+    const B_ = toHex(this.messages([counter])[0]!);
+    return new cashu.OutputData({ amount: 0 as never, B_, id: this.keyset }, factor(), secret);
   }
 
   private take(counters: readonly number[]): (Key & { Y: Uint8Array })[] {
@@ -168,8 +167,18 @@ function library(): Library {
   return points;
 }
 
+/** The point of an abscissa, with an even ordinate. */
+function lift(point: Uint8Array): Affine {
+  const { Fp } = library();
+  const x = numberOf(point.subarray(1));
+  const y = Fp.sqrt((((x * x) % Fp.ORDER) * x + BigInt(7)) % Fp.ORDER);
+  return { x, y: isOdd(y) ? Fp.ORDER - y : y };
+}
+
+const isOdd = (number: bigint): boolean => number % BigInt(2) !== BigInt(0);
+
 function compress({ x, y }: Affine): Uint8Array {
-  return Uint8Array.of(y % BigInt(2) === BigInt(0) ? 2 : 3, ...bytesOf(x));
+  return Uint8Array.of(isOdd(y) ? 3 : 2, ...bytesOf(x));
 }
 
 /** The multiples of the generator by 1 to 255, times each power of 256. */
@@ -210,20 +219,38 @@ function digits(factor: bigint): Affine[] {
  */
 function sums(lists: Affine[][]): Affine[] {
   const { Fp } = library();
+  const { ORDER } = Fp;
   for (;;) {
-    const differences = lists.flatMap((list) => list.flatMap(({ x }, i) => (i % 2 === 1 ? [x - list[i - 1]!.x] : [])));
-    if (differences.length === 0) {
-      return lists.map((list) => list[0]!);
+    const differences: bigint[] = [];
+    // Of the differences before each.
+    const products: bigint[] = [];
+    let product = BigInt(1);
+    for (const list of lists) {
+      for (let i = 1; i < list.length; i += 2) {
+        const difference = list[i]!.x - list[i - 1]!.x;
+        differences.push(difference);
+        products.push(product);
+        product = (product * difference) % ORDER;
+      }
     }
-    const inverses = Fp.invertBatch(differences);
+    if (differences.length === 0) {
+      return lists.map(([sum]) => ({ x: Fp.create(sum!.x), y: Fp.create(sum!.y) }));
+    }
+    // Zero has no inverse, and throws.
+    let inverse = Fp.inv(product);
+    for (let i = differences.length - 1; i >= 0; i--) {
+      const one = (inverse * products[i]!) % ORDER;
+      inverse = (inverse * differences[i]!) % ORDER;
+      differences[i] = one;
+    }
     let at = 0;
     lists = lists.map((list) => {
       const half: Affine[] = [];
       for (let i = 1; i < list.length; i += 2) {
         const [a, b] = [list[i - 1]!, list[i]!];
-        const slope = ((b.y - a.y) * inverses[at++]!) % Fp.ORDER;
-        const x = Fp.create(slope * slope - a.x - b.x);
-        half.push({ x, y: Fp.create(slope * (a.x - x) - a.y) });
+        const slope = ((b.y - a.y) * differences[at++]!) % ORDER;
+        const x = (slope * slope - a.x - b.x) % ORDER;
+        half.push({ x, y: (slope * (a.x - x) - a.y) % ORDER });
       }
       return list.length % 2 === 1 ? [...half, list[list.length - 1]!] : half;
     });
