@@ -80,6 +80,7 @@ export class MintClient {
 
   /** Fetches and validates a filter. An error never means "absent". */
   async fetch(keyset: string, kind: NoteKind, options: FetchOptions = {}): Promise<MintFilter> {
+<<<<<<< HEAD
     return this.fetchIn(new Call(options), keyset, kind, options);
   }
 
@@ -171,20 +172,19 @@ export class MintClient {
   }
 
   private async fetchIn(call: Call, keyset: string, kind: NoteKind, options: FetchOptions): Promise<MintFilter> {
+=======
+>>>>>>> ts
     const { profile = 'nut25', lastSeen = 0, onProgress: onBytes, noCache } = options;
     const { policy, url: mint } = this;
+    const call = Call.of(options);
     const curve = curveOf(keyset, this.options.bls);
     checkNames(kind, profile);
     integer(lastSeen, 'lastSeen');
+    // In a browser `no-store` does it, and another header would need the mint's consent.
+    const headers = noCache && !isBrowser() && { headers: { 'Cache-Control': 'no-cache' } };
     let sink!: ResponseReader;
-    const sending = (): Sending => ({
-      maxBytes: policy.maxBytes,
-      sink: (sink = new ResponseReader(policy)),
-      onBytes,
-      // In a browser `no-store` does it, and another header would need the mint's consent.
-      ...(noCache && !isBrowser() && { headers: { 'Cache-Control': 'no-cache' } }),
-    });
-    const { status, body } = await this.get(call, `/v1/filter/${kind}/${encodeURIComponent(keyset)}`, sending);
+    const sending = (): Sending => ({ sink: (sink = new ResponseReader(policy)), maxBytes: policy.maxBytes, onBytes, ...headers });
+    const { status, body } = await this.get(call, `filter/${kind}/${encodeURIComponent(keyset)}`, sending);
     checkStatus(status, body);
     const now = this.now();
     const filter = sink.finish(now);
@@ -194,82 +194,145 @@ export class MintClient {
     return new MintFilter({ filter, profile, source: { mint, keyset, kind }, policy, curve, now, newest: lastSeen });
   }
 
-  private async filtersIn(
-    call: Call,
-    keyset: string,
-    { lastSeen, onProgress }: RestoreOptions,
-    noCache = false,
-  ): Promise<{ issued: MintFilter; spent: MintFilter }> {
-    const fetch = (kind: NoteKind): Promise<MintFilter> =>
-      this.fetchIn(call, keyset, kind, {
+  /**
+   * Fetches both filters of a keyset, `spent` first: what is signed in between is in `issued`. `NoFilters` means that the mint does not
+   * announce filters and gave none, and that no note was sent.
+   */
+  async filters(keyset: string, options: RestoreOptions & { noCache?: boolean } = {}): Promise<{ issued: MintFilter; spent: MintFilter }> {
+    const { lastSeen, onProgress, noCache = false } = options;
+    const call = Call.of(options);
+    const fetch = (kind: NoteKind): Promise<MintFilter | WalletError> =>
+      this.fetch(keyset, kind, {
+        call,
         lastSeen: lastSeen?.[kind],
         noCache,
         onProgress: (bytes) => onProgress?.({ step: 'filters', bytes }),
-      });
-    const failed = (error: WalletError): WalletError => {
-      call.check();
-      return error;
-    };
-    const spent = await fetch('spent').catch(failed);
-    const issued = await fetch('issued').catch(failed);
+      }).catch((error) => (call.check(), error));
+    const [spent, issued] = [await fetch('spent'), await fetch('issued')];
     if (spent instanceof MintFilter && issued instanceof MintFilter) {
       return { spent, issued };
     }
     // A mint that has given a valid filter, now or before, has filters.
-    const hasFilters = spent instanceof MintFilter || issued instanceof MintFilter || lastSeen !== undefined;
+    const hasFilters = lastSeen ?? [spent, issued].some((one) => one instanceof MintFilter);
     const error = (spent instanceof MintFilter ? issued : spent) as WalletError;
     throw hasFilters ? error : await this.explain(call, keyset, error);
   }
 
+  /** What the mint says of itself. It is asked again once. */
+  async info(options: CallOptions = {}): Promise<MintInfo> {
+    const call = Call.of(options);
+    const ask = async (): Promise<MintInfo> => {
+      const info = infoOf(await this.small(call, 'info'));
+      if (info === undefined) {
+        throw new WalletError('Form', 'malformed mint response: info');
+      }
+      return info;
+    };
+    return ask().catch(ask);
+  }
+
+  /** The mint's keysets that have a valid ID. */
+  async keysets(options: CallOptions = {}): Promise<KeysetInfo[]> {
+    return keysetsOf(await this.small(Call.of(options), 'keysets'));
+  }
+
+  /**
+   * Restores a wallet's notes of one keyset: looks the candidates up in both filters, and asks the mint only for the signatures of
+   * what was signed and is not spent. After an error, `error.unfinished` has what is known, and {@link resume} continues.
+   */
+  async restore(keyset: string, candidates: Points | Iterable<Candidate>, options: RestoreOptions = {}): Promise<Restored> {
+    const call = Call.of(options);
+    checkRandomness();
+    const checked = new Candidates(candidates, curveOf(keyset, this.options.bls));
+    await checked.check(call);
+    const onCounters = (counters: number): void => options.onProgress?.({ step: 'search', counters });
+    const search = async (refetched: boolean): Promise<Restore> => {
+      const filters = await this.filters(keyset, { ...options, call, noCache: refetched });
+      return Restore.search(filters, checked, { ...options, call, refetched }, onCounters);
+    };
+    const restore = await search(false).catch((error) => (DISAGREE.includes(error.code) ? search(true) : Promise.reject(error)));
+    return this.resume(restore, { ...options, call });
+  }
+
+  /** Carries a restore out, or continues one that failed. */
+  async resume(restore: Restore, options: RestoreOptions = {}): Promise<Restored> {
+    if (!(restore instanceof Restore) || (restore.mint !== undefined && restore.mint !== this.url)) {
+      throw new WalletError('OtherSource', 'expected a Restore from filters of this mint');
+    }
+    const call = Call.of(options);
+    restore.askAgain();
+    try {
+      if (restore.progress.done === 0 && restore.points > 0) {
+        await this.prepare(call, restore, options);
+      }
+      await this.ask(call, restore, () => options.onProgress?.({ step: 'mint', ...restore.progress }));
+      if (restore.problem) {
+        throw restore.problem;
+      }
+    } catch (error) {
+      throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
+    }
+    return restore.soFar();
+  }
+
+  /** @internal Sends requests until there is no further one. */
+  async ask(call: Call, asked: Pick<Restore, 'request' | 'answer'>, onAnswer?: () => void): Promise<void> {
+    for (let request; (request = asked.request()); ) {
+      const { status, retryAfter, body } = await this.post(call, request);
+      const seconds = asked.answer(status, retryAfter, body, this.now());
+      if (seconds !== undefined) {
+        await call.wait(seconds);
+      }
+      onAnswer?.();
+    }
+  }
+
+  /** Asks what is not given: how many points the mint takes in a request, and whether the keyset has expired. */
+  private async prepare(call: Call, restore: Restore, { batch, finalExpiry }: RestoreOptions): Promise<void> {
+    const unknown = (): undefined => call.check();
+    restore.setBatch(batch ?? (await this.info({ call }).catch(unknown))?.batch ?? BATCH);
+    if (finalExpiry === undefined) {
+      finalExpiry = (await this.keysets({ call }).catch(unknown))?.find(isKeyset(restore.keyset))?.finalExpiry;
+    }
+    if (finalExpiry != null && finalExpiry <= this.now()) {
+      restore.expire();
+    }
+  }
+
   /** Why there is no filter: the mint announces none, or does not have the keyset. */
   private async explain(call: Call, keyset: string, error: WalletError): Promise<WalletError> {
-    if (NOT_ASKED.includes(error.code)) {
+    if (['Aborted', 'BadArgument', 'OtherCurve'].includes(error.code)) {
       return error;
     }
-    const info = await this.infoIn(call).catch(() => undefined);
-    const keysets = await this.keysetsIn(call).catch(() => []);
+    const info = await this.info({ call }).catch(() => undefined);
+    const keysets = await this.keysets({ call }).catch(() => []);
     const cause = { cause: error };
-    if (keysets.length > 0 && !keysets.some(({ id }) => canonicalKeyset(id) === canonicalKeyset(keyset))) {
-      const list = keysets.slice(0, MAX_KEYSETS_LISTED).map(({ id, unit }) => `${id.slice(0, 7)}... (${unit})`);
-      const text = `${list.join(', ')}${keysets.length > list.length ? ', and others' : ''}`;
-      return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}; it has ${text}`, cause);
+    if (keysets.length > 0 && !keysets.some(isKeyset(keyset))) {
+      const list = keysets.map(({ id, unit }) => `${id.slice(0, 7)}... (${unit})`).slice(0, MAX_KEYSETS_LISTED);
+      const others = keysets.length > list.length ? ', and others' : '';
+      return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}; it has ${list.join(', ')}${others}`, cause);
     }
     // An info that cannot be read announces neither way.
     return info?.announces === false
-      ? new WalletError('NoFilters', `the mint announces no filters, and gave none of keyset ${keyset}: ${error.message}`, cause)
+      ? new WalletError('NoFilters', `the mint announces no filters, and gave none of ${keyset}: ${error.message}`, cause)
       : error;
   }
 
-  private async infoIn(call: Call): Promise<MintInfo> {
-    for (const isLast of [false, true]) {
-      const { status, body } = await this.get(call, '/v1/info', () => ({ maxBytes: MAX_SMALL_BYTES }));
-      const info = status === 200 ? infoOf(body) : undefined;
-      if (info !== undefined) {
-        return info;
-      }
-      if (isLast) {
-        checkStatus(status, body);
-      }
-    }
-    throw new WalletError('Form', 'malformed mint response: /v1/info');
-  }
-
-  private async keysetsIn(call: Call): Promise<KeysetInfo[]> {
-    const { status, body } = await this.get(call, '/v1/keysets', () => ({ maxBytes: MAX_SMALL_BYTES }));
+  /** A small body of status 200. */
+  private async small(call: Call, path: string): Promise<Uint8Array> {
+    const { status, body } = await this.get(call, path, () => ({ maxBytes: MAX_SMALL_BYTES }));
     checkStatus(status, body);
-    return keysetsOf(body);
+    return body;
   }
 
   /** A GET is sent again when the mint asks to wait, and once after a broken connection or a server's error. */
   private async get(call: Call, path: string, sending: () => Sending): Promise<Answer> {
-    const { fetch } = this.options;
     for (let isFirst = true; ; isFirst = false) {
-      // As a method of `options`, the `fetch` of browsers fails.
-      const answer = await send(fetch, this.url, path, sending(), this.policy, call).catch((error) =>
+      const answer = await this.send(call, `/v1/${path}`, sending()).catch((error) =>
         isFirst && error.code === 'Transport' ? undefined : Promise.reject(error),
       );
       if (answer?.status === 429) {
-        await this.wait(call, retrySeconds(answer.retryAfter, this.now()));
+        await call.wait(retrySeconds(answer.retryAfter, this.now()));
       } else if (answer && (answer.status < 500 || !isFirst)) {
         return answer;
       }
@@ -278,20 +341,20 @@ export class MintClient {
 
   /** After a broken connection, sends the same bytes once more: nothing new is shown. */
   private async post(call: Call, request: Request): Promise<Answer> {
-    const { fetch, post } = this.options;
     const { path, body } = request;
-    const sending = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body, maxBytes: this.policy.maxAnswerBytes };
+    const { post } = this.options;
+    const headers = { 'Content-Type': 'application/json' };
     const once = (): Promise<Answer> =>
       post
         ? call.race(post(request)).catch((error) => Promise.reject(WalletError.from(error, 'Transport', 'the request failed')))
-        : send(fetch, this.url, path, sending, this.policy, call);
+        : this.send(call, path, { method: 'POST', headers, body, maxBytes: this.policy.maxAnswerBytes });
     const answer = await once().catch(async (error) => {
       if (error.code !== 'Transport') {
         throw error;
       }
       // Stock nutshells send their 429 without a CORS header.
       if (isBrowser() && this.hasAnswered) {
-        await this.wait(call, SILENCE);
+        await call.wait(SILENCE);
       }
       return once();
     });
@@ -299,16 +362,16 @@ export class MintClient {
     return answer;
   }
 
-  private async wait(call: Call, seconds: number): Promise<void> {
-    if (seconds * 1000 > call.left) {
-      throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${call.timeLimit} ms`);
-    }
-    await call.pause(seconds * 1000);
+  private send(call: Call, path: string, sending: Sending): Promise<Answer> {
+    // As a method of `options`, the `fetch` of browsers fails.
+    const { fetch } = this.options;
+    return send(fetch, this.url, path, sending, this.policy, call);
   }
 }
 
 /** Errors that filters of different times explain. */
 const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];
 
-/** Errors of a fetch that say nothing about the mint. */
-const NOT_ASKED: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve'];
+function isKeyset(keyset: string): (one: { id: string }) => boolean {
+  return ({ id }) => canonicalKeyset(id) === canonicalKeyset(keyset);
+}

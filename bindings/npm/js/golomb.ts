@@ -96,11 +96,11 @@ class BitWriter {
 }
 
 /** Items between two samples of an index: a look-up decodes half of them. */
-const SAMPLED = 256;
+const SAMPLED = 64;
 
 /** A validated filter with samples of its values and their positions: a look-up takes microseconds. */
 export class Index {
-  /** Before every 256th item: the value of the item before, and the bit position. */
+  /** Before every 64th item: the value of the item before, and the bit position. */
   private readonly values: Float64Array;
   private readonly positions: Float64Array;
   private readonly decoder: Decoder;

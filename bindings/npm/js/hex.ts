@@ -1,9 +1,9 @@
-const DIGITS = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+const BYTES = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 
 export function toHex(bytes: Uint8Array): string {
   let text = '';
   for (const byte of bytes) {
-    text += DIGITS[byte]!;
+    text += BYTES[byte]!;
   }
   return text;
 }

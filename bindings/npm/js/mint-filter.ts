@@ -149,7 +149,7 @@ export class MintFilter {
   lookUps(): LookUps {
     const { asOf, rolledBackFrom } = this;
     if (rolledBackFrom !== undefined) {
-      throw new WalletError('RolledBack', `the filter is dated ${asOf}, older than the last one seen (${rolledBackFrom})`);
+      throw new WalletError('RolledBack', `the filter is dated ${asOf}, before the last one seen (${rolledBackFrom})`);
     }
     return new LookUps(this);
   }
@@ -168,11 +168,11 @@ export class MintFilter {
     const limit = this.limit(lookups, integer(expected, 'expected'));
     const text = `${matches} of ${lookups} items match; expected ${expected}`;
     if (matches > limit) {
-      throw new WalletError('TooManyMatches', `implausible filter: ${text}, accepted up to ${limit}`);
+      throw new WalletError('TooManyMatches', `${text}, accepted up to ${limit}`);
     }
     // Members always match, so the records or the filter are wrong about at least half of them.
     const isFew = 2 * matches < Math.min(expected, lookups);
-    return isFew ? [{ code: 'FewMatches', message: `${text}: the filter may be old, or made with an unknown hash` }] : [];
+    return isFew ? [{ code: 'FewMatches', message: `${text}: the filter may be old or of an unknown hash` }] : [];
   }
 
   /** @internal The most matches to accept. */
@@ -227,7 +227,7 @@ export type MintProfile = 'nut25' | 'nut23';
 /** Refuses names that the types forbid: no other check would notice them. */
 export function checkNames(kind: NoteKind, profile: MintProfile): void {
   if ((kind !== 'spent' && kind !== 'issued') || (profile !== 'nut25' && profile !== 'nut23')) {
-    throw new WalletError('BadArgument', "unknown kind or profile; expected 'spent' or 'issued', and 'nut25' or 'nut23'");
+    throw new WalletError('BadArgument', "the kind is 'spent' or 'issued', the profile 'nut25' or 'nut23'");
   }
 }
 

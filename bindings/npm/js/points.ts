@@ -75,8 +75,8 @@ export const eitherForm: Curve = {
 /** The curve of a keyset. */
 export function curveOf(keyset: string, bls: Curve | undefined): Curve {
   if (typeof keyset !== 'string' || !KEYSET_ID.test(keyset)) {
-    const forms = '00 and 14 hex digits, 01 or 02 and 64 hex digits (not its short form), or 12 characters of base64';
-    throw new WalletError('BadArgument', `a keyset ID is ${forms}; this one has ${show(keyset?.length)} characters`);
+    const forms = '00 and 14, or 01 or 02 and 64 hex digits, or 12 characters of base64';
+    throw new WalletError('BadArgument', `a keyset ID is ${forms}, not ${show(keyset?.length)}`);
   }
   if (!isPairing(keyset)) {
     return secp256k1;
@@ -113,6 +113,6 @@ function randomBytes(count: number): Uint8Array {
 /** A restore needs random numbers. */
 export function checkRandomness(): void {
   if (typeof globalThis.crypto?.getRandomValues !== 'function') {
-    throw new WalletError('Randomness', 'no crypto.getRandomValues: it needs Node.js 20, or in React Native a package');
+    throw new WalletError('Randomness', 'no crypto.getRandomValues: use Node.js 20 or a package for React Native');
   }
 }

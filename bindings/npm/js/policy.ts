@@ -1,6 +1,6 @@
 /** All limits on what a wallet accepts from a mint, and the checks of complete responses. */
 
-import { Base64, decodeBase64 } from './base64.js';
+import { Base64 } from './base64.js';
 import { Index } from './golomb.js';
 import { checkParams, type Coded, DEFAULT_M, DEFAULT_P, isIntegerWithin, show } from './params.js';
 import { readMembers } from './response.js';
@@ -122,7 +122,7 @@ export class ResponseReader {
         this.keep(part);
       }
     }
-    this.check(this.total);
+    checkSize(this.total, this.limit);
     while (this.step === 'content' && at < part.length) {
       at = this.escape === undefined ? this.content.take(part, at) : at;
       if (at === part.length) {
@@ -146,13 +146,6 @@ export class ResponseReader {
     }
   }
 
-  /** Refuses so many bytes if they are too many. */
-  check(bytes: number): void {
-    if (bytes > this.limit) {
-      throw new WalletError('TooLarge', `the body has ${bytes} bytes or more; at most ${this.limit} are accepted`);
-    }
-  }
-
   /** The filter of a complete response. Its index is not read yet. */
   finish(now: number): Accepted {
     const { policy } = this;
@@ -160,14 +153,14 @@ export class ResponseReader {
     let members;
     try {
       const bytes = this.step === 'tail' ? this.content.finish() : undefined;
-      members = readMembers(text, (content) => (content === TAKEN ? bytes : decodeBase64(content)));
+      members = readMembers(text, (content) => (content === TAKEN ? bytes : undefined));
       checkParams(members.p, members.m);
     } catch (error) {
       throw errorObject(200, text) ?? new WalletError('Response', (error as Error).message, { status: 200 });
     }
     const { n, p, m, content, timestamp } = members;
     if (m < policy.minM) {
-      throw new WalletError('LowM', `the filter has a false-positive rate of 1 in ${m}; at most 1 in ${policy.minM} is accepted`);
+      throw new WalletError('LowM', `the filter has M = ${m}; at least ${policy.minM} is accepted`);
     }
     if (p < policy.minP) {
       throw new WalletError('LowP', `the filter has P = ${p}; at least ${policy.minP} is accepted`);
@@ -206,7 +199,7 @@ export class ResponseReader {
 
   private checkCount(n: number): void {
     if (n > this.policy.maxItems) {
-      throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${this.policy.maxItems} are accepted (maxItems)`);
+      throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${this.policy.maxItems} are accepted`);
     }
   }
 
@@ -229,7 +222,7 @@ export class ResponseReader {
 
   private keep(part: Uint8Array): void {
     if (this.length + part.length > MAX_AROUND) {
-      throw new WalletError('Response', `the response has more than ${MAX_AROUND} bytes around its content`, { status: 200 });
+      throw new WalletError('Response', `more than ${MAX_AROUND} bytes are around the content`, { status: 200 });
     }
     this.around.set(part, this.length);
     this.length += part.length;
@@ -252,7 +245,7 @@ function damaged(error: unknown): WalletError {
 }
 
 function notBase64(): WalletError {
-  return new WalletError('Response', 'the content is not padded standard base64', { status: 200 });
+  return new WalletError('Response', 'the content is not base64', { status: 200 });
 }
 
 function ascii(text: string): Uint8Array {
@@ -266,6 +259,12 @@ function latin(bytes: Uint8Array): string {
     text += String.fromCharCode(...bytes.subarray(at, at + 8192));
   }
   return text;
+}
+
+export function checkSize(bytes: number, limit: number): void {
+  if (bytes > limit) {
+    throw new WalletError('TooLarge', `the body has ${bytes} bytes or more; at most ${limit} are accepted`);
+  }
 }
 
 export function checkStatus(status: number, body: Uint8Array): void {

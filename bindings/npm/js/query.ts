@@ -3,7 +3,7 @@
 import { fromHex } from './hex.js';
 import { isBytes, isIntegerWithin } from './params.js';
 import { type Curve, isPairing, KEYSET_ID, shuffle } from './points.js';
-import { checkStatus, errorObject, isObject, type Policy, printableText } from './policy.js';
+import { checkSize, checkStatus, errorObject, isObject, type Policy, printableText } from './policy.js';
 import { decodeText } from './text.js';
 import { WalletError } from './wallet-error.js';
 
@@ -186,16 +186,13 @@ export class Batches<T> {
     this.batches.shift();
     // Most of them: an honest mint may have lost some signatures.
     if (this.notInSet > this.chanceLimit && 2 * this.notInSet > results.size) {
-      const text = `${this.notInSet} of ${results.size} matches are not in its set; false positives explain at most ${this.chanceLimit}`;
+      const text = `${this.notInSet} of ${results.size} matches are not in its set; chance explains ${this.chanceLimit}`;
       throw (this.end = new WalletError('Contradicted', `the mint contradicts its filter: ${text}`));
     }
   }
 
   private read(status: number, body: Uint8Array): ReturnType<Question<T>['read']> {
-    const max = this.policy.maxAnswerBytes;
-    if (body.length > max) {
-      throw new WalletError('TooLarge', `the body has ${body.length} bytes; at most ${max} are accepted`);
-    }
+    checkSize(body.length, this.policy.maxAnswerBytes);
     checkStatus(status, body);
     try {
       return this.question.read(body);
@@ -225,7 +222,7 @@ export const states: Question<State> = {
     list(parse(answer), 'states').map((one) => () => {
       const [point, state] = [hex(text(one, 'Y'), 'Y'), text(one, 'state')];
       if (!/^(UNSPENT|PENDING|SPENT)$/.test(state)) {
-        throw new WalletError('UnknownState', 'the answer has a state other than UNSPENT, PENDING and SPENT');
+        throw new WalletError('UnknownState', 'the answer has an unknown state');
       }
       // A mint may publish pending notes as spent.
       return { point, value: state.toLowerCase() as State, inSet: state !== 'UNSPENT' };
@@ -261,7 +258,7 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
         const [id, C_] = [text(signature, 'id'), text(signature, 'C_')];
         // After a change of keysets a mint may have signed with another one, of the same curve.
         if (!KEYSET_ID.test(id) || isPairing(id) !== isPairing(keyset)) {
-          throw new WalletError('OtherKeyset', 'the answer has a signature of an invalid keyset, or of one of another curve');
+          throw new WalletError('OtherKeyset', 'the answer has a signature of an invalid keyset or another curve');
         }
         const c = fromHex(hex(C_, 'C_'));
         if (c === undefined || !curve.isPoint(c)) {

@@ -36,7 +36,7 @@ export interface ResponseOptions extends Pick<FilterOptions, 'profile'> {
 export function parseResponse(response: string | Uint8Array | object, options: ResponseOptions = {}): FilterResponse {
   checkOptions(options);
   const { minM = DEFAULT_M, profile = 'nut25' } = options;
-  const members = readMembers(response);
+  const members = readMembers(response, decodeBase64);
   const { n, p, m, content } = members;
   if (!isIntegerWithin(minM, 1, MAX_U32)) {
     throw new FilterError('BadParameter', `minM is ${show(minM)}; expected an integer from 1 to ${MAX_U32}`);
@@ -51,7 +51,7 @@ export function parseResponse(response: string | Uint8Array | object, options: R
 /** Reads a response without its filter. */
 export function readMembers(
   response: string | Uint8Array | object,
-  decode: (content: string) => Uint8Array | undefined = decodeBase64,
+  decode: (content: string) => Uint8Array | undefined,
 ): Omit<FilterResponse, 'filter'> {
   const members = asObject(response);
   return {

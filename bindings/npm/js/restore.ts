@@ -116,11 +116,11 @@ export class Candidates {
       return;
     }
     if (typeof (given as Iterable<Candidate>)?.[Symbol.iterator] !== 'function') {
-      throw new WalletError('BadArgument', `the candidates are ${show(given)}; expected Points or an array of { B_, Y }`);
+      throw new WalletError('BadArgument', `the candidates are ${show(given)}; expected Points or a list`);
     }
     const list = Array.from(given as Iterable<Candidate>);
     if (list.length === 0) {
-      throw new WalletError('NoItems', 'there are no candidates to restore');
+      throw new WalletError('NoItems', 'there are no candidates');
     }
     this.count = list.length;
     for (const kind of ['B_', 'Y'] as const) {
@@ -159,7 +159,7 @@ export class Candidates {
       const [first, last] = [piece[0]!, piece[piece.length - 1]!];
       const points = await this.derive(() => call.race(kind === 'Y' ? this.points!.ys(first, last + 1) : this.points!.messages(piece)));
       if (points?.length !== piece.length) {
-        throw new WalletError('Points', `${points?.length} points ${kind} were given for ${piece.length} counters`);
+        throw new WalletError('Points', `${points?.length} points ${kind} for ${piece.length} counters`);
       }
       piece.forEach((counter, i) => {
         const check: typeof checkPoint = counter < CHECKED_POINTS ? checkPoint : checkForm;
@@ -226,19 +226,17 @@ export class Restore {
    */
   static async search(
     filters: { issued: MintFilter; spent: MintFilter },
-    candidates: Points | Iterable<Candidate>,
+    candidates: Points | Iterable<Candidate> | Candidates,
     rules: RestoreRules & CallOptions = {},
     onCounters?: (counters: number) => void,
   ): Promise<Restore> {
     checkPair(filters);
-    const call = new Call(rules);
-    const checked = new Candidates(candidates, filters.issued.parts.curve);
-    await checked.check(call);
-    return Restore.searchIn(call, filters, checked, rules, onCounters);
-  }
-
-  /** @internal */
-  static async searchIn(call: Call, filters: Found['filters'], checked: Candidates, rules: RestoreRules, onCounters?: OnCounters): Promise<Restore> {
+    const call = Call.of(rules);
+    let checked = candidates as Candidates;
+    if (!(candidates instanceof Candidates)) {
+      checked = new Candidates(candidates, filters.issued.parts.curve);
+      await checked.check(call);
+    }
     return new Restore(await search(filters, checked, rules, call, onCounters), rules);
   }
 
@@ -353,7 +351,7 @@ function checkPair(filters: Found['filters']): void {
   for (const kind of ['issued', 'spent'] as const) {
     const filter = filters?.[kind];
     if (!(filter instanceof MintFilter) || filter.source.kind !== kind || filter.source.keyset === undefined) {
-      throw new WalletError('OtherSource', `expected a filter of ${kind} notes that names its keyset`);
+      throw new WalletError('OtherSource', `expected a filter of ${kind} notes of a keyset`);
     }
   }
   const [issued, spent] = [filters.issued.source, filters.spent.source];
@@ -403,7 +401,7 @@ async function search(
       }
     }
     if (!isList && (spentCounters.length > spent.n || live.size > issued.n)) {
-      throw new WalletError('TooManyMatches', `more of ${end} points match than the filters have items (${spent.n} and ${issued.n})`);
+      throw new WalletError('TooManyMatches', `more of ${end} points match than the filters have items`);
     }
     onCounters?.(signed.length);
     await call.breathe();
@@ -422,10 +420,10 @@ async function search(
     throw new WalletError(code, message);
   };
   if (issued.n > 0 && issued.isEqual(spent)) {
-    refuse('EqualFilters', `the filters of spent and of issued notes are equal (${issued.n} notes)`);
+    refuse('EqualFilters', `both filters are equal (${issued.n} notes)`);
   }
   if (crossed > 0) {
-    const text = `${crossed} of ${2 * count} points are in the filter of the other kind: the filters are exchanged, or B_ and Y are`;
+    const text = `${crossed} of ${2 * count} points match the other filter: the filters are exchanged, or B_ and Y are`;
     crossed > chanceLimit((2 * count) / Math.min(issued.m, spent.m)) ? refuse('Exchanged', text) : warn('Exchanged', `${text}, or it is chance`);
   }
   if (missing.length > 0) {
@@ -433,18 +431,18 @@ async function search(
     if (missing.length > chanceLimit(count / spent.m) && !(refetched && issued.asOf < spent.asOf)) {
       refuse('SpentNotIssued', `the filters contradict each other: ${text}`);
     }
-    warn('SpentNotIssued', `${text}, by chance or by an older filter: they count as spent`, missing);
+    warn('SpentNotIssued', `${text}: they count as spent`, missing);
   }
   if (spent.n > issued.n) {
-    warn('MoreSpentThanIssued', `${spent.n} notes are spent but only ${issued.n} issued: notes may be missing`);
+    warn('MoreSpentThanIssued', `${spent.n} notes are spent but only ${issued.n} issued`);
   }
   const apart = Math.abs(issued.asOf - spent.asOf);
   if (apart > APART) {
-    warn('DatesApart', `the filters are ${apart} s apart: what was spent or issued in between may be wrong`);
+    warn('DatesApart', `the filters are ${apart} s apart: what happened in between may be wrong`);
   }
   const oldest = Math.min(issued.asOf, spent.asOf);
   if (oldest < lastActivity) {
-    warn('OlderThanActivity', `a filter is ${lastActivity - oldest} s older than the wallet's last activity: later notes are missing`);
+    warn('OlderThanActivity', `a filter is ${lastActivity - oldest} s older than the wallet's last activity`);
   }
   warnings.push(...issued.checkCount(live.size, count, expected));
   return { filters, signed, warnings, isDoubtful };

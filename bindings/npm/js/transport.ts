@@ -1,7 +1,7 @@
 /** One request to a mint, with all limits on its time and size. */
 
 import { Parts } from './base64.js';
-import { integer, MAX_ERROR_BYTES, type Policy, printableText } from './policy.js';
+import { checkSize, integer, MAX_ERROR_BYTES, type Policy, printableText } from './policy.js';
 import { WalletError } from './wallet-error.js';
 
 /** The platform's `fetch`, as far as the application's types know it. */
@@ -38,7 +38,7 @@ export interface Answer {
 /** Browsers, where an answer without a CORS header cannot be read. */
 export const isBrowser = (): boolean => 'location' in globalThis && globalThis.location !== undefined;
 
-/** The longest timer of the platforms. */
+/** The longest timer of the platforms: 24 days. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Milliseconds after which the event loop runs. */
@@ -50,6 +50,8 @@ export interface CallOptions {
   signal?: Signal | undefined;
   /** Milliseconds for the call, with all its requests and waits. Default: 600,000. */
   timeLimit?: number | undefined;
+  /** @internal The call that this one is a part of. */
+  call?: Call;
 }
 
 /** The default of `timeLimit`. */
@@ -57,16 +59,19 @@ export const TIME_LIMIT = 600_000;
 
 /** What limits a call with all its requests and waits: the caller's signal, and the time. */
 export class Call {
+  private readonly signal: Signal | undefined;
+  private readonly limit: number;
   private readonly end: number;
   private breath = Date.now();
 
-  readonly timeLimit: number;
-  private readonly signal: Signal | undefined;
-
   constructor({ signal, timeLimit = TIME_LIMIT }: CallOptions) {
     this.signal = signal;
-    this.timeLimit = integer(timeLimit, 'timeLimit');
-    this.end = Date.now() + timeLimit;
+    this.limit = Math.min(integer(timeLimit, 'timeLimit'), LONGEST_TIMER);
+    this.end = this.breath + this.limit;
+  }
+
+  static of(options: CallOptions): Call {
+    return options.call ?? new Call(options);
   }
 
   /** The milliseconds that are left. */
@@ -74,78 +79,75 @@ export class Call {
     return this.end - Date.now();
   }
 
+  /** Refuses to go on. */
+  check(): undefined {
+    if (this.signal?.aborted || this.left < 0) {
+      throw this.stopped();
+    }
+  }
+
+  private stopped(): WalletError {
+    return this.signal?.aborted
+      ? new WalletError('Aborted', 'the caller aborted the request')
+      : new WalletError('Deadline', `the time limit of ${this.limit} ms is over`);
+  }
+
   /** The result of the work, unless the caller aborts or the time is over before. */
-  async race<T>(work: T | PromiseLike<T>): Promise<T> {
-    this.check();
-    const isPending = typeof (work as PromiseLike<T> | undefined)?.then === 'function';
-    return isPending ? this.guard(() => work as PromiseLike<T>) : work;
+  race<T>(work: T | PromiseLike<T>): Promise<T> {
+    return this.guard(async () => work);
   }
 
   /** Lets the event loop run from time to time. */
   async breathe(): Promise<void> {
-    if (Date.now() - this.breath > BREATH || Date.now() < this.breath) {
+    if (Math.abs(Date.now() - this.breath) > BREATH) {
       await this.pause(0);
       this.breath = Date.now();
     }
   }
 
-  async pause(milliseconds: number): Promise<void> {
-    this.check();
-    for (const end = Date.now() + milliseconds; ; ) {
-      const left = Math.min(Math.max(end - Date.now(), 0), LONGEST_TIMER);
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      await this.guard(() => new Promise<void>((resolve) => (timer = setTimeout(resolve, left)))).finally(() => clearTimeout(timer));
-      if (Date.now() >= end || left < LONGEST_TIMER) {
-        return;
-      }
+  /** Waits as long as the mint asks. */
+  async wait(seconds: number): Promise<void> {
+    if (seconds * 1000 > this.left) {
+      throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${this.limit} ms`);
     }
+    await this.pause(seconds * 1000);
   }
 
-  /** Runs `work` until it ends, the caller aborts, the time is over, or `deadline` milliseconds have passed since it last set them. */
-  async guard<T>(work: (signal: AbortSignal, wait: (milliseconds: number) => void) => PromiseLike<T>, text = ''): Promise<T> {
+  private pause(milliseconds: number): Promise<void> {
+    let timer: ReturnType<typeof setTimeout>;
+    return this.guard(() => new Promise<void>((resolve) => (timer = setTimeout(resolve, milliseconds)))).finally(() => clearTimeout(timer));
+  }
+
+  /** @internal Runs `work` until it ends, the caller aborts, the time is over, or it has not called `more` for so many milliseconds. */
+  async guard<T>(work: (signal: AbortSignal, more: (milliseconds: number) => void) => Promise<T>, text = ''): Promise<T> {
     this.check();
     const abort = new AbortController();
-    let fail!: (error: WalletError) => void;
-    const failed = new Promise<never>((_, reject) => (fail = reject));
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const wait = (milliseconds: number): void => {
-      clearTimeout(timer);
-      const isLast = this.left < milliseconds;
-      const expire = (): void => fail(isLast ? this.timeUp() : new WalletError('Deadline', text));
-      timer = setTimeout(expire, Math.min(milliseconds, Math.max(this.left, 0), LONGEST_TIMER));
-    };
-    const cancel = (): void => fail(aborted());
+    let stop!: () => void;
     try {
-      this.signal?.addEventListener('abort', cancel);
-      if (this.left < LONGEST_TIMER) {
-        wait(this.left + 1);
-      }
-      return await Promise.race([failed, work(abort.signal, wait)]);
+      return await new Promise<T>((resolve, reject) => {
+        stop = () => reject(this.stopped());
+        const more = (milliseconds: number): void => {
+          clearTimeout(timer);
+          const left = this.left + 1;
+          timer = milliseconds < left ? setTimeout(() => reject(new WalletError('Deadline', text)), milliseconds) : setTimeout(stop, left);
+        };
+        this.signal?.addEventListener('abort', stop);
+        more(Infinity);
+        work(abort.signal, more).then(resolve, reject);
+      });
     } finally {
-      this.signal?.removeEventListener('abort', cancel);
+      this.signal?.removeEventListener('abort', stop);
       clearTimeout(timer);
       abort.abort();
     }
-  }
-
-  check(): void {
-    if (this.signal?.aborted) {
-      throw aborted();
-    }
-    if (this.left < 0) {
-      throw this.timeUp();
-    }
-  }
-
-  private timeUp(): WalletError {
-    return new WalletError('Deadline', `the time limit of ${this.timeLimit} ms is over`);
   }
 }
 
 /** Sends a request, and reads at most as much as the limits allow. */
 export async function send(fetch: Fetch, base: string, path: string, sending: Sending, { deadline }: Policy, call: Call): Promise<Answer> {
   const { maxBytes, sink, onBytes, ...init } = sending;
-  const text = `the answer must begin within ${deadline} ms, come at 16 KiB/s, and not pause`;
+  const text = `the answer took more than ${deadline} ms, paused, or came below 16 KiB/s`;
   // Nothing that identifies the wallet, and no cache.
   const plain = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store' } as const;
   try {
@@ -161,12 +163,12 @@ export async function send(fetch: Fetch, base: string, path: string, sending: Se
       const begin = Date.now();
       let last = 0;
       const more = async (total: number): Promise<void> => {
+        onBytes?.(total);
         // Timers for each of many small parts would take most of the time.
         if (last === (last = Date.now())) {
           return;
         }
-        wait(Math.min(deadline, begin + deadline + total / 16.384 - Date.now()));
-        onBytes?.(total);
+        wait(Math.min(deadline, begin + deadline + total / 16.384 - last));
         await call.breathe();
       };
       const body = await readBody(response, status === 200 ? maxBytes : MAX_ERROR_BYTES, status === 200 ? sink : undefined, more);
@@ -183,10 +185,6 @@ function reason(error: unknown): string {
   return printableText(typeof cause?.code === 'string' ? `${message} (${cause.code})` : message, 300);
 }
 
-function aborted(): WalletError {
-  return new WalletError('Aborted', 'the caller aborted the request');
-}
-
 /** A browser says only that there is a redirect. React Native has followed it. */
 function refuseRedirect({ type, status, url, headers, redirected }: Response, base: string): void {
   const isElsewhere = redirected !== false && url && origin(url) !== origin(base);
@@ -198,19 +196,16 @@ function refuseRedirect({ type, status, url, headers, redirected }: Response, ba
 
 /** Reads a body. That of an error is cut at the limit. */
 async function readBody(response: Response, limit: number, sink: Sink | undefined, more: (total: number) => Promise<void>): Promise<Uint8Array> {
-  const check = (bytes: number): void => {
-    if (response.status === 200 && bytes > limit) {
-      throw new WalletError('TooLarge', `the body has ${bytes} bytes or more; at most ${limit} are accepted`);
-    }
-  };
-  const { headers, body } = response;
-  check(Number(headers.get('Content-Length') ?? 0));
+  const isAnswer = response.status === 200;
+  checkSize(isAnswer ? Number(response.headers.get('Content-Length')) : 0, limit);
   const parts = new Parts();
   const take = (part: Uint8Array): void => {
-    check(parts.length + part.length);
     sink ? sink.take(part) : parts.add(part);
+    if (isAnswer) {
+      checkSize(parts.length, limit);
+    }
   };
-  const reader = body?.getReader?.();
+  const reader = response.body?.getReader?.();
   if (reader === undefined) {
     // React Native has the whole body at once.
     take(new Uint8Array(await response.arrayBuffer()));
@@ -227,12 +222,12 @@ async function readBody(response: Response, limit: number, sink: Sink | undefine
   return parts.all().subarray(0, limit);
 }
 
-/** Scheme, host and port, in one spelling of all. */
-function origin(url: string): string | undefined {
+/** Scheme, host and port. */
+function origin(url: string): string {
   try {
     return new URL(url).origin;
   } catch {
     // React Native has half of a URL.
-    return /^https?:\/\/[^/?#]+/i.exec(url)?.[0].toLowerCase().replace(/^(https:.+):443$|^(http:.+):80$/, '$1$2');
+    return url.split('/', 3).join().toLowerCase();
   }
 }

@@ -8,7 +8,10 @@ use serde_json::{Value, json as value};
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{AnswerFault, AsOf, Dleq, MintInfo, Outcome, QueryError, Restore, RestoreOptions, Warning};
+use nutfilter_wallet::{
+    AnswerFault, AsOf, Dleq, Fallback, MintInfo, Outcome, QueryError, Restore, RestoreOptions,
+    Warning,
+};
 
 fn paths(mint: &Loopback) -> Vec<String> {
     let requests = mint.requests();
@@ -31,7 +34,8 @@ fn restore_shows_live_messages_only_shuffled() {
 
     let filters = NoteKind::ALL.map(|kind| format!("/v1/filter/{kind}/{KEYSET}"));
     let [spent, issued] = &filters;
-    let wanted = [issued, spent, "/v1/info", "/v1/restore", "/v1/restore"];
+    let asked_first = [spent, issued, "/v1/info", "/v1/keysets"];
+    let wanted = [&asked_first[..], &["/v1/restore"; 2]].concat();
     assert_eq!(paths(&mint), wanted);
     let posts = posts(&mint);
     let sent: Vec<_> = posts.iter().map(|post| asked(post)).collect();
@@ -51,20 +55,20 @@ fn restore_shows_live_messages_only_shuffled() {
 }
 
 #[test]
-fn up_to_100_live_notes_take_three_requests() {
+fn up_to_100_live_notes_take_one_post() {
     let mint = honest_mint();
     let restored = restore(&mint, 20..LIVE.start + 100, &PLAIN).expect("an honest mint");
     assert_eq!(counts(&restored), [("live", 100), ("spent", 100)].into());
-    assert_eq!(paths(&mint).len(), 3);
+    assert_eq!(posts(&mint).len(), 1);
     // Nothing is posted if nothing is live.
     let mint = honest_mint();
     let restored = restore(&mint, UNUSED, &PLAIN).expect("an honest mint");
-    assert_eq!((restored.next_counter(), restored.chance), (0, None));
+    assert_eq!((restored.next_counter(), restored.chance), (40, None));
     assert_eq!(paths(&mint).len(), 2);
 }
 
 #[test]
-fn confirmed_restore_asks_about_the_spent_ones_first() {
+fn confirmed_restore_asks_about_the_spent_ones_after_the_live_ones() {
     // Two spent notes are not spent for this mint: the filter matched them by chance. A third one is pending.
     let mint = mint(|request| {
         let mut answer = honest_answer(request);
@@ -80,17 +84,14 @@ fn confirmed_restore_asks_about_the_spent_ones_first() {
     assert_eq!(words[..4], ["live", "live", "pending", "spent"]);
     assert_eq!(counts(&restored)["live"], LIVE.len() + 2);
     assert_eq!(restored.chance, None);
-    let posts = posts(&mint);
-    let states = |post: &&String| post.starts_with("POST /v1/checkstate ");
-    let first: Vec<_> = posts
-        .iter()
-        .take_while(states)
-        .flat_map(|post| asked(post))
-        .collect();
-    let ys: BTreeSet<_> = first.iter().cloned().collect();
+    let counters = vec![2];
+    assert_eq!(restored.warnings, [Warning::Pending { counters }]);
+    let posts: Vec<_> = posts(&mint).iter().map(|post| asked(post)).collect();
+    let lens: Vec<_> = posts.iter().map(Vec::len).collect();
+    assert_eq!(lens, [100, 80, 100, 20, 2]);
+    let ys: BTreeSet<_> = posts[2..4].concat().into_iter().collect();
     assert_eq!(ys, SPENT.map(|i| hex(&point(ALL.end + i))).collect());
-    assert_eq!((first.len(), posts.len()), (SPENT.len(), 4));
-    assert_mixed(&first[..100]);
+    assert_mixed(&posts[2]);
 }
 
 #[test]
@@ -255,7 +256,11 @@ fn more_than_ten_refusals_end_the_restore() {
 }
 
 #[test]
-fn mint_without_filters_is_sent_nothing() {
+fn mint_without_filters_is_sent_nothing_if_never_allowed() {
+    const NEVER: RestoreOptions = RestoreOptions {
+        fallback: Fallback::Never,
+        ..PLAIN
+    };
     let keysets = json(format!(
         r#"{{"keysets":[{{"id":"{KEYSET}","unit":"sat"}},{{"id":"00ffd48b8f5ecf80","unit":"usd"}}]}}"#
     ));
@@ -278,7 +283,7 @@ fn mint_without_filters_is_sent_nothing() {
             })
         });
         let id = KeysetId::parse(id).expect("an ID");
-        let error = client(&mint).restore(&id, &candidates(ALL)[..], &PLAIN);
+        let error = client(&mint).restore(&id, &candidates(ALL)[..], &NEVER);
         let error = error.expect_err("no filters");
         assert_eq!(error.to_string(), wanted);
         let is_right = match error.cause {
@@ -287,7 +292,7 @@ fn mint_without_filters_is_sent_nothing() {
             _ => false,
         };
         assert!(is_right && error.unfinished.is_none());
-        assert_eq!(mint.requests().len(), 2);
+        assert_eq!(mint.requests().len(), 3);
     }
     // A list that does not come, or without end, says nothing.
     for list in ["", r#"{"keysets":[]}"#, r#"{"keysets":17}"#] {
