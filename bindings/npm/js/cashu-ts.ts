@@ -141,16 +141,17 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
       const opened = await guarded(run, id, async () => ({ keyset, notes: await Notes.of(seed, id) }));
       if (opened) {
         const answered = await byFilters(run, opened);
+        // In doubt the mint has filters: those of this keyset may contradict each other.
+        hasFilters ||= !(answered instanceof WalletError) || answered.code !== 'NoFilters';
         if (answered instanceof WalletError) {
           silent.push({ ...opened, error: answered });
         } else {
-          hasFilters = true;
           await finish(run, opened, answered);
         }
       }
     }
     for (const { error, ...opened } of silent) {
-      if (fallback === 'always' || (fallback === 'unannounced' && error.code === 'NoFilters' && !hasFilters)) {
+      if (fallback === 'always' || (fallback === 'unannounced' && !hasFilters)) {
         await finish(run, opened, await byMint(run, opened));
       } else {
         found.problems.push({ keyset: opened.keyset.id, error });
@@ -182,12 +183,11 @@ function failure(error: unknown): WalletError {
 
 /** What the filters say, and the mint about what is live by them. An error if there are no filters to use. */
 async function byFilters({ client, call, options, batch }: Run, { keyset, notes }: Opened): Promise<Answered | WalletError> {
-  const { expected = {}, lastSeen = {}, signal, onProgress, confirm, gap, searchGap, lastActivity } = options;
+  const { expected = {}, lastSeen = {}, onProgress, confirm, gap, searchGap, lastActivity } = options;
   const { id } = keyset;
   try {
     return await client.restore(id, notes, {
-      ...{ confirm, gap, searchGap, lastActivity, signal, batch },
-      timeLimit: Math.max(call.left, 0),
+      ...{ call, confirm, gap, searchGap, lastActivity, batch },
       finalExpiry: keyset.expiry ?? null,
       expected: expected[id],
       lastSeen: lastSeen[id],

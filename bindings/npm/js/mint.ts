@@ -33,9 +33,18 @@ export function clientOf(wallet: cashu.Wallet, { client, request }: RestoreAllOp
     checkPlain(mint);
   }
   const { fetch: send = request ? requested(request) : platform, ...more } = client?.['options'] ?? {};
+  const known = new Map<string, Answer>();
   const fetch = async (address: string, init: RequestInit): Promise<unknown> => {
     const own = { [`${url}/v1/info`]: () => mint.getInfo(), [`${url}/v1/keysets`]: () => mint.getKeySets() }[address];
-    return own ? responseOf(await answer(own)) : (send as typeof globalThis.fetch)(address, init);
+    if (!own) {
+      return (send as typeof globalThis.fetch)(address, init);
+    }
+    // Asked for each keyset without filters.
+    const said = known.get(address) ?? (await answer(own));
+    if (said.status === 200) {
+      known.set(address, said);
+    }
+    return responseOf(said);
   };
   return new MintClient(url, {
     ...more,
