@@ -61,7 +61,7 @@ function checkPlain(mint: cashu.Mint): void {
   const members = mint as unknown as Record<string, unknown>;
   const isOther = (): string | undefined => {
     if (Object.getPrototypeOf(mint) !== cashu.Mint?.prototype) {
-      return 'another class';
+      return 'another class, such as that of a second copy of cashu-ts';
     }
     // Its constructor sets the logger of all requests.
     const fresh = new cashu.Mint(mint.mintUrl, { logger: members._logger as cashu.Logger }) as unknown as Record<string, unknown>;
