@@ -38,8 +38,8 @@ export interface Answer {
 /** Browsers, where an answer without a CORS header cannot be read. */
 export const isBrowser = (): boolean => 'location' in globalThis && globalThis.location !== undefined;
 
-/** The longest timer of the platforms: 24 days. */
-const LONGEST_TIMER = 2 ** 31 - 1;
+/** The longest timer of the platforms is one more: 24 days. */
+const LONGEST_TIMER = 2 ** 31 - 2;
 
 /** Milliseconds after which the event loop runs. */
 const BREATH = 25;

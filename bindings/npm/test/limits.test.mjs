@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import test from 'node:test';
 import { acceptFilter, MintClient, Restore } from 'nutfilter/wallet';
+import { ResponseReader } from '../dist/policy.js';
 import { bytes, clientOf, response } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
@@ -100,6 +101,42 @@ test('a body in small parts takes a small multiple of its size', async () => {
   mint.options.fetch = async () => answer;
   assert.equal((await mint.fetch(KEYSET, 'spent')).n, 300_000);
   assert.ok(most < 100 << 20, `${most} bytes for ${text.length}`);
+});
+
+test('a response is read in parts of any size, in any order of its members', () => {
+  const { n, content, timestamp } = JSON.parse(good);
+  const escaped = content.replace(/\//g, '\\/').replace(/\+/g, '\\u002b').replace(/=/g, '\\u003D');
+  const decoy = '{"x\\"content":"AAAA","n":1,"content":"","timestamp":5}';
+  for (const [text, code] of [
+    [`{"n":${n},"content":"${content}","timestamp":${timestamp}}`],
+    [`{"timestamp":${timestamp},\n"content" :\t[ "${escaped}" ],"n":${n}, "y": {"content": "A"}}`],
+    [`{"content":"${escaped}","n":${n},"timestamp":${timestamp}} `],
+    [`{"n":${n},"content":"${content}\\x","timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"content":"${content} ","timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"content":"${content}`, 'Response'],
+    [`{"n":${n},"content":["${content}","A"],"timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"content":"#","timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"x":"${' '.repeat(70_000)}","content":"${content}","timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"content":"${content}","x":"${' '.repeat(70_000)}","timestamp":${timestamp}}`, /^(Response|TooLarge)$/],
+    [`{"n":1,"content":"${'A'.repeat(140_000)}","timestamp":${timestamp}}`, 'TooLarge'],
+    [decoy, 'Response'],
+  ]) {
+    const bytes = Buffer.from(text);
+    for (const size of [1, 2, 3, 7, 64, 65, 1000, bytes.length]) {
+      const run = () => {
+        const reader = new ResponseReader(client().mint.policy);
+        for (let at = 0; at < bytes.length; at += size) {
+          reader.take(bytes.subarray(at, at + size));
+        }
+        return reader.finish(timestamp);
+      };
+      if (code === undefined) {
+        assert.deepEqual(Buffer.from(run().bytes).toString('base64'), content);
+      } else {
+        assert.throws(run, { name: 'WalletError', code }, `${text.slice(0, 100)} by ${size}`);
+      }
+    }
+  }
 });
 
 test('a signal aborts, and progress is told', async () => {

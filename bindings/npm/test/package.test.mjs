@@ -50,6 +50,12 @@ test('source maps lead to sources in the package', () => {
 
 test('modules and worker threads find the package', () => {
   assert.equal(run('a.mjs', `${IMPORT}console.log(result);`), EXPECTED);
+  const dynamic = `import('nutfilter/wallet').then(({ MintClient }) => console.log(typeof MintClient));`;
+  assert.equal(run('a.cjs', dynamic), 'function');
+  const [major, minor] = process.versions.node.split('.');
+  if (major > 22 || (major === '22' && minor >= 12) || (major === '20' && minor >= 19)) {
+    assert.equal(run('b.cjs', `console.log(typeof require('nutfilter/wallet').MintClient);`), 'function');
+  }
   writeFileSync(join(folder, 'worker.mjs'), `import { parentPort } from 'node:worker_threads';${IMPORT}parentPort.postMessage(result);`);
   const main = `import { Worker } from 'node:worker_threads';
     new Worker('./worker.mjs').on('message', console.log);`;
@@ -147,4 +153,7 @@ test('types hold in strict projects, and in ones without those of a platform', (
       new MintClient('https://mint.example', { fetch }).restore('009a1f293253e41e', [{ B_: Filter.from([]).bytes, Y: new Uint8Array(33) }]);`;
   writeFileSync(join(folder, 'plain.mts'), plain);
   check(['plain.mts'], { lib: ['es2022'], types: [] });
+  // Old resolution, and CommonJS, which need a bundler or a Node.js that loads modules by `require`.
+  writeFileSync(join(folder, 'old.ts'), plain);
+  check(['old.ts'], { lib: ['es2022'], types: [], module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '5.0' });
 });

@@ -278,14 +278,12 @@ pub enum CheckError {
     },
     /// More spent notes were never issued than chance explains: the filters contradict each other.
     #[error(
-        "the filters contradict each other: {missing} of {checked} spent notes were not issued, chance explains {limit}{}",
+        "the filters contradict each other: {missing} spent notes were not issued, chance explains {limit}{}",
         if *.is_fresh { "" } else { "; fetch both again without caches" }
     )]
     SpentNotIssued {
         /// Spent notes that are not in `issued`.
         missing: u64,
-        /// Spent notes that were looked up there.
-        checked: u64,
         /// The maximum that chance explains.
         limit: u64,
         /// Whether both filters were requested with `Cache-Control: no-cache`. If not, fetch both once more.
