@@ -13,6 +13,7 @@ const seed = crypto.getRandomValues(new Uint8Array(64));
 const deterministic = { type: 'deterministic', counter: 0 };
 
 const shown = new Set();
+const amounts = new Map();
 const proxy = createServer(async (request, response) => {
   const body = Buffer.concat(await request.toArray());
   const { method, url } = request;
@@ -24,7 +25,9 @@ const proxy = createServer(async (request, response) => {
   let said = await answer.text();
   if (url.includes('/quote/') && answer.ok) {
     // cashu-ts 4 needs what a nutshell 0.16 does not say.
-    said = JSON.stringify({ amount: 0, unit: 'sat', request: '', ...JSON.parse(said) });
+    const quote = JSON.parse(said);
+    amounts.set(quote.quote, amounts.get(quote.quote) ?? JSON.parse(body).amount);
+    said = JSON.stringify({ amount: amounts.get(quote.quote), unit: 'sat', request: invoice, ...quote });
   }
   response.writeHead(answer.status, { 'content-type': 'application/json' }).end(said);
 });
