@@ -83,9 +83,12 @@ export class Batches<T> {
 
   /** Asks once more about what odd answers left open. */
   askAgain(): void {
-    this.batches.push(this.odd);
-    this.odd = [];
-    this.cut(this.batch);
+    if (this.odd.length > 0) {
+      this.batches.push(this.odd);
+      this.odd = [];
+      this.fault = undefined;
+      this.cut(this.batch);
+    }
   }
 
   /** Why no request is left though points are open, and otherwise a fault of the answers. */
@@ -145,7 +148,7 @@ export class Batches<T> {
   private keep(batch: readonly string[], answers: ReturnType<Question<T>['read']>): void {
     const { results, question } = this;
     const open = new Set(batch);
-    const values: T[] = [];
+    const said = new Map<string, { value: T; inSet: boolean; isSure: boolean }>();
     let fault: WalletError | undefined;
     const attempt = (run: () => void): void => {
       try {
@@ -156,16 +159,27 @@ export class Batches<T> {
     };
     for (const read of answers) {
       attempt(() => {
-        const { point, value, inSet } = read();
-        if (!open.delete(point)) {
-          throw batch.includes(point)
-            ? new WalletError('Repeated', 'the answer has a point twice')
-            : new WalletError('NotAsked', 'the answer has a point that was not asked about');
+        const { point, ...one } = read();
+        const before = said.get(point);
+        if (before !== undefined) {
+          // What is said twice is known only if it is the same.
+          before.isSure &&= asText(before.value) === asText(one.value);
+          throw new WalletError('Repeated', 'the answer has a point twice');
         }
+        if (!open.has(point)) {
+          throw new WalletError('NotAsked', 'the answer has a point that was not asked about');
+        }
+        said.set(point, { ...one, isSure: true });
+      });
+    }
+    const values: T[] = [];
+    for (const [point, { value, inSet, isSure }] of said) {
+      if (isSure) {
+        open.delete(point);
         this.notInSet += inSet ? 0 : 1;
         values.push(value);
         results.set(point, value);
-      });
+      }
     }
     if (fault === undefined && open.size > 0) {
       attempt(() => {
@@ -201,6 +215,10 @@ export class Batches<T> {
       throw (isForm && errorObject(200, body)) || error;
     }
   }
+}
+
+function asText(value: unknown): string {
+  return JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? String(one) : one));
 }
 
 /** The wait that the header `Retry-After` asks for, at least 1 s, or 61 s if it has neither seconds nor a date. */

@@ -221,6 +221,29 @@ test('a message that the mint refuses is found by halving, and reported', async 
   });
 });
 
+test('what is said twice is known only if it is the same', async () => {
+  const sending = (edit) => (path, body) => {
+    const [outputs, signatures] = [body?.outputs ?? [], body?.outputs.map(sign) ?? []];
+    return body && JSON.stringify(edit({ outputs: [...outputs], signatures: [...signatures] }, outputs));
+  };
+  const twice = (change) => (said, [B_]) => {
+    for (let i = 0; i < 2; i++) {
+      said.outputs.push(B_);
+      said.signatures.push({ ...sign(B_), ...change });
+    }
+    return said;
+  };
+  const same = await mintOf({ signed: 104, odd: sending(twice({})) }).mint.restore(KEYSET, candidates);
+  assert.deepEqual([states(same).filter((state) => state === 'live').length, same.warnings.map(({ code }) => code)], [4, ['Repeated']]);
+  for (const change of [{ amount: 16 }, { C_: `03${hex(bs[7]).slice(2)}` }, { id: '00ffd48b8f5ecf80' }]) {
+    const { mint } = mintOf({ signed: 104, odd: sending(twice(change)) });
+    const { code, unfinished } = await mint.restore(KEYSET, candidates).catch((error) => error);
+    const known = states(unfinished.soFar()).slice(100, 104);
+    assert.deepEqual([code, known.sort()], ['Repeated', ['live', 'live', 'live', 'open']]);
+    assert.equal((await mintOf({ signed: 104 }).mint.resume(unfinished)).warnings.length, 0);
+  }
+});
+
 test('amounts up to 2^64 and other keysets are kept as the mint sends them', async () => {
   const amounts = ['0', '9007199254740993', '9223372036854775808', '18446744073709551615'];
   const other = '00ffd48b8f5ecf80';
