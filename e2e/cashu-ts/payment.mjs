@@ -1,8 +1,9 @@
-// A wallet is restored while its payment runs, then goes on. Prints what is left of 2,048 sat, as JSON:
+// A wallet is restored while its payment runs, then goes on. Prints as JSON what is left of 2,050 sat:
 //
 //     node --preserve-symlinks payment.mjs MINT SERVICE INVOICE [GAP]
 //
-// INVOICE is of 1 sat, and the mint takes seconds to pay it: 1,024 sat are given, so 1,023 come back in 10 blank outputs.
+// INVOICE is of 1 sat, and the mint takes seconds to pay it: 1,024 sat are given, and 10 blank outputs for what comes back. With GAP 0
+// the change is lost at a nutshell 0.16.5, and every operation fails at 0.21 until the payment has ended.
 import { createServer } from 'node:http';
 import { Wallet } from '@cashu/cashu-ts';
 import { restoreAll } from 'nutfilter/cashu-ts';
@@ -50,10 +51,9 @@ async function minted(wallet, amount, type) {
   return wallet.mintProofsBolt11(amount, quote.quote, {}, type);
 }
 
-/** Waits until the filters are newer than now. */
-async function published(keyset) {
-  const since = Date.now() / 1000;
-  for (const kind of ['spent', 'issued']) {
+/** Waits until filters that change are newer. */
+async function published(keyset, kinds, since) {
+  for (const kind of kinds) {
     while (!((await (await fetch(`${serviceUrl}/v1/filter/${kind}/${keyset}`)).json()).timestamp > since)) {
       await pause(0.2);
     }
@@ -61,7 +61,6 @@ async function published(keyset) {
 }
 
 const restored = async (wallet, options) => {
-  await published(wallet.keysetId);
   shown.clear();
   const { proofs, problems, keysets } = await restoreAll(wallet, seed, { ...options, client: new MintClient(address, { fetch }) });
   return { proofs, problems: problems.map(({ error }) => error.message), next: keysets.find(({ id }) => id === wallet.keysetId).nextCounter };
@@ -70,8 +69,10 @@ const sum = (proofs) => proofs.reduce((total, { amount }) => total + Number(amou
 
 const first = await open();
 await minted(first, 1024, deterministic);
+const since = Date.now() / 1000;
 const paying = await minted(first, 1024, { ...deterministic });
 const quote = await first.createMeltQuoteBolt11(invoice);
+await published(first.keysetId, ['issued'], since);
 const payment = first.meltProofsBolt11(quote, paying, {}, deterministic).catch((error) => error);
 await pause(1);
 
@@ -79,14 +80,17 @@ await pause(1);
 const second = await open();
 const during = await restored(second, gap === undefined ? {} : { gap: Number(gap) });
 const shownDuring = shown.size;
+// Their payment is under way, which no filter says.
+const pending = new Set(paying.map(({ secret }) => secret));
 let wentOn = '';
 try {
   await minted(second, 2, deterministic);
-  await second.receive({ mint: address, unit: 'sat', proofs: during.proofs }, {}, deterministic);
+  await second.receive({ mint: address, unit: 'sat', proofs: during.proofs.filter(({ secret }) => !pending.has(secret)) }, {}, deterministic);
 } catch (error) {
   wentOn = error.message;
 }
 await payment;
+await published(first.keysetId, ['spent', 'issued'], Date.now() / 1000 - 1);
 
 const after = await restored(await open(), {});
 proxy.close();
