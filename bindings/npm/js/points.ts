@@ -105,6 +105,11 @@ export function shuffle<T>(items: readonly T[]): T[] {
   return keyed.sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ item }) => item);
 }
 
+/** A random number from 0 to before `count`. */
+export function randomBelow(count: number): number {
+  return parseInt(toHex(randomBytes(6)), 16) % count;
+}
+
 function randomBytes(count: number): Uint8Array {
   checkRandomness();
   return crypto.getRandomValues(new Uint8Array(count));
