@@ -90,9 +90,12 @@ export class Base64 {
 /** Decodes a text of base64. Returns undefined for anything else. */
 export function decodeBase64(text: string): Uint8Array | undefined {
   const decoder = new Base64();
-  for (let at = 0; at < text.length; at += SMALL) {
-    // Characters above 254 are not digits.
-    const part = Uint8Array.from(text.slice(at, at + SMALL), (digit) => Math.min(digit.charCodeAt(0), 255));
+  // Bytes above 127 are not digits.
+  const encoder = typeof TextEncoder === 'function' ? new TextEncoder() : undefined;
+  const bytesOf = (part: string): Uint8Array => Uint8Array.from(part, (digit) => Math.min(digit.charCodeAt(0), 255));
+  for (let at = 0; at < text.length; at += 16 * SMALL) {
+    const slice = text.slice(at, at + 16 * SMALL);
+    const part = encoder?.encode(slice) ?? bytesOf(slice);
     if (decoder.take(part, 0) < part.length) {
       return undefined;
     }

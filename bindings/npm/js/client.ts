@@ -207,7 +207,7 @@ export class MintClient {
 
   /** Why there is no filter: the mint announces none, or does not have the keyset. */
   private async explain(call: Call, keyset: string, error: WalletError): Promise<WalletError> {
-    if (['Aborted', 'BadArgument', 'OtherCurve'].includes(error.code)) {
+    if (NO_ANSWER.includes(error.code)) {
       return error;
     }
     const info = await this.info({ call }).catch(() => undefined);
@@ -274,6 +274,9 @@ export class MintClient {
     return send(fetch, this.url, path, sending, this.policy, call);
   }
 }
+
+/** Errors that say nothing about the mint. */
+const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'Transport', 'Deadline'];
 
 /** Errors that filters of different times explain. */
 const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];

@@ -20,8 +20,11 @@ function mapToRange(hashes: Uint32Array, at: number, range: number): number {
 
 /** Sorts hashes and encodes them. */
 export function encodeHashes(hashes: Uint32Array, p: number, m: number): Uint8Array {
-  const n = hashes.length / 2;
-  return encode(Float64Array.from({ length: n }, (_, i) => mapToRange(hashes, 2 * i, n * m)).sort(), p);
+  const values = new Float64Array(hashes.length / 2);
+  for (let i = 0; i < values.length; i++) {
+    values[i] = mapToRange(hashes, 2 * i, values.length * m);
+  }
+  return encode(values.sort(), p);
 }
 
 /** Encodes sorted values. */

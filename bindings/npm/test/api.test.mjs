@@ -190,7 +190,16 @@ test('base64 is decoded strictly, whole and in parts', () => {
     const taken = [...text].every((digit) => decoder.take(Uint8Array.of(Math.min(digit.charCodeAt(0), 255)), 0) === 1);
     return taken ? decoder.finish() : undefined;
   };
-  for (const decode of [decodeBase64, inParts]) {
+  const { TextEncoder } = globalThis;
+  const withoutEncoder = (text) => {
+    globalThis.TextEncoder = undefined;
+    try {
+      return decodeBase64(text);
+    } finally {
+      globalThis.TextEncoder = TextEncoder;
+    }
+  };
+  for (const decode of [decodeBase64, withoutEncoder, inParts]) {
     for (const [text, expected] of Object.entries(good)) {
       assert.equal(Buffer.from(decode(text)).toString('hex'), expected, text);
     }
