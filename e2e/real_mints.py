@@ -285,6 +285,7 @@ class Nutshell(RealMint):
         super().__init__("nutshell", work, **options)
         self.path = self.work / "mint" / "mint.sqlite3"
         self.private_key = secrets.token_hex(32)
+        self.payment_seconds = 0
 
     def command(self):
         return [self.python, "-c", "from cashu.mint.main import main; main()", "--host", "127.0.0.1",
@@ -296,7 +297,7 @@ class Nutshell(RealMint):
             HOME=self.work, CASHU_DIR=self.work / "cashu", TOR="FALSE", MINT_PRIVATE_KEY=self.private_key,
             MINT_DERIVATION_PATH=f"m/0'/0'/{self.keyset_number}'", MINT_DATABASE=self.database_for_mint(),
             MINT_AUTH_DATABASE=self.work / "auth", MINT_BACKEND_BOLT11_SAT="FakeWallet", MINT_RATE_LIMIT="FALSE",
-            FAKEWALLET_DELAY_OUTGOING_PAYMENT="0", FAKEWALLET_DELAY_INCOMING_PAYMENT="0",
+            FAKEWALLET_DELAY_OUTGOING_PAYMENT=str(self.payment_seconds), FAKEWALLET_DELAY_INCOMING_PAYMENT="0",
             FAKEWALLET_PAY_INVOICE_STATE="SETTLED" if self.payments == "FAILED" else self.payments,
             FAKEWALLET_PAYMENT_STATE=self.payments)
 

@@ -6,9 +6,9 @@
 import { createServer } from 'node:http';
 import { OutputData, Wallet, hashToCurve } from '@cashu/cashu-ts';
 import { restoreAll } from 'nutfilter/cashu-ts';
+import { MintClient } from 'nutfilter/wallet';
 
 const [mintUrl, serviceUrl, groups = 4, rounds = 7] = process.argv.slice(2);
-const GAP = 300;
 
 let learned;
 const forget = () => (learned = { requests: 0, messages: new Set(), points: new Set() });
@@ -47,7 +47,7 @@ const yOf = ({ secret }) => hashToCurve(typeof secret === 'string' ? new TextEnc
 
 const orders = {
   'both filters first': async (wallet, seed) => {
-    const { proofs, problems } = await restoreAll(wallet, seed, { gap: GAP });
+    const { proofs, problems } = await restoreAll(wallet, seed, { client: new MintClient(address, { fetch }) });
     if (problems.length > 0) {
       throw problems[0].error;
     }

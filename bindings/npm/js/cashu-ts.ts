@@ -1,125 +1,318 @@
 /**
- * Restores a wallet of cashu-ts from its seed. Needs the package `@cashu/cashu-ts`.
+ * Restores a wallet of cashu-ts from its seed. Needs the package `@cashu/cashu-ts`, of version 3.7 or 4.
  *
  * @packageDocumentation
  */
 
-import { Amount, CheckStateEnum, hashToCurve, OutputData, type Proof, type Wallet } from '@cashu/cashu-ts';
-import { MintClient, type RestoreOptions } from './client.js';
-import { fromHex } from './hex.js';
-import type { MintFilter, Warning } from './mint-filter.js';
+import type { Keyset, OutputData, Proof, Wallet } from '@cashu/cashu-ts';
+import { MintClient, type RestoreOptions, type RestoreProgress } from './client.js';
+import { Notes } from './derivation.js';
+import { toHex } from './hex.js';
+import { clientOf } from './mint.js';
+import { show } from './params.js';
+import { secp256k1 } from './points.js';
 import { integer } from './policy.js';
-import type { BlindSignature } from './query.js';
-import { type Candidate, Restore, type Restored } from './restore.js';
+import { BATCH, Batches, type BlindSignature, infoOf, type Question, signatures, states } from './query.js';
+import { Candidates, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
+import { Call, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
+/** How cashu-ts sends one request: the type of its `customRequest`. */
+export type RequestFunction = (options: { endpoint: string; headers?: Record<string, string>; signal?: Signal }) => Promise<unknown>;
+
 /** How to restore a wallet. */
-export interface RestoreAllOptions extends Pick<RestoreOptions, 'confirm' | 'signal' | 'timeLimit'> {
-  /** How many counters in a row must be unused before the search ends. Default: 300. */
-  gap?: number;
-  /** A client with a proxy or other limits. Default: one with the platform's `fetch`. */
-  client?: MintClient;
+export interface RestoreAllOptions extends Pick<RestoreOptions, 'confirm' | 'gap' | 'searchGap' | 'lastActivity' | 'batch' | 'signal' | 'timeLimit'> {
+  /** How many notes of a keyset are live by the wallet's records, by keyset ID. A mint that makes up filters then learns no more. */
+  expected?: Record<string, number> | undefined;
+  /** `byFilters.asOf` of an earlier restore, by keyset ID: older filters are an error, and the mint counts as one with filters. */
+  lastSeen?: Record<string, Partial<Restored['asOf']>> | undefined;
+  /** Notes that the wallet has: they are left out. */
+  known?: Iterable<{ secret: string }> | undefined;
+  /**
+   * When the mint may be shown all candidates, as cashu-ts does by itself: never; where it does not announce filters, gave none of any
+   * keyset, and there is no `lastSeen`; or wherever a filter cannot be used. Default: `unannounced`.
+   */
+  fallback?: 'never' | 'unannounced' | 'always' | undefined;
+  /** Sends the requests for filters: the function that the wallet's `Mint` has as `customRequest`. The body's size is not limited. */
+  request?: RequestFunction | undefined;
+  /** A client with a `fetch` of its own or other limits. It sends the requests for filters. */
+  client?: MintClient | undefined;
+  /** Takes how far each keyset is. */
+  onProgress?: ((progress: RestoreProgress & { keyset: string }) => void) | undefined;
+  /** Takes what a keyset gave, before the next one begins, so that it can be stored. It is waited for. */
+  onKeyset?: ((keyset: RestoredKeyset) => void | Promise<void>) | undefined;
 }
 
-/** What was done for one keyset. */
+/** A note. Its amount is a number (a bigint from 2^53 on), as all versions of cashu-ts and other wallets read it. */
+export type RestoredProof = Omit<Proof, 'amount'> & { amount: number };
+
+/** Something that could not be restored. */
+export interface RestoreProblem {
+  keyset: string;
+  counter?: number;
+  /** What is known of the counter: the mint has no signature, a payment is under way, and so on. */
+  state?: Outcome['state'];
+  error: Error;
+}
+
+/** What one keyset gave. */
 export interface RestoredKeyset {
   id: string;
+  /** What was written to the wallet's counters: `gap` behind the last counter that the filters or the mint know. */
   nextCounter: number;
-  /** What the filters said. Undefined if the mint has none, and cashu-ts has shown it every candidate. */
-  byFilters?: { warnings: readonly Warning[]; chance?: Restored['chance'] };
+  gap: number;
+  proofs: RestoredProof[];
+  problems: RestoreProblem[];
+  /** What the filters said. Undefined if the mint was shown every candidate. */
+  byFilters?: Pick<Restored, 'asOf' | 'warnings' | 'chance'>;
 }
 
 /** What was found. */
 export interface RestoredWallet {
   /** The notes that are not spent. */
-  proofs: Proof[];
+  proofs: RestoredProof[];
   keysets: RestoredKeyset[];
-  /** What could not be restored. Empty if everything is known. Call again for the rest: nothing new is shown to the mint. */
-  problems: { keyset: string; counter?: number; error: Error }[];
+  /** What could not be restored. Without problems and warnings everything is known, as of the filters' times. */
+  problems: RestoreProblem[];
 }
 
-/** The candidates that are derived and looked up together. */
-const STEP = 100;
+/** A call that was aborted, or could not go on. */
+export interface RestoreAllError extends WalletError {
+  /** What is known. */
+  restored: RestoredWallet;
+}
+
+/** What a restore of one keyset needs. */
+interface Run {
+  wallet: Wallet;
+  client: MintClient;
+  call: Call;
+  options: RestoreAllOptions;
+  known: ReadonlySet<string>;
+  batch: number;
+  found: RestoredWallet;
+}
+
+interface Opened {
+  keyset: Keyset;
+  notes: Notes;
+}
+
+/** What is known of a keyset, and why it is not all. */
+type Answered = Pick<Restored, 'outcomes' | 'nextCounter' | 'gap'> & Partial<Restored> & { error?: WalletError | undefined };
 
 /**
  * Finds all notes of the wallet's unit that are not spent, of inactive keysets too, and advances the wallet's counters. The mint is
- * shown the messages of these notes only. If it publishes no filters, cashu-ts restores as it does by itself.
+ * shown the messages of these notes only.
+ *
+ * Questions about notes go through the wallet's `Mint`, with its own limits. The filters, one request for each, are fetched by `request`,
+ * by `client`, or by the platform's `fetch`: the last is refused (`OtherNetwork`) if the `Mint` has a request function or tokens of its
+ * own. What `setGlobalRequestOptions` sets does not reach the filters unless `request` is given.
+ *
+ * A problem of one keyset does not stop the others. An abort rejects with a {@link RestoreAllError}.
  */
 export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: RestoreAllOptions = {}): Promise<RestoredWallet> {
-  const { gap = 300, client = new MintClient(wallet.mint.mintUrl, { fetch: globalThis.fetch }) } = options;
-  integer(gap, 'gap');
-  await wallet.loadMint();
-  const found: RestoredWallet = { proofs: [], keysets: [], problems: [] };
-  for (const { id } of wallet.keyChain.getKeysets()) {
-    try {
-      const { issued, spent } = await client.filters(id, { signal: options.signal });
-      const outputs = derive(issued, seed, id, gap);
-      const pair = ({ blindedMessage, secret }: OutputData): Candidate => ({
-        B_: fromHex(blindedMessage.B_)!,
-        Y: hashToCurve(secret).toBytes(true),
-      });
-      const restore = new Restore(issued, spent, outputs.map(pair), { confirm: options.confirm });
-      // After an error, what was answered before is kept.
-      await client.resume(restore, options).catch((error) => found.problems.push({ keyset: id, error }));
-      await collect(wallet, id, outputs, restore.soFar(), found);
-    } catch (error) {
-      if (error instanceof WalletError && error.code === 'NoFilters') {
-        await byItself(wallet, id, gap, found).catch((error) => found.problems.push({ keyset: id, error }));
-      } else {
-        found.problems.push({ keyset: id, error: error as Error });
-      }
+  const { expected = {}, lastSeen = {}, fallback = 'unannounced', known = [] } = options;
+  if (!(seed instanceof Uint8Array) || seed.length < 16 || seed.length > 64) {
+    throw new WalletError('BadArgument', `the seed has ${show(seed?.length)} bytes; expected 16 to 64`);
+  }
+  if (!['never', 'unannounced', 'always'].includes(fallback)) {
+    throw new WalletError('BadArgument', `fallback is ${show(fallback)}; expected 'never', 'unannounced' or 'always'`);
+  }
+  for (const [name, value] of Object.entries({ gap: GAP, searchGap: 0, lastActivity: 0, batch: BATCH, ...defined(options) })) {
+    if (['gap', 'searchGap', 'lastActivity', 'batch'].includes(name)) {
+      integer(value, name);
     }
   }
-  for (const { id, nextCounter } of found.keysets) {
-    await wallet.counters.advanceToAtLeast(id, nextCounter);
+  Object.entries(expected).forEach(([id, count]) => integer(count, `expected of keyset ${id}`));
+  const call = new Call(options);
+  const client = clientOf(wallet, options);
+  const found: RestoredWallet = { proofs: [], keysets: [], problems: [] };
+  try {
+    await call.race(wallet.loadMint());
+    const info = infoOf(wallet.getMintInfo().cache);
+    const batch = options.batch ?? info?.batch ?? BATCH;
+    const run = { wallet, client, call, options, known: new Set(Array.from(known, ({ secret }) => secret)), batch, found };
+    const keysets = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
+    const silent: (Opened & { error: WalletError })[] = [];
+    let hasFilters = Object.keys(lastSeen).length > 0;
+    for (const keyset of keysets) {
+      const { id } = keyset;
+      const opened = await guarded(run, id, async () => ({ keyset, notes: await Notes.of(seed, id) }));
+      if (opened) {
+        const answered = await byFilters(run, opened);
+        // In doubt the mint has filters: those of this keyset may contradict each other.
+        hasFilters ||= !(answered instanceof WalletError) || answered.code !== 'NoFilters';
+        if (answered instanceof WalletError) {
+          silent.push({ ...opened, error: answered });
+        } else {
+          await finish(run, opened, answered);
+        }
+      }
+    }
+    for (const { error, ...opened } of silent) {
+      if (fallback === 'always' || (fallback === 'unannounced' && !hasFilters)) {
+        await finish(run, opened, await byMint(run, opened));
+      } else {
+        found.problems.push({ keyset: opened.keyset.id, error });
+      }
+    }
+  } catch (error) {
+    throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { restored: found });
   }
   return found;
 }
 
-/** The candidates from counter 0 to the last one that was signed, and `gap` unused ones behind. */
-function derive(issued: MintFilter, seed: Uint8Array, id: string, gap: number): OutputData[] {
-  const outputs: OutputData[] = [];
-  let end = 0;
-  while (outputs.length < end + gap) {
-    const zeros = Array<number>(STEP).fill(0);
-    const more = OutputData.createDeterministicData(0, seed, outputs.length, { id, keys: {} }, zeros);
-    const { answers } = issued.matches(more.map(({ blindedMessage }) => fromHex(blindedMessage.B_)!));
-    end = answers.includes(true) ? outputs.length + answers.lastIndexOf(true) + 1 : end;
-    outputs.push(...more);
-  }
-  return outputs;
+function defined(options: object): object {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-/** Adds the notes of one keyset. */
-async function collect(wallet: Wallet, id: string, outputs: readonly OutputData[], restored: Restored, found: RestoredWallet): Promise<void> {
-  const { outcomes, nextCounter, warnings, chance } = restored;
-  found.keysets.push({ id, nextCounter, byFilters: chance ? { warnings, chance } : { warnings } });
+/** The result of the work. An error is a problem of the keyset. */
+async function guarded<T>({ found }: Run, keyset: string, work: () => T | Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    found.problems.push({ keyset, error: error as Error });
+    return undefined;
+  }
+}
+
+function failure(error: unknown): WalletError {
+  return WalletError.from(error, 'Transport', 'the restore failed');
+}
+
+/** What the filters say, and the mint about what is live by them. An error if there are no filters to use. */
+async function byFilters({ client, call, options, batch }: Run, { keyset, notes }: Opened): Promise<Answered | WalletError> {
+  const { expected = {}, lastSeen = {}, onProgress, confirm, gap, searchGap, lastActivity } = options;
+  const { id } = keyset;
+  try {
+    return await client.restore(id, notes, {
+      ...{ call, confirm, gap, searchGap, lastActivity, batch },
+      finalExpiry: keyset.expiry ?? null,
+      expected: expected[id],
+      lastSeen: lastSeen[id],
+      onProgress: (progress) => onProgress?.({ keyset: id, ...progress }),
+    });
+  } catch (thrown) {
+    const error = failure(thrown);
+    if (error.unfinished) {
+      return { ...error.unfinished.soFar(), error };
+    }
+    return error.code === 'Aborted' ? Promise.reject(error) : error;
+  }
+}
+
+/** Asks a question of a wallet without filters. Returns what is known, and why it is not all. */
+async function ask<T>({ client, call, batch }: Run, question: Question<T>, points: string[]): Promise<[(T | WalletError | undefined)[], WalletError?]> {
+  const asked = new Batches(question, points, Infinity, client.policy);
+  asked.cut(batch);
+  const error = await client.ask(call, asked).then(() => asked.problem.error, failure);
+  return [points.map((point) => asked.results.get(point)), ...(error ? [error] : [])] as [(T | WalletError | undefined)[], WalletError?];
+}
+
+/** Shows the mint every candidate, as cashu-ts does. */
+async function byMint(run: Run, { keyset: { id }, notes }: Opened): Promise<Answered> {
+  const { call, options, batch } = run;
+  const { gap = GAP, searchGap = SEARCH_GAPS[1], onProgress } = options;
+  const candidates = new Candidates(notes, secp256k1);
+  const outcomes: Outcome[] = [];
+  let error: WalletError | undefined;
+  let isAnswered = true;
+  try {
+    for (let end = searchGap; outcomes.length < end && isAnswered; end = nextCounter(outcomes, searchGap)) {
+      const counters = Array.from({ length: batch }, (_, i) => outcomes.length + i);
+      const messages = (await candidates.take('B_', counters, call)).map(toHex);
+      const [results, fault] = await ask(run, signatures(id, secp256k1), messages);
+      error ??= fault;
+      isAnswered = !results.includes(undefined);
+      for (const one of results) {
+        if (one instanceof WalletError) {
+          outcomes.push({ state: 'refused', error: one });
+        } else {
+          outcomes.push(typeof one === 'object' ? { state: 'live', signature: one } : { state: one ? 'unused' : 'open' });
+        }
+      }
+      onProgress?.({ keyset: id, step: 'search', counters: outcomes.length });
+    }
+  } catch (thrown) {
+    error = failure(thrown);
+  }
+  return { outcomes, nextCounter: nextCounter(outcomes, gap), gap, error };
+}
+
+const LEFT_OUT: Partial<Record<Outcome['state'], string>> = {
+  unsigned: 'the mint has no signature of it',
+  pending: 'a payment of it is under way',
+  expired: 'its keyset has expired',
+};
+
+/** Asks the mint for the states of what is live (NUT-07). Returns the error that left some unknown. */
+async function checkLive(run: Run, notes: Notes, outcomes: Outcome[]): Promise<WalletError | undefined> {
+  const live = outcomes.flatMap(({ state }, counter) => (state === 'live' ? [counter] : []));
+  const [now, error] = await ask(run, states, live.map((counter) => toHex(notes.ys(counter, counter + 1)[0]!)));
+  live.forEach((counter, i) => {
+    const state = now[i];
+    if (state === 'spent' || state === 'pending') {
+      outcomes[counter] = { state };
+    }
+  });
+  return error;
+}
+
+/** Makes proofs of what is live, hands them out, and writes the counter. What was answered is kept, whatever fails. */
+async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Answered): Promise<void> {
+  const { wallet, options, known, found } = run;
+  const { outcomes, nextCounter, gap, asOf, warnings, chance, error } = answered;
+  const unchecked = error?.code !== 'Aborted' && (options.confirm || !asOf) ? await checkLive(run, notes, outcomes) : undefined;
+  const proofs: RestoredProof[] = [];
+  const problems: RestoreProblem[] = [error, unchecked].flatMap((error) => (error ? [{ keyset: id, error }] : []));
+  const loop = new Call({});
   for (const [counter, outcome] of outcomes.entries()) {
+    const { state } = outcome;
     try {
-      if (outcome.state === 'refused') {
+      if (outcome.state === 'live') {
+        const output = notes.output(counter);
+        if (outcome.signature.amount > 0 && !known.has(String.fromCharCode(...output.secret))) {
+          proofs.push(await toProof(wallet, output, outcome.signature));
+        }
+      } else if (outcome.state === 'refused') {
         throw outcome.error;
-      } else if (outcome.state === 'live' && outcome.signature.amount > 0) {
-        found.proofs.push(await toProof(wallet, outputs[counter]!, outcome.signature));
+      } else if (LEFT_OUT[state]) {
+        throw new WalletError('LeftOut', `counter ${counter} is ${state}: ${LEFT_OUT[state]}`);
       }
     } catch (error) {
-      found.problems.push({ keyset: id, counter, error: error as Error });
+      problems.push({ keyset: id, counter, state, error: error as Error });
     }
+    await loop.breathe();
+  }
+  const keyset = { id, nextCounter, gap, proofs, problems, ...(asOf && { byFilters: { asOf, warnings: warnings!, ...(chance && { chance }) } }) };
+  found.keysets.push(keyset);
+  found.proofs.push(...proofs);
+  found.problems.push(...problems);
+  await guarded(run, id, () => options.onKeyset?.(keyset));
+  // A store may refuse the counter of a keyset that it does not hold yet, so it comes last.
+  await guarded(run, id, () => advance(wallet, id, nextCounter));
+  if (error?.code === 'Aborted') {
+    throw error;
+  }
+}
+
+/** Some stores drop a counter without an error: it is read back. */
+async function advance(wallet: Wallet, id: string, next: number): Promise<void> {
+  await wallet.counters.advanceToAtLeast(id, next);
+  const stored = await wallet.counters.peekNext(id);
+  if (!(stored >= next)) {
+    const text = `the wallet's counter of keyset ${id} is ${show(stored)} after ${next} was written`;
+    throw new WalletError('Counter', `${text}: set it before the wallet is used, or outputs are used again`);
   }
 }
 
 /** The mint may have signed with another keyset, which must be of the wallet's unit. */
-async function toProof(wallet: Wallet, output: OutputData, { amount, ...signature }: BlindSignature): Promise<Proof> {
-  if (!wallet.keyChain.isUnitKeyset(signature.id)) {
-    throw new Error(`the mint signed with keyset ${signature.id}, which is not of the wallet's unit`);
+async function toProof({ keyChain, unit }: Wallet, output: OutputData, { amount, ...signature }: BlindSignature): Promise<RestoredProof> {
+  if (!keyChain.getKeysets().some((keyset) => keyset.id === signature.id && keyset.unit === unit)) {
+    throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
   }
-  const keyset = await wallet.keyChain.ensureKeysetKeys(signature.id);
-  return output.toProof({ ...signature, amount: Amount.from(amount) }, keyset);
-}
-
-/** What cashu-ts does. */
-async function byItself(wallet: Wallet, id: string, gap: number, found: RestoredWallet): Promise<void> {
-  const { proofs, lastCounterWithSignature = -1 } = await wallet.batchRestore(gap, STEP, 0, id);
-  const states = await wallet.checkProofsStates(proofs);
-  found.proofs.push(...proofs.filter((_, i) => states[i]!.state !== CheckStateEnum.SPENT));
-  found.keysets.push({ id, nextCounter: lastCounterWithSignature + 1 });
+  const keyset = await keyChain.ensureKeysetKeys(signature.id);
+  const plain = (amount <= Number.MAX_SAFE_INTEGER ? Number(amount) : amount) as never;
+  return { ...output.toProof({ ...signature, amount: plain } as never, keyset), amount: plain };
 }

@@ -1,17 +1,19 @@
 /** The client for one mint. The application gives `fetch`. */
 
 import { checkNames, MintFilter, type MintProfile, type NoteKind } from './mint-filter.js';
-import { canonicalKeyset, type Curve, curveOf } from './points.js';
-import { accept, integer, justified, type Policy, policyOf } from './policy.js';
-import { BATCH, batchOf, keysetsOf, type Request } from './query.js';
-import { Candidates, type Candidate, Restore, type Restored, type RestoreRules } from './restore.js';
-import { type Answer, type Fetch, pause, send, type Sending, type Signal } from './transport.js';
+import { canonicalKeyset, checkRandomness, type Curve, curveOf } from './points.js';
+import { checkStatus, integer, type Policy, policyOf, ResponseReader, validating } from './policy.js';
+import { BATCH, infoOf, type KeysetInfo, keysetsOf, type MintInfo, type Request, retrySeconds, SILENCE } from './query.js';
+import { type Candidate, Candidates, type Points, Restore, type Restored, type RestoreRules } from './restore.js';
+import { type Answer, Call, type CallOptions, type Fetch, isBrowser, send, type Sending } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
 /** What a {@link MintClient} works with. */
 export interface ClientOptions {
   /** Usually `globalThis.fetch`, or one that goes through a proxy. */
   fetch: Fetch;
+  /** Sends the questions about notes in the place of `fetch`, for a wallet library that has its own way to its mint. */
+  post?: (request: Request) => Promise<Answer>;
   /** Limits that differ from the default. */
   policy?: Partial<Policy>;
   /** The curve of keysets of version `02`: `bls` of `nutfilter/bls`. */
@@ -21,37 +23,40 @@ export interface ClientOptions {
 }
 
 /** How to fetch a filter. */
-export interface FetchOptions {
+export interface FetchOptions extends CallOptions {
   /** The hash of the mint's filters. Default: `nut25`. */
   profile?: MintProfile;
   /** `asOf` of the newest filter seen before: look-ups in an older one fail. */
-  lastSeen?: number;
-  /** Aborts the request. */
-  signal?: Signal | undefined;
+  lastSeen?: number | undefined;
   /** Takes the number of bytes received so far. */
   onProgress?: (bytes: number) => void;
+  /** Whether caches on the way must ask the mint. Default: false. */
+  noCache?: boolean;
 }
+
+/** How far a restore is. */
+export type RestoreProgress =
+  /** Bytes received of a filter. */
+  | { step: 'filters'; bytes: number }
+  /** Counters looked up. */
+  | { step: 'search'; counters: number }
+  /** Points that the mint has answered about, and will be asked about. */
+  | { step: 'mint'; done: number; total: number };
 
 /** How to restore. */
-export interface RestoreOptions extends RestoreRules {
-  /** Aborts the requests. */
-  signal?: Signal | undefined;
-  /** Milliseconds for one call, with all waits that the mint asks for. Default: 600,000. */
-  timeLimit?: number | undefined;
-  /** Takes the bytes received of a filter, then the numbers of points that the mint has answered about and will be asked about. */
-  onProgress?: (progress: { step: 'filters'; bytes: number } | { step: 'mint'; done: number; total: number }) => void;
+export interface RestoreOptions extends RestoreRules, CallOptions {
+  /** `asOf` of the newest filters of this keyset seen before: older ones are an error, and the mint counts as one with filters. */
+  lastSeen?: Partial<Restored['asOf']> | undefined;
+  /** How many points a request has. Default: what `/v1/info` says, else 100. */
+  batch?: number | undefined;
+  /** `final_expiry` of the keyset in Unix seconds, or null for none. Default: what `/v1/keysets` says. */
+  finalExpiry?: number | null | undefined;
+  onProgress?: (progress: RestoreProgress) => void;
 }
 
-/** The default of `timeLimit`. */
-export const TIME_LIMIT = 600_000;
-
 /** The largest bodies of `/v1/info` and `/v1/keysets`, and how many keysets an error names. */
-export const MAX_INFO_BYTES = 64 << 10;
-export const MAX_KEYSETS_BYTES = 1 << 20;
+export const MAX_SMALL_BYTES = 8 << 20;
 export const MAX_KEYSETS_LISTED = 20;
-
-/** The mint's code for a keyset that it does not have. */
-const UNKNOWN_KEYSET = 12001;
 
 /** Asks one mint, and does not trust it. */
 export class MintClient {
@@ -60,6 +65,8 @@ export class MintClient {
   readonly policy: Policy;
   private readonly now: () => number;
   private readonly options: ClientOptions;
+  /** Whether a question about notes was answered. */
+  private hasAnswered = false;
 
   constructor(url: string, options: ClientOptions) {
     if (!/^https?:\/\/[^/?#@\s]+(\/[^?#\s]*)?$/i.test(url)) {
@@ -73,61 +80,100 @@ export class MintClient {
 
   /** Fetches and validates a filter. An error never means "absent". */
   async fetch(keyset: string, kind: NoteKind, options: FetchOptions = {}): Promise<MintFilter> {
-    const { profile = 'nut25', lastSeen = 0, signal, onProgress } = options;
+    const { profile = 'nut25', lastSeen = 0, onProgress: onBytes, noCache } = options;
+    const { policy, url: mint } = this;
+    const call = Call.of(options);
     const curve = curveOf(keyset, this.options.bls);
     checkNames(kind, profile);
     integer(lastSeen, 'lastSeen');
-    const path = `/v1/filter/${kind}/${encodeURIComponent(keyset)}`;
-    const source = { mint: this.url, keyset, kind };
-    const { policy } = this;
-    const sending = { maxBytes: policy.maxBytes, explain: justified, signal, onBytes: onProgress };
-    const { status, body } = await this.request(path, sending);
+    // In a browser `no-store` does it, and another header would need the mint's consent.
+    const headers = noCache && !isBrowser() && { headers: { 'Cache-Control': 'no-cache' } };
+    let sink!: ResponseReader;
+    const sending = (): Sending => ({ sink: (sink = new ResponseReader(policy)), maxBytes: policy.maxBytes, onBytes, ...headers });
+    const { status, body } = await this.get(call, `filter/${kind}/${encodeURIComponent(keyset)}`, sending);
+    checkStatus(status, body);
     const now = this.now();
-    const filter = accept(status, body, policy, now);
-    return new MintFilter({ filter, profile, source, policy, curve, now, newest: lastSeen });
+    const filter = sink.finish(now);
+    for (const _ of validating(filter)) {
+      await call.breathe();
+    }
+    return new MintFilter({ filter, profile, source: { mint, keyset, kind }, policy, curve, now, newest: lastSeen });
   }
 
-  /** Fetches both filters of a keyset. `NoFilters` means that the mint publishes none, and that no note was sent. */
-  async filters(keyset: string, options: FetchOptions = {}): Promise<{ issued: MintFilter; spent: MintFilter }> {
-    try {
-      return { issued: await this.fetch(keyset, 'issued', options), spent: await this.fetch(keyset, 'spent', options) };
-    } catch (error) {
-      throw await this.explain(keyset, error as WalletError, options.signal);
+  /**
+   * Fetches both filters of a keyset, `spent` first: what is signed in between is in `issued`. `NoFilters` means that the mint does not
+   * announce filters and gave none, and that no note was sent.
+   */
+  async filters(keyset: string, options: RestoreOptions & { noCache?: boolean } = {}): Promise<{ issued: MintFilter; spent: MintFilter }> {
+    const { lastSeen, onProgress, noCache = false } = options;
+    const call = Call.of(options);
+    const fetch = (kind: NoteKind): Promise<MintFilter | WalletError> =>
+      this.fetch(keyset, kind, {
+        call,
+        lastSeen: lastSeen?.[kind],
+        noCache,
+        onProgress: (bytes) => onProgress?.({ step: 'filters', bytes }),
+      }).catch((error) => (call.check(), error));
+    const [spent, issued] = [await fetch('spent'), await fetch('issued')];
+    if (spent instanceof MintFilter && issued instanceof MintFilter) {
+      return { spent, issued };
     }
+    // A mint that has given a valid filter, now or before, has filters.
+    const hasFilters = lastSeen ?? [spent, issued].some((one) => one instanceof MintFilter);
+    const error = (spent instanceof MintFilter ? issued : spent) as WalletError;
+    throw hasFilters ? error : await this.explain(call, keyset, error);
+  }
+
+  /** What the mint says of itself. It is asked again once. */
+  async info(options: CallOptions = {}): Promise<MintInfo> {
+    const call = Call.of(options);
+    const ask = async (): Promise<MintInfo> => {
+      const info = infoOf(await this.small(call, 'info'));
+      if (info === undefined) {
+        throw new WalletError('Form', 'malformed mint response: info');
+      }
+      return info;
+    };
+    return ask().catch(ask);
+  }
+
+  /** The mint's keysets that have a valid ID. */
+  async keysets(options: CallOptions = {}): Promise<KeysetInfo[]> {
+    return keysetsOf(await this.small(Call.of(options), 'keysets'));
   }
 
   /**
    * Restores a wallet's notes of one keyset: looks the candidates up in both filters, and asks the mint only for the signatures of
    * what was signed and is not spent. After an error, `error.unfinished` has what is known, and {@link resume} continues.
    */
-  async restore(keyset: string, candidates: Iterable<Candidate>, options: RestoreOptions = {}): Promise<Restored> {
-    const { signal, expected, confirm } = options;
+  async restore(keyset: string, candidates: Points | Iterable<Candidate>, options: RestoreOptions = {}): Promise<Restored> {
+    const call = Call.of(options);
+    checkRandomness();
     const checked = new Candidates(candidates, curveOf(keyset, this.options.bls));
-    const onProgress = (bytes: number): void => options.onProgress?.({ step: 'filters', bytes });
-    const { issued, spent } = await this.filters(keyset, { signal, onProgress });
-    return this.resume(new Restore(issued, spent, checked, { expected, confirm }), options);
+    await checked.check(call);
+    const onCounters = (counters: number): void => options.onProgress?.({ step: 'search', counters });
+    const search = async (refetched: boolean): Promise<Restore> => {
+      const filters = await this.filters(keyset, { ...options, call, noCache: refetched });
+      return Restore.search(filters, checked, { ...options, call, refetched }, onCounters);
+    };
+    const restore = await search(false).catch((error) => (DISAGREE.includes(error.code) ? search(true) : Promise.reject(error)));
+    return this.resume(restore, { ...options, call });
   }
 
   /** Carries a restore out, or continues one that failed. */
-  async resume(restore: Restore, { signal, timeLimit = TIME_LIMIT, onProgress }: RestoreOptions = {}): Promise<Restored> {
+  async resume(restore: Restore, options: RestoreOptions = {}): Promise<Restored> {
     if (!(restore instanceof Restore) || (restore.mint !== undefined && restore.mint !== this.url)) {
       throw new WalletError('OtherSource', 'expected a Restore from filters of this mint');
     }
-    const end = Date.now() + integer(timeLimit, 'timeLimit');
+    const call = Call.of(options);
+    restore.askAgain();
     try {
-      if (restore.progress.done === 0 && restore.points > BATCH) {
-        restore.setBatch(await this.batch(signal));
+      if (restore.progress.done === 0 && restore.points > 0) {
+        await this.prepare(call, restore, options);
       }
-      for (let request; (request = restore.request()); ) {
-        const { status, retryAfter, body } = await this.post(request, signal);
-        const seconds = restore.answer(status, retryAfter, body, this.now());
-        if (seconds !== undefined) {
-          if (Date.now() + seconds * 1000 > end) {
-            throw new WalletError('RateLimited', `the mint asks to wait ${seconds} s, beyond the time limit of ${timeLimit} ms`);
-          }
-          await pause(seconds * 1000, signal);
-        }
-        onProgress?.({ step: 'mint', ...restore.progress });
+      await this.ask(call, restore, () => options.onProgress?.({ step: 'mint', ...restore.progress }));
+      if (restore.problem) {
+        throw restore.problem;
       }
     } catch (error) {
       throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
@@ -135,47 +181,106 @@ export class MintClient {
     return restore.soFar();
   }
 
-  /** After a broken connection, sends the same bytes once more: nothing new is shown. */
-  private async post({ path, body }: Request, signal: Signal | undefined): Promise<Answer> {
-    const headers = { 'Content-Type': 'application/json' };
-    const send = (): Promise<Answer> =>
-      this.request(path, { method: 'POST', headers, body, signal, maxBytes: this.policy.maxAnswerBytes });
-    return send().catch((error) => (error.code === 'Transport' ? send() : Promise.reject(error)));
-  }
-
-  /** How many points the mint takes in a request. */
-  private async batch(signal: Signal | undefined): Promise<number> {
-    try {
-      const { status, body } = await this.request('/v1/info', { maxBytes: MAX_INFO_BYTES, signal });
-      return status === 200 ? batchOf(body) : BATCH;
-    } catch (error) {
-      if (error instanceof WalletError && error.code === 'Aborted') {
-        throw error;
+  /** @internal Sends requests until there is no further one. */
+  async ask(call: Call, asked: Pick<Restore, 'request' | 'answer'>, onAnswer?: () => void): Promise<void> {
+    for (let request; (request = asked.request()); ) {
+      const { status, retryAfter, body } = await this.post(call, request);
+      const seconds = asked.answer(status, retryAfter, body, this.now());
+      if (seconds !== undefined) {
+        await call.wait(seconds);
       }
-      return BATCH;
+      onAnswer?.();
     }
   }
 
-  /** Why there is no filter: the mint publishes none, or does not have the keyset. */
-  private async explain(keyset: string, error: WalletError, signal: Signal | undefined): Promise<WalletError> {
-    const isUnknown = error.mintCode === UNKNOWN_KEYSET;
-    if (!isUnknown && ![404, 405, 501].includes(error.status ?? 0)) {
+  /** Asks what is not given: how many points the mint takes in a request, and whether the keyset has expired. */
+  private async prepare(call: Call, restore: Restore, { batch, finalExpiry }: RestoreOptions): Promise<void> {
+    const unknown = (): undefined => call.check();
+    restore.setBatch(batch ?? (await this.info({ call }).catch(unknown))?.batch ?? BATCH);
+    if (finalExpiry === undefined) {
+      finalExpiry = (await this.keysets({ call }).catch(unknown))?.find(isKeyset(restore.keyset))?.finalExpiry;
+    }
+    if (finalExpiry != null && finalExpiry <= this.now()) {
+      restore.expire();
+    }
+  }
+
+  /** Why there is no filter: the mint announces none, or does not have the keyset. */
+  private async explain(call: Call, keyset: string, error: WalletError): Promise<WalletError> {
+    if (NO_ANSWER.includes(error.code)) {
       return error;
     }
-    const answer = await this.request('/v1/keysets', { maxBytes: MAX_KEYSETS_BYTES, signal }).catch(() => undefined);
-    const known = answer?.status === 200 ? keysetsOf(answer.body) : [];
-    const ids = known.map(({ id }) => canonicalKeyset(id));
-    if (!isUnknown && (ids.length === 0 || ids.includes(canonicalKeyset(keyset)))) {
-      return new WalletError('NoFilters', `the mint publishes no filters of keyset ${keyset}`, { cause: error });
+    const info = await this.info({ call }).catch(() => undefined);
+    const keysets = await this.keysets({ call }).catch(() => []);
+    const cause = { cause: error };
+    if (keysets.length > 0 && !keysets.some(isKeyset(keyset))) {
+      const list = keysets.map(({ id, unit }) => `${id.slice(0, 7)}... (${unit})`).slice(0, MAX_KEYSETS_LISTED);
+      const others = keysets.length > list.length ? ', and others' : '';
+      return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}; it has ${list.join(', ')}${others}`, cause);
     }
-    const list = known.slice(0, MAX_KEYSETS_LISTED).map(({ id, unit }) => `${id} (${unit})`);
-    const text = list.length === 0 ? '' : `; it has ${list.join(', ')}${known.length > list.length ? ', and others' : ''}`;
-    return new WalletError('UnknownKeyset', `the mint does not have the keyset ${keyset}${text}`, { cause: error });
+    // An info that cannot be read announces neither way.
+    return info?.announces === false
+      ? new WalletError('NoFilters', `the mint announces no filters, and gave none of ${keyset}: ${error.message}`, cause)
+      : error;
   }
 
-  private request(path: string, sending: Sending): Promise<Answer> {
+  /** A small body of status 200. */
+  private async small(call: Call, path: string): Promise<Uint8Array> {
+    const { status, body } = await this.get(call, path, () => ({ maxBytes: MAX_SMALL_BYTES }));
+    checkStatus(status, body);
+    return body;
+  }
+
+  /** A GET is sent again when the mint asks to wait, and once after a broken connection or a server's error. */
+  private async get(call: Call, path: string, sending: () => Sending): Promise<Answer> {
+    for (let isFirst = true; ; isFirst = false) {
+      const answer = await this.send(call, `/v1/${path}`, sending()).catch((error) =>
+        isFirst && error.code === 'Transport' ? undefined : Promise.reject(error),
+      );
+      if (answer?.status === 429) {
+        await call.wait(retrySeconds(answer.retryAfter, this.now()));
+      } else if (answer && (answer.status < 500 || !isFirst)) {
+        return answer;
+      }
+    }
+  }
+
+  /** After a broken connection, sends the same bytes once more: nothing new is shown. */
+  private async post(call: Call, request: Request): Promise<Answer> {
+    const { path, body } = request;
+    const { post } = this.options;
+    const headers = { 'Content-Type': 'application/json' };
+    const once = (): Promise<Answer> =>
+      post
+        ? call.race(post(request)).catch((error) => Promise.reject(WalletError.from(error, 'Transport', 'the request failed')))
+        : this.send(call, path, { method: 'POST', headers, body, maxBytes: this.policy.maxAnswerBytes });
+    const answer = await once().catch(async (error) => {
+      if (error.code !== 'Transport') {
+        throw error;
+      }
+      // Stock nutshells send their 429 without a CORS header.
+      if (isBrowser() && this.hasAnswered) {
+        await call.wait(SILENCE);
+      }
+      return once();
+    });
+    this.hasAnswered = true;
+    return answer;
+  }
+
+  private send(call: Call, path: string, sending: Sending): Promise<Answer> {
     // As a method of `options`, the `fetch` of browsers fails.
     const { fetch } = this.options;
-    return send(fetch, this.url, path, sending, this.policy);
+    return send(fetch, this.url, path, sending, this.policy, call);
   }
+}
+
+/** Errors that say nothing about the mint. */
+const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'Transport', 'Deadline'];
+
+/** Errors that filters of different times explain. */
+const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];
+
+function isKeyset(keyset: string): (one: { id: string }) => boolean {
+  return ({ id }) => canonicalKeyset(id) === canonicalKeyset(keyset);
 }

@@ -1,8 +1,7 @@
 import { FilterError } from './errors.js';
-import { encodeHashes, matchHashes } from './golomb.js';
-import { hashInto, type HashInto, hashItems, type Profile } from './hash.js';
+import { encodeHashes, Index } from './golomb.js';
+import { hashInto, hashItems, type Profile } from './hash.js';
 import {
-  type Coded,
   checkCoded,
   checkOptions,
   checkParams,
@@ -40,6 +39,7 @@ export class Filter {
   readonly m: number;
   /** The hash function. */
   readonly profile: Profile;
+  private declare readonly index: Index;
 
   /**
    * Takes the filter of `n` items in `bytes` and decodes all of it once. Throws a {@link FilterError} if
@@ -55,7 +55,9 @@ export class Filter {
     this.n = n;
     this.p = p;
     this.m = m;
-    validate(this);
+    // Clones have only what the format has.
+    Object.defineProperty(this, 'index', { value: new Index(this) });
+    this.index.read();
   }
 
   /** Makes the filter of `items`, in any order; repeated items count. */
@@ -69,32 +71,24 @@ export class Filter {
     return new Filter(encodeHashes(hashItems(list, into), p, m), list.length, { ...options, p, m });
   }
 
-  /** Whether `item` may be in the set. A pass over the filter: use {@link Filter.matches} for many items. */
+  /** Whether `item` may be in the set. */
   contains(item: Uint8Array): boolean {
     return this.matches([item])[0]!;
   }
 
   /** Returns for each item whether it may be in the set, in the given order. */
   matches(items: Iterable<Uint8Array>): boolean[] {
-    return matchItems(this, items, hashInto(this.profile));
+    const into = hashInto(this.profile);
+    const hash = new Uint32Array(2);
+    const list = checkItems(items);
+    checkCoded(this);
+    return list.map((item) => (into(item, hash, 0), this.index.has(hash)));
   }
 
   /** Whether any of the items may be in the set. */
   matchAny(items: Iterable<Uint8Array>): boolean {
     return this.matches(items).includes(true);
   }
-}
-
-export function validate(filter: Coded): void {
-  checkCoded(filter);
-  matchHashes(filter, new Uint32Array(0));
-}
-
-/** Returns for each item whether it is in the set by this hash. */
-export function matchItems(filter: Coded, items: Iterable<Uint8Array>, into: HashInto): boolean[] {
-  const list = checkItems(items);
-  checkCoded(filter);
-  return matchHashes(filter, hashItems(list, into));
 }
 
 export function checkItems(items: Iterable<Uint8Array>): readonly Uint8Array[] {

@@ -2,30 +2,29 @@
 
 import { FilterError } from './errors.js';
 import { multiplyHigh } from './hash.js';
-import type { Coded } from './params.js';
+import { checkCoded, type Coded } from './params.js';
 
-/** Maps each hash to [0, range): the upper 64 bits of the product of the hash and the range, which is at most 2^53. */
-function mapToRange(hashes: Uint32Array, range: number): Float64Array {
+/** Maps the hash at a place to [0, range): the upper 64 bits of its product with the range, which is at most 2^53. */
+function mapToRange(hashes: Uint32Array, at: number, range: number): number {
   const high = Math.floor(range / 4294967296);
   const low = range % 4294967296;
-  const values = new Float64Array(hashes.length / 2);
-  for (let i = 0; i < values.length; i++) {
-    const hashLow = hashes[2 * i]!;
-    const hashHigh = hashes[2 * i + 1]!;
-    // The four partial products, of which the lowest 32 bits never matter. `high` is below 2^21, so products
-    // with it are exact.
-    const crossed = hashLow * high;
-    const crossedHigh = Math.floor(crossed / 4294967296);
-    const middle =
-      crossed - crossedHigh * 4294967296 + (Math.imul(hashHigh, low) >>> 0) + multiplyHigh(hashLow, low);
-    values[i] = hashHigh * high + crossedHigh + multiplyHigh(hashHigh, low) + Math.floor(middle / 4294967296);
-  }
-  return values;
+  const hashLow = hashes[at]!;
+  const hashHigh = hashes[at + 1]!;
+  // The four partial products, of which the lowest 32 bits never matter. `high` is below 2^21, so products
+  // with it are exact.
+  const crossed = hashLow * high;
+  const crossedHigh = Math.floor(crossed / 4294967296);
+  const middle = crossed - crossedHigh * 4294967296 + (Math.imul(hashHigh, low) >>> 0) + multiplyHigh(hashLow, low);
+  return hashHigh * high + crossedHigh + multiplyHigh(hashHigh, low) + Math.floor(middle / 4294967296);
 }
 
 /** Sorts hashes and encodes them. */
 export function encodeHashes(hashes: Uint32Array, p: number, m: number): Uint8Array {
-  return encode(mapToRange(hashes, (hashes.length / 2) * m).sort(), p);
+  const values = new Float64Array(hashes.length / 2);
+  for (let i = 0; i < values.length; i++) {
+    values[i] = mapToRange(hashes, 2 * i, values.length * m);
+  }
+  return encode(values.sort(), p);
 }
 
 /** Encodes sorted values. */
@@ -99,37 +98,71 @@ class BitWriter {
   }
 }
 
-/** Decodes the whole filter, which has passed `checkCoded`. Returns for each hash whether it is in the set. */
-export function matchHashes(filter: Coded, hashes: Uint32Array): boolean[] {
-  const decoder = new Decoder(filter);
-  const values = mapToRange(hashes, filter.n * filter.m);
-  const sorted = values.slice().sort();
-  const found = new Uint8Array(sorted.length);
-  let next = 0;
-  for (let i = 0; i < filter.n; i++) {
-    decoder.next();
-    while (next < sorted.length && sorted[next]! <= decoder.value) {
-      found[next] = sorted[next] === decoder.value ? 1 : 0;
-      next++;
-    }
-  }
-  decoder.finish();
-  return Array.from(values, (value) => found[firstNotBelow(sorted, value)] === 1);
-}
+/** Items between two samples of an index: a look-up decodes half of them. */
+const SAMPLED = 64;
 
-/** The index of the first element of a sorted array that is not below `value`, or the length. */
-function firstNotBelow(sorted: ArrayLike<number>, value: number): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (sorted[middle]! < value) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+/** A validated filter with samples of its values and their positions: a look-up takes microseconds. */
+export class Index {
+  /** Before every 64th item: the value of the item before, and the bit position. */
+  private readonly values: Float64Array;
+  private readonly positions: Float64Array;
+  private readonly decoder: Decoder;
+  private readonly range: number;
+
+  /** It is usable once {@link Index.read} has returned true. */
+  constructor(filter: Coded) {
+    checkCoded(filter);
+    this.decoder = new Decoder(filter);
+    this.range = filter.n * filter.m;
+    this.values = new Float64Array(Math.ceil(filter.n / SAMPLED));
+    this.positions = this.values.slice();
   }
-  return low;
+
+  /** Validates about so many further items. Returns whether all are done. */
+  read(items = Infinity): boolean {
+    const { decoder, values, positions } = this;
+    const end = Math.min(decoder.item + items, decoder.n);
+    while (decoder.item < end) {
+      const sample = decoder.item / SAMPLED;
+      values[sample] = decoder.value;
+      positions[sample] = decoder.position;
+      for (let i = Math.min(SAMPLED, decoder.n - decoder.item); i > 0; i--) {
+        decoder.next();
+      }
+    }
+    if (decoder.item < decoder.n) {
+      return false;
+    }
+    decoder.finish();
+    return true;
+  }
+
+  /** Whether the set has the item with this hash: two numbers, the low half first. */
+  has(hash: Uint32Array): boolean {
+    const { decoder, values, positions } = this;
+    const value = mapToRange(hash, 0, this.range);
+    // The first sample that is not below the value; the item is in the block before.
+    let low = 0;
+    let high = values.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (values[middle]! < value) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    const sample = Math.max(low - 1, 0);
+    decoder.seek(sample * SAMPLED, values[sample] ?? 0, positions[sample] ?? 0);
+    const end = Math.min(decoder.item + SAMPLED, decoder.n);
+    while (decoder.item < end) {
+      decoder.next();
+      if (decoder.value >= value) {
+        return decoder.value === value;
+      }
+    }
+    return false;
+  }
 }
 
 /** Decodes the values of a filter in order, and checks each. */
@@ -165,6 +198,14 @@ export class Decoder {
   /** The bit position of the next item. */
   get position(): number {
     return this.at * 8 + this.bit;
+  }
+
+  /** Goes to an item: the value before it, and its bit position. */
+  seek(item: number, value: number, position: number): void {
+    this.item = item;
+    this.value = value;
+    this.at = Math.floor(position / 8);
+    this.bit = position % 8;
   }
 
   /** Reads the next item. There must be one. */

@@ -1,5 +1,11 @@
+const BYTES = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
 export function toHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  let text = '';
+  for (const byte of bytes) {
+    text += BYTES[byte]!;
+  }
+  return text;
 }
 
 /** Returns undefined for anything that is not hex. */

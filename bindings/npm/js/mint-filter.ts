@@ -1,12 +1,11 @@
 /** A validated filter of a mint, look-ups in it, and the limits on their results. */
 
-import { checkItems, matchItems } from './filter.js';
-import { matchHashes } from './golomb.js';
-import { type HashInto, hashItems, murmur32, nut23, nut25 } from './hash.js';
+import { checkItems } from './filter.js';
+import { type HashInto, murmur32, nut23, nut25 } from './hash.js';
 import { toHex } from './hex.js';
 import { checkPoint, type Curve, curveOf, eitherForm } from './points.js';
-import { accept, type Accepted, integer, type Policy, policyOf } from './policy.js';
-import { WalletError } from './wallet-error.js';
+import { type Accepted, checkStatus, integer, type Policy, policyOf, ResponseReader, validating } from './policy.js';
+import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
 /** Which notes of a keyset a filter has: spent ones by their `Y`, or signed ones by their `B_`. */
 export type NoteKind = 'spent' | 'issued';
@@ -21,8 +20,30 @@ export interface FilterSource {
 
 /** A reason to doubt the answers that the wallet's user should see. */
 export interface Warning {
-  code: 'PossibleOtherDialect' | 'OldFilter' | 'FewMatches' | 'StaleSpent';
+  code:
+    | 'PossibleOtherDialect'
+    | 'OldFilter'
+    | 'FewMatches'
+    /** The filters are more than an hour apart. */
+    | 'DatesApart'
+    /** A filter is older than the wallet's last activity. */
+    | 'OlderThanActivity'
+    /** More notes are spent than issued. */
+    | 'MoreSpentThanIssued'
+    /** Notes are spent but not issued, as few as chance explains, or by an older filter of issued ones. */
+    | 'SpentNotIssued'
+    /** A point is in the filter of the other kind. */
+    | 'Exchanged'
+    /** Counters whose notes are not restored. */
+    | 'Unsigned'
+    | 'Pending'
+    | 'Refused'
+    | 'Expired'
+    /** The mint answered about every note, but also something else. */
+    | WalletErrorCode;
   message: string;
+  /** The counters that it is about, if it is about some. */
+  counters?: number[];
 }
 
 /** The answers of a look-up. */
@@ -57,7 +78,11 @@ export function acceptFilter(status: number, body: Uint8Array, options: AcceptOp
   const policy = policyOf(options.policy);
   integer(lastSeen, 'lastSeen');
   checkNames(source.kind ?? 'spent', profile);
-  const filter = accept(status, body, policy, integer(now, 'the time'));
+  checkStatus(status, body);
+  const reader = new ResponseReader(policy);
+  reader.take(body);
+  const filter = reader.finish(integer(now, 'the time'));
+  for (const _ of validating(filter));
   const curve = source.keyset === undefined ? eitherForm : curveOf(source.keyset, bls);
   return new MintFilter({ filter, profile, source, policy, curve, now, newest: lastSeen });
 }
@@ -114,32 +139,25 @@ export class MintFilter {
       throw new WalletError('NoItems', 'there are no items to look up');
     }
     list.forEach((item, place) => checkPoint(item, this.parts.curve, place, 'item'));
-    const { answers, warnings } = this.lookUp(list);
-    warnings.push(...this.checkCount(answers.filter(Boolean).length, list.length, expected));
+    const lookUps = this.lookUps();
+    const answers = list.map((item) => lookUps.has(item));
+    const warnings = [...lookUps.warnings(), ...this.checkCount(answers.filter(Boolean).length, list.length, expected)];
     return { answers, warnings };
   }
 
-  /** @internal Looks up what was checked. */
-  lookUp(list: readonly Uint8Array[]): Matches {
-    const { asOf } = this;
-    const { filter, profile, source, now } = this.parts;
-    if (this.rolledBackFrom !== undefined) {
-      throw new WalletError('RolledBack', `the filter is dated ${asOf}, older than the last one seen (${this.rolledBackFrom})`);
+  /** @internal Look-ups of what was checked. */
+  lookUps(): LookUps {
+    const { asOf, rolledBackFrom } = this;
+    if (rolledBackFrom !== undefined) {
+      throw new WalletError('RolledBack', `the filter is dated ${asOf}, before the last one seen (${rolledBackFrom})`);
     }
-    const answers = matchItems(filter, list, DIALECTS[profile]);
-    const warnings: Warning[] = [];
-    const other = otherDialect(filter, profile, list, answers);
-    if (other?.isCertain) {
-      throw new WalletError('OtherDialect', other.message);
-    } else if (other) {
-      warnings.push({ code: 'PossibleOtherDialect', message: other.message });
-    }
-    if (now - asOf > OLD_FILTER) {
-      const days = Math.floor((now - asOf) / OLD_FILTER);
-      const of = source.kind === undefined ? '' : ` of ${source.kind} notes`;
-      warnings.push({ code: 'OldFilter', message: `the filter${of} is ${days} days old: later notes are missing` });
-    }
-    return { answers, warnings };
+    return new LookUps(this);
+  }
+
+  /** @internal Whether the sets are the same bytes. */
+  isEqual(other: MintFilter): boolean {
+    const [a, b] = [this.parts.filter, other.parts.filter];
+    return a.n === b.n && a.p === b.p && a.m === b.m && a.bytes.length === b.bytes.length && a.bytes.every((byte, i) => byte === b.bytes[i]);
   }
 
   /** @internal Refuses more matches than chance and the records explain, and warns of few. */
@@ -150,11 +168,11 @@ export class MintFilter {
     const limit = this.limit(lookups, integer(expected, 'expected'));
     const text = `${matches} of ${lookups} items match; expected ${expected}`;
     if (matches > limit) {
-      throw new WalletError('TooManyMatches', `implausible filter: ${text}, accepted up to ${limit}`);
+      throw new WalletError('TooManyMatches', `${text}, accepted up to ${limit}`);
     }
     // Members always match, so the records or the filter are wrong about at least half of them.
     const isFew = 2 * matches < Math.min(expected, lookups);
-    return isFew ? [{ code: 'FewMatches', message: `${text}: the filter may be old, or made with an unknown hash` }] : [];
+    return isFew ? [{ code: 'FewMatches', message: `${text}: the filter may be old or of an unknown hash` }] : [];
   }
 
   /** @internal The most matches to accept. */
@@ -209,7 +227,7 @@ export type MintProfile = 'nut25' | 'nut23';
 /** Refuses names that the types forbid: no other check would notice them. */
 export function checkNames(kind: NoteKind, profile: MintProfile): void {
   if ((kind !== 'spent' && kind !== 'issued') || (profile !== 'nut25' && profile !== 'nut23')) {
-    throw new WalletError('BadArgument', "unknown kind or profile; expected 'spent' or 'issued', and 'nut25' or 'nut23'");
+    throw new WalletError('BadArgument', "the kind is 'spent' or 'issued', the profile 'nut25' or 'nut23'");
   }
 }
 
@@ -225,41 +243,67 @@ const DIALECTS: Record<MintProfile | 'nut25-empty-tail', HashInto> = {
   },
 };
 
-/**
- * The most likely other hash, if its matches are hardly by chance. An item that does not match by the right hash is not in
- * the set, and matches by another one once in M look-ups.
- */
-function otherDialect(
-  filter: Accepted,
-  profile: MintProfile,
-  items: readonly Uint8Array[],
-  matched: readonly boolean[],
-): { isCertain: boolean; message: string } | undefined {
-  const unmatched = items.filter((_, i) => !matched[i]);
-  const others = (Object.keys(DIALECTS) as (keyof typeof DIALECTS)[]).filter((name) => name !== profile);
-  if (unmatched.length === 0 || filter.n === 0) {
-    return undefined;
+/** Look-ups in one filter, which tell by their number whether it was made with another hash. */
+class LookUps {
+  /** Whether the filter may have been made with another hash. */
+  isDoubtful = false;
+  /** Distinct items that match only by this hash, by name. An item matches by a wrong one once in M look-ups. */
+  private readonly only: Record<string, Set<string>> = {};
+  private unmatched = 0;
+  private lookups = 0;
+  private readonly hash = new Uint32Array(2);
+
+  constructor(private readonly filter: MintFilter) {}
+
+  /** Whether the filter has an item, by its hash. */
+  matches(item: Uint8Array, hash = DIALECTS[this.filter.parts.profile]): boolean {
+    hash(item, this.hash, 0);
+    return this.filter.parts.filter.index.has(this.hash);
   }
-  const hashes = new Uint32Array(2 * unmatched.length * others.length);
-  others.forEach((name, i) => hashes.set(hashItems(unmatched, DIALECTS[name]), 2 * unmatched.length * i));
-  const found = matchHashes(filter, hashes);
-  const distinct = (list: readonly Uint8Array[]): number => new Set(list.map(toHex)).size;
-  const mean = unmatched.length / filter.m;
-  const findings = others.map((name, at) => {
-    const count = distinct(unmatched.filter((_, i) => found[at * unmatched.length + i]));
-    return { name, count, chance: Math.exp(lnTail(mean, count)) };
-  });
-  const best = findings.filter(({ count, chance }) => count > 0 && chance <= WARNING).sort((a, b) => b.count - a.count)[0];
-  if (best === undefined) {
-    return undefined;
+
+  /** The same, counted for all hashes. */
+  has(item: Uint8Array): boolean {
+    const { profile } = this.filter.parts;
+    const isMember = this.matches(item);
+    this.lookups++;
+    this.unmatched += isMember ? 0 : 1;
+    for (const [name, hash] of Object.entries(DIALECTS)) {
+      if (name !== profile && this.matches(item, hash) !== isMember) {
+        // By which name it matches, and by which it does not.
+        const key = isMember ? `${profile} ${name}` : `${name} ${profile}`;
+        (this.only[key] ??= new Set()).add(toHex(item));
+      }
+    }
+    return isMember;
   }
-  const matching = items.filter((_, i) => matched[i]);
-  const byOther = matchItems(filter, matching, DIALECTS[best.name]);
-  const onlyByAsked = distinct(matching.filter((_, i) => !byOther[i]));
-  // A sender can grind notes that match by another hash, to make a wallet reject a good filter.
-  const isCertain = best.chance <= FALSE_ALARM && best.count > onlyByAsked;
-  const message =
-    `the filter ${isCertain ? 'was' : 'may have been'} made with ${best.name}, not ${profile}: ` +
-    `${best.count} of ${items.length} items match only by ${best.name}, ${onlyByAsked} only by ${profile}`;
-  return { isCertain, message };
+
+  /** The warnings about all look-ups so far. */
+  warnings(): Warning[] {
+    const { asOf, n, m } = this.filter;
+    const { profile, source, now } = this.filter.parts;
+    const warnings: Warning[] = [];
+    const count = (by: string, notBy: string): number => this.only[`${by} ${notBy}`]?.size ?? 0;
+    const chance = (name: string): number => Math.exp(lnTail(this.unmatched / m, count(name, profile)));
+    const others = Object.keys(DIALECTS).filter((name) => name !== profile && count(name, profile) > 0 && chance(name) <= WARNING);
+    const best = others.sort((a, b) => count(b, profile) - count(a, profile))[0];
+    if (best !== undefined && n > 0) {
+      const [byBest, byAsked] = [count(best, profile), count(profile, best)];
+      // A sender can grind notes that match by another hash, to make a wallet reject a good filter.
+      const isCertain = chance(best) <= FALSE_ALARM && byBest > byAsked;
+      const message =
+        `the filter ${isCertain ? 'was' : 'may have been'} made with ${best}, not ${profile}: ` +
+        `${byBest} of ${this.lookups} items match only by ${best}, ${byAsked} only by ${profile}`;
+      if (isCertain) {
+        throw new WalletError('OtherDialect', message);
+      }
+      this.isDoubtful = true;
+      warnings.push({ code: 'PossibleOtherDialect', message });
+    }
+    if (now - asOf > OLD_FILTER) {
+      const days = Math.floor((now - asOf) / OLD_FILTER);
+      const of = source.kind === undefined ? '' : ` of ${source.kind} notes`;
+      warnings.push({ code: 'OldFilter', message: `the filter${of} is ${days} days old: later notes are missing` });
+    }
+    return warnings;
+  }
 }

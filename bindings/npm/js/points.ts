@@ -46,10 +46,21 @@ function jacobi(a: bigint, n: bigint): number {
 
 /** Refuses an item that is not a point of the curve. Errors end up in logs, so none shows it. */
 export function checkPoint(item: unknown, curve: Curve, place: number, name: string): void {
+  checkForm(item, curve, place, name, curve.isPoint);
+}
+
+/** Refuses an item that does not have the form of a point of the curve. */
+export function checkForm(
+  item: unknown,
+  curve: Curve,
+  place: number,
+  name: string,
+  isPoint = (bytes: Uint8Array): boolean => bytes.length === curve.bytes && eitherForm.isPoint(bytes),
+): asserts item is Uint8Array {
   if (!isBytes(item)) {
     throw new WalletError('BadArgument', `${name} ${place} is ${show(item)}; expected a Uint8Array`);
   }
-  if (!curve.isPoint(item)) {
+  if (!isPoint(item)) {
     const expected = curve === eitherForm ? 'a point' : `a point of the keyset's curve (${curve.bytes} bytes)`;
     throw new WalletError('NotAPoint', `${name} ${place}, ${item.length} bytes, is not ${expected}`, { place });
   }
@@ -64,8 +75,8 @@ export const eitherForm: Curve = {
 /** The curve of a keyset. */
 export function curveOf(keyset: string, bls: Curve | undefined): Curve {
   if (typeof keyset !== 'string' || !KEYSET_ID.test(keyset)) {
-    const forms = '00 and 14 hex digits, 01 or 02 and 64 hex digits (not its short form), or 12 characters of base64';
-    throw new WalletError('BadArgument', `a keyset ID is ${forms}; this one has ${show(keyset?.length)} characters`);
+    const forms = '00 and 14, or 01 or 02 and 64 hex digits, or 12 characters of base64';
+    throw new WalletError('BadArgument', `a keyset ID is ${forms}, not ${show(keyset?.length)}`);
   }
   if (!isPairing(keyset)) {
     return secp256k1;
@@ -94,10 +105,19 @@ export function shuffle<T>(items: readonly T[]): T[] {
   return keyed.sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ item }) => item);
 }
 
+/** A random number from 0 to before `count`. */
+export function randomBelow(count: number): number {
+  return parseInt(toHex(randomBytes(6)), 16) % count;
+}
+
 function randomBytes(count: number): Uint8Array {
-  const bytes = new Uint8Array(count);
+  checkRandomness();
+  return crypto.getRandomValues(new Uint8Array(count));
+}
+
+/** A restore needs random numbers. */
+export function checkRandomness(): void {
   if (typeof globalThis.crypto?.getRandomValues !== 'function') {
-    throw new WalletError('Randomness', 'there is no crypto.getRandomValues; React Native needs a package for it');
+    throw new WalletError('Randomness', 'no crypto.getRandomValues: use Node.js 20 or a package for React Native');
   }
-  return crypto.getRandomValues(bytes);
 }

@@ -1,7 +1,8 @@
 /** All limits on what a wallet accepts from a mint, and the checks of complete responses. */
 
-import { validate } from './filter.js';
-import { checkParams, type Coded, isIntegerWithin, show } from './params.js';
+import { Base64 } from './base64.js';
+import { Index } from './golomb.js';
+import { checkParams, type Coded, DEFAULT_M, DEFAULT_P, isIntegerWithin, show } from './params.js';
 import { readMembers } from './response.js';
 import { decodeText } from './text.js';
 import { WalletError } from './wallet-error.js';
@@ -10,6 +11,8 @@ import { WalletError } from './wallet-error.js';
 export interface Policy {
   /** The largest body, in bytes. One of a filter is also limited by its own `n`, `p` and `m`. Default: 1 GiB. */
   maxBytes: number;
+  /** The most items of a filter: its memory is limited by them. Default: 20 million. */
+  maxItems: number;
   /** Milliseconds until a body begins, and between its parts. It must come at 16 KiB/s. Default: 30,000. */
   deadline: number;
   /** The least M. A mint that serves `m = 1` would learn every item from the confirmations. Default: 784,931. */
@@ -26,6 +29,7 @@ export interface Policy {
 
 export const DEFAULT_POLICY: Policy = {
   maxBytes: 1 << 30,
+  maxItems: 20_000_000,
   deadline: 30_000,
   minM: 784_931,
   minP: 16,
@@ -58,56 +62,208 @@ export function integer(value: unknown, name: string): number {
 export const MAX_ERROR_BYTES = 64 << 10;
 
 /** Control characters, and those that change the direction or the lines of text. Hermes has no classes of Unicode. */
-const UNPRINTABLE = /[\0-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const UNPRINTABLE = /[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
-/** The first bytes of a body, which show how long it may be. */
-export const HEAD_BYTES = 64 << 10;
+/** The most text of a response around its content. */
+const MAX_AROUND = 64 << 10;
 
 /** The limit of a body that does not begin with the numbers of a filter. */
 const MAX_UNEXPLAINED = 64 << 20;
 
-/** The largest response that the numbers at its beginning allow. */
-export function justified(head: Uint8Array): number {
-  const text = String.fromCharCode(...head.subarray(0, 4096));
-  const before = text.slice(0, Math.max(text.indexOf('"content"'), 0));
-  const number = (name: string, ifAbsent?: number): number =>
-    Number(new RegExp(`"${name}"\\s*:\\s*(\\d+)`).exec(before)?.[1] ?? ifAbsent);
-  const p = number('p', 19);
-  const bits = number('n') * (p + 1 + number('m', 784_931) / 2 ** p);
-  return bits >= 0 ? Math.ceil(bits / 24) * 4 + (64 << 10) : MAX_UNEXPLAINED;
-}
+/** The most quotient bits per item that a body may have: at P = 16, the least one, the default M takes 12. */
+const MAX_QUOTIENT = 16;
+
+/** Items that are validated in a few milliseconds. */
+const PIECE = 1 << 17;
+
+/** Stands in the text for the content that was taken out of it. No base64 has it. */
+const TAKEN = '#';
 
 /** A filter and its time, in Unix seconds. */
 export interface Accepted extends Coded {
   asOf: number;
+  index: Index;
 }
 
-/** Validates a complete response. */
-export function accept(status: number, body: Uint8Array, policy: Policy, now: number): Accepted {
-  checkStatus(status, body);
-  let members;
+/** Reads a response as it arrives: the content is decoded at once, and its text is not kept. */
+export class ResponseReader {
+  private readonly content = new Base64();
+  private readonly around = new Uint8Array(MAX_AROUND);
+  private length = 0;
+  private step: 'head' | 'content' | 'tail' = 'head';
+  /** What follows a backslash in the content: some encoders escape `/` and `+`. */
+  private escape: string | undefined;
+  private total = 0;
+  private limit: number;
+
+  constructor(private readonly policy: Policy) {
+    this.limit = Math.min(policy.maxBytes, MAX_UNEXPLAINED);
+  }
+
+  /** Takes the next bytes. Throws as soon as there are more than the filter's own numbers allow. */
+  take(part: Uint8Array): void {
+    this.total += part.length;
+    let at = 0;
+    if (this.step === 'head') {
+      // A name may have begun in the part before.
+      const before = Math.max(this.length - 64, 0);
+      const known = this.length - before;
+      const head = part.subarray(0, MAX_AROUND - this.length);
+      this.keep(head);
+      const found = /"content"\s*:\s*(\[\s*)?"/.exec(latin(this.around.subarray(before, this.length)));
+      at = part.length;
+      if (found !== null) {
+        at = found.index + found[0].length - known;
+        this.length += at - head.length;
+        this.keep(ascii(TAKEN));
+        this.step = 'content';
+        this.explain(found[1] === undefined ? '"}' : '"]}');
+      } else if (head.length < part.length) {
+        this.keep(part);
+      }
+    }
+    checkSize(this.total, this.limit);
+    while (this.step === 'content' && at < part.length) {
+      at = this.escape === undefined ? this.content.take(part, at) : at;
+      if (at === part.length) {
+        break;
+      }
+      const character = latin(part.subarray(at, at + 1));
+      if (this.escape !== undefined) {
+        this.unescape(character);
+      } else if (character === '\\') {
+        this.escape = '';
+      } else if (character === '"') {
+        this.step = 'tail';
+        break;
+      } else {
+        throw notBase64();
+      }
+      at++;
+    }
+    if (this.step === 'tail') {
+      this.keep(part.subarray(at));
+    }
+  }
+
+  /** The filter of a complete response. Its index is not read yet. */
+  finish(now: number): Accepted {
+    const { policy } = this;
+    const text = this.around.subarray(0, this.length);
+    let members;
+    try {
+      const bytes = this.step === 'tail' ? this.content.finish() : undefined;
+      members = readMembers(text, (content) => (content === TAKEN ? bytes : undefined));
+      checkParams(members.p, members.m);
+    } catch (error) {
+      throw errorObject(200, text) ?? new WalletError('Response', (error as Error).message, { status: 200 });
+    }
+    const { n, p, m, content, timestamp } = members;
+    if (m < policy.minM) {
+      throw new WalletError('LowM', `the filter has M = ${m}; at least ${policy.minM} is accepted`);
+    }
+    if (p < policy.minP) {
+      throw new WalletError('LowP', `the filter has P = ${p}; at least ${policy.minP} is accepted`);
+    }
+    if (timestamp > now + policy.maxFuture) {
+      throw new WalletError('Future', `the mint's time is ${timestamp}, ${timestamp - now} s in the future`);
+    }
+    this.checkCount(n);
+    try {
+      const filter = { bytes: content, n, p, m, asOf: timestamp };
+      return { ...filter, index: new Index(filter) };
+    } catch (error) {
+      throw damaged(error);
+    }
+  }
+
+  /** Limits the body by the numbers before its content. */
+  private explain(end: string): void {
+    let head;
+    try {
+      head = JSON.parse(decodeText(this.around.subarray(0, this.length)) + end) as Partial<Coded>;
+    } catch {
+      // An error when the body is complete.
+      return;
+    }
+    const { n } = head;
+    const p = head.p ?? DEFAULT_P;
+    const m = head.m ?? DEFAULT_M;
+    const quotient = Math.min(m / 2 ** p, Math.max(MAX_QUOTIENT, DEFAULT_M / 2 ** this.policy.minP));
+    const bits = Number(n) * (p + 1 + quotient);
+    if (bits >= 0) {
+      this.checkCount(n!);
+      this.limit = Math.min(this.policy.maxBytes, Math.ceil(bits / 24) * 4 + MAX_AROUND);
+    }
+  }
+
+  private checkCount(n: number): void {
+    if (n > this.policy.maxItems) {
+      throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${this.policy.maxItems} are accepted`);
+    }
+  }
+
+  private unescape(character: string): void {
+    const escape = this.escape + character;
+    this.escape = escape;
+    if (escape.length === 5 || (escape.length === 1 && escape !== 'u')) {
+      let digit = TAKEN;
+      try {
+        digit = JSON.parse(`"\\${escape}"`) as string;
+      } catch {
+        // Not an escape.
+      }
+      if (digit > '~' || this.content.take(ascii(digit), 0) === 0) {
+        throw notBase64();
+      }
+      this.escape = undefined;
+    }
+  }
+
+  private keep(part: Uint8Array): void {
+    if (this.length + part.length > MAX_AROUND) {
+      throw new WalletError('Response', `more than ${MAX_AROUND} bytes are around the content`, { status: 200 });
+    }
+    this.around.set(part, this.length);
+    this.length += part.length;
+  }
+}
+
+/** Validates a filter in pieces, between which the caller may pause. */
+export function* validating({ index }: Accepted): Generator<undefined, void> {
   try {
-    members = readMembers(body);
-    checkParams(members.p, members.m);
+    while (!index.read(PIECE)) {
+      yield;
+    }
   } catch (error) {
-    throw errorObject(status, body) ?? new WalletError('Response', (error as Error).message, { status });
+    throw damaged(error);
   }
-  const { n, p, m, content, timestamp } = members;
-  if (m < policy.minM) {
-    throw new WalletError('LowM', `the filter has a false-positive rate of 1 in ${m}; at most 1 in ${policy.minM} is accepted`);
+}
+
+function damaged(error: unknown): WalletError {
+  return WalletError.from(error, 'Filter', 'damaged filter');
+}
+
+function notBase64(): WalletError {
+  return new WalletError('Response', 'the content is not base64', { status: 200 });
+}
+
+function ascii(text: string): Uint8Array {
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+}
+
+/** Each byte as one character. */
+function latin(bytes: Uint8Array): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at += 8192) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
   }
-  if (p < policy.minP) {
-    throw new WalletError('LowP', `the filter has P = ${p}; at least ${policy.minP} is accepted`);
-  }
-  if (timestamp > now + policy.maxFuture) {
-    throw new WalletError('Future', `the mint's time is ${timestamp}, ${timestamp - now} s in the future`);
-  }
-  try {
-    const filter = { bytes: content, n, p, m, asOf: timestamp };
-    validate(filter);
-    return filter;
-  } catch (error) {
-    throw WalletError.from(error, 'Filter', 'damaged filter');
+  return text;
+}
+
+export function checkSize(bytes: number, limit: number): void {
+  if (bytes > limit) {
+    throw new WalletError('TooLarge', `the body has ${bytes} bytes or more; at most ${limit} are accepted`);
   }
 }
 
@@ -137,8 +293,9 @@ export function errorObject(status: number, body: Uint8Array): WalletError | und
   return new WalletError('Mint', `the mint returned error '${printable}' (code ${more.mintCode}, HTTP ${status})`, more);
 }
 
+/** Text of a mint for people and logs: it may echo a point, so no longer run of hex digits is shown. */
 export function printableText(text: string, length: number): string {
-  return text.slice(0, length).replace(UNPRINTABLE, ' ');
+  return text.replace(UNPRINTABLE, ' ').replace(/[0-9a-f]{8,}/gi, '...').slice(0, length);
 }
 
 function textOf(detail: unknown): string {

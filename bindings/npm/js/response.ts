@@ -36,7 +36,7 @@ export interface ResponseOptions extends Pick<FilterOptions, 'profile'> {
 export function parseResponse(response: string | Uint8Array | object, options: ResponseOptions = {}): FilterResponse {
   checkOptions(options);
   const { minM = DEFAULT_M, profile = 'nut25' } = options;
-  const members = readMembers(response);
+  const members = readMembers(response, decodeBase64);
   const { n, p, m, content } = members;
   if (!isIntegerWithin(minM, 1, MAX_U32)) {
     throw new FilterError('BadParameter', `minM is ${show(minM)}; expected an integer from 1 to ${MAX_U32}`);
@@ -49,14 +49,17 @@ export function parseResponse(response: string | Uint8Array | object, options: R
 }
 
 /** Reads a response without its filter. */
-export function readMembers(response: string | Uint8Array | object): Omit<FilterResponse, 'filter'> {
+export function readMembers(
+  response: string | Uint8Array | object,
+  decode: (content: string) => Uint8Array | undefined,
+): Omit<FilterResponse, 'filter'> {
   const members = asObject(response);
   return {
     p: integer(members, 'p', 255, DEFAULT_P),
     m: integer(members, 'm', Number.MAX_SAFE_INTEGER, DEFAULT_M),
     n: integer(members, 'n', Number.MAX_SAFE_INTEGER),
     timestamp: integer(members, 'timestamp', Number.MAX_SAFE_INTEGER),
-    content: bytesOf(members.content),
+    content: bytesOf(members.content, decode),
   };
 }
 
@@ -85,13 +88,13 @@ function integer(members: Members, name: string, max: number, ifAbsent?: number)
   return value;
 }
 
-function bytesOf(content: unknown): Uint8Array {
+function bytesOf(content: unknown, decode: typeof decodeBase64): Uint8Array {
   // The schema of NUT-23 has a list of one string.
   const text: unknown = Array.isArray(content) && content.length === 1 ? content[0] : content;
   if (typeof text !== 'string') {
     throw new FilterError('BadResponse', `content is ${show(content)}; expected a string`);
   }
-  const bytes = decodeBase64(text);
+  const bytes = decode(text);
   if (bytes === undefined) {
     throw new FilterError('BadResponse', `the content, ${text.length} characters, is not padded standard base64`);
   }

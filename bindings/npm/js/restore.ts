@@ -2,11 +2,12 @@
 
 import { toHex } from './hex.js';
 import { MintFilter, type Warning } from './mint-filter.js';
-import { canonicalKeyset, checkPoint, type Curve } from './points.js';
+import { canonicalKeyset, checkForm, checkPoint, type Curve, randomBelow } from './points.js';
 import { show } from './params.js';
 import { integer } from './policy.js';
 import { Batches, type BlindSignature, MAX_BATCH, type Request, signatures, type State, states } from './query.js';
-import { WalletError } from './wallet-error.js';
+import { Call, type CallOptions } from './transport.js';
+import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
 /** What a wallet derives from its seed for one counter: the blinded message and the point of the secret. */
 export interface Candidate {
@@ -14,33 +15,45 @@ export interface Candidate {
   Y: Uint8Array;
 }
 
+/** Gives a restore the points of a keyset's counters, as it needs them: deriving them takes nearly all of its time. */
+export interface Points {
+  /** `Y` of the counters from `from` to before `to`. It needs the secret alone. */
+  ys(from: number, to: number): readonly Uint8Array[] | Promise<readonly Uint8Array[]>;
+  /** `B_` of these counters, in this order. */
+  messages(counters: readonly number[]): readonly Uint8Array[] | Promise<readonly Uint8Array[]>;
+}
+
 /** What is known of one candidate. */
 export type Outcome =
-  /** The mint never signed it, as of the filter's time. */
+  /** The mint never signed it, as of the filters' time. */
   | { state: 'unused' }
   /** Not in `issued`, but that may have been made with another hash: see the warning. It may be used. */
   | { state: 'unknown' }
-  /** Signed and spent. */
+  /** Spent. */
   | { state: 'spent' }
   /** A payment is under way. Only with `confirm`. */
   | { state: 'pending' }
   /** Signed and not spent. */
   | { state: 'live'; signature: BlindSignature }
-  /** It matched by chance: the mint never signed it. */
+  /** It is in `issued`, by chance or not, and the mint has no signature. */
   | { state: 'unsigned' }
+  /** The keyset has expired. The mint was not asked. */
+  | { state: 'expired' }
   /** The mint refuses to answer about this one. */
   | { state: 'refused'; error: WalletError }
   /** Not answered yet. Only in what an error carries. */
   | { state: 'open' };
 
-/** What a restore found. */
+/** What a restore found. Without warnings everything is known, as of the filters' times. */
 export interface Restored {
   /** One for each candidate, in order. */
   outcomes: Outcome[];
-  /** The index after the last candidate that may have been signed: the wallet's next counter, if candidates began at 0. */
+  /** The wallet's next counter, if candidates began at 0: `gap` behind the last one that a filter knows. */
   nextCounter: number;
+  /** A payment may still use blank outputs that no filter knows yet: used again, their change is lost. */
+  gap: number;
   /** The times of the filters, in Unix seconds. */
-  asOf: { issued: number; spent: number };
+  asOf: { spent: number; issued: number };
   warnings: readonly Warning[];
   /** How likely it is that a live note was taken for spent by chance. Not with `confirm`. */
   chance?: { oneIn: number; text: string };
@@ -52,35 +65,133 @@ export interface RestoreRules {
   expected?: number | undefined;
   /** Also asks the mint (NUT-07) about notes that are spent by the filter. One in M is so by chance. Default: false. */
   confirm?: boolean | undefined;
+  /** How many counters to leave out behind the last known one. Default: 40. */
+  gap?: number | undefined;
+  /** How many unknown counters in a row end a search in {@link Points}. Default: 1,000 behind a known one, and 300 without one. */
+  searchGap?: number | undefined;
+  /** The wallet's last activity with this keyset, in Unix seconds: of older filters there is a warning. */
+  lastActivity?: number | undefined;
+  /** Whether both filters were fetched once more, by all caches, because they disagreed. */
+  refetched?: boolean | undefined;
 }
 
-/** How much older than `issued` the filter `spent` may be, in seconds. */
-export const STALE_SPENT = 3_600;
+/** Takes the number of counters looked up so far. */
+type OnCounters = (counters: number) => void;
 
-/** Candidates that were checked, and copied. */
+/** How many counters are left out behind the last known one: more than the blanks of a payment, less than what restores cross. */
+export const GAP = 40;
+/** How many unknown counters end a search, behind a known one and in a keyset without one. */
+export const SEARCH_GAPS = [1_000, 300] as const;
+/** How many of the spent counters are looked up in `issued`: the highest, and as many others. */
+export const CHECKED_SPENT = 32;
+/** Chance explains what happens more often than in one of so many restores. */
+export const ONE_RESTORE_IN = 1e6;
+/** How far the times of both filters may be apart, in seconds. */
+export const APART = 3_600;
+/** Counters that are looked up together. */
+const STEP = 256;
+/** Points that are checked to be on the curve, of those that are given one by one. */
+const CHECKED_POINTS = 16;
+/** Milliseconds that one piece should take. */
+const PIECE = 20;
+
+const LEFT_OUT = ['Unsigned', 'Pending', 'Refused', 'Expired'] as const;
+
+type Kind = 'Y' | 'B_';
+
+/** Candidates that are checked, and kept for a second look-up. */
 export class Candidates {
-  readonly pairs: readonly Candidate[];
+  /** How many there are in a list. */
+  readonly count: number = Infinity;
+  private readonly points: Points | undefined;
+  private readonly known: Record<Kind, Uint8Array[]> = { Y: [], B_: [] };
+  private readonly pace: Record<Kind, number> = { Y: 4, B_: 4 };
 
-  constructor(candidates: Iterable<Candidate>, curve: Curve) {
-    if (typeof candidates?.[Symbol.iterator] !== 'function') {
-      throw new WalletError('BadArgument', `the candidates are ${show(candidates)}; expected an array of { B_, Y }`);
+  constructor(
+    given: Points | Iterable<Candidate>,
+    private readonly curve: Curve,
+  ) {
+    if (typeof (given as Points)?.ys === 'function' && typeof (given as Points).messages === 'function') {
+      this.points = given as Points;
+      return;
     }
-    this.pairs = Array.from(candidates, (candidate, place) => {
-      checkPoint(candidate?.B_, curve, place, 'B_ of candidate');
-      checkPoint(candidate.Y, curve, place, 'Y of candidate');
-      return { B_: Uint8Array.from(candidate.B_), Y: Uint8Array.from(candidate.Y) };
-    });
-    if (this.pairs.length === 0) {
-      throw new WalletError('NoItems', 'there are no candidates to restore');
+    if (typeof (given as Iterable<Candidate>)?.[Symbol.iterator] !== 'function') {
+      throw new WalletError('BadArgument', `the candidates are ${show(given)}; expected Points or a list`);
     }
+    const list = Array.from(given as Iterable<Candidate>);
+    if (list.length === 0) {
+      throw new WalletError('NoItems', 'there are no candidates');
+    }
+    this.count = list.length;
+    for (const kind of ['B_', 'Y'] as const) {
+      this.known[kind] = list.map((candidate, place) => {
+        checkForm(candidate?.[kind], curve, place, `${kind} of candidate`);
+        return Uint8Array.from(candidate[kind]);
+      });
+    }
+  }
+
+  /** Checks a list before anything is sent. */
+  async check(call: Call): Promise<void> {
+    for (const kind of ['B_', 'Y'] as const) {
+      for (const [place, point] of this.known[kind].entries()) {
+        checkPoint(point, this.curve, place, `${kind} of candidate`);
+        await call.breathe();
+      }
+    }
+  }
+
+  private async derive<T>(run: () => Promise<T>): Promise<T> {
+    try {
+      return await run();
+    } catch (error) {
+      throw WalletError.from(error, 'Points', 'the points were not derived');
+    }
+  }
+
+  /** The points of these counters, in pieces between which the event loop runs. */
+  async take(kind: Kind, counters: readonly number[], call: Call): Promise<Uint8Array[]> {
+    const known = this.known[kind];
+    const missing = counters.filter((counter) => known[counter] === undefined);
+    for (let at = 0; at < missing.length; ) {
+      const piece = missing.slice(at, at + this.pace[kind]);
+      const begin = Date.now();
+      const [first, last] = [piece[0]!, piece[piece.length - 1]!];
+      const points = await this.derive(() => call.race(kind === 'Y' ? this.points!.ys(first, last + 1) : this.points!.messages(piece)));
+      if (points?.length !== piece.length) {
+        throw new WalletError('Points', `${points?.length} points ${kind} for ${piece.length} counters`);
+      }
+      piece.forEach((counter, i) => {
+        const check: typeof checkPoint = counter < CHECKED_POINTS ? checkPoint : checkForm;
+        check(points[i], this.curve, counter, `${kind} of counter`);
+        known[counter] = Uint8Array.from(points[i]!);
+      });
+      at += piece.length;
+      // A slow piece is followed by a smaller one, and a fast one by a larger one.
+      const rate = PIECE / Math.max(Date.now() - begin, 1);
+      this.pace[kind] = Math.min(Math.max(Math.floor(piece.length * Math.min(rate, 2)), 1), STEP);
+      await call.breathe();
+    }
+    return counters.map((counter) => known[counter]!);
   }
 }
 
-/** A candidate that is in `issued`, in hex. */
+/** A candidate that a filter has, in hex. */
 interface Signed {
-  B_: string;
+  /** Undefined if its note is spent, and the mint is not asked. */
+  B_?: string;
   Y: string;
   isSpent: boolean;
+}
+
+/** What a search found. */
+interface Found {
+  filters: { issued: MintFilter; spent: MintFilter };
+  /** Of each candidate; undefined if it is in no filter. */
+  signed: readonly (Signed | undefined)[];
+  warnings: readonly Warning[];
+  /** Whether `issued` may have been made with another hash. */
+  isDoubtful: boolean;
 }
 
 /**
@@ -90,65 +201,64 @@ interface Signed {
 export class Restore {
   /** The mint's URL, if the filters say it. */
   readonly mint: string | undefined;
-  private readonly warnings: readonly Warning[];
-  /** Whether `issued` may have been made with another hash. */
-  private readonly isDoubtful: boolean;
-  /** Of each candidate; undefined if it is not in `issued`. */
-  private readonly signed: readonly (Signed | undefined)[];
+  readonly keyset: string;
+  /** Messages, which are asked about first: no trouble with the states takes away a signature. */
+  private readonly sign: Batches<BlindSignature | 'unsigned'>;
   private readonly check: Batches<State>;
-  private sign: Batches<BlindSignature | 'unsigned'> | undefined;
-  private batch: number | undefined;
+  private hasExpired = false;
 
-  /** Looks the candidates up in both filters of one keyset. Nothing is sent. */
-  constructor(
-    private readonly issued: MintFilter,
-    private readonly spent: MintFilter,
-    candidates: Iterable<Candidate> | Candidates,
-    private readonly rules: RestoreRules = {},
+  private constructor(
+    private readonly found: Found,
+    private readonly rules: RestoreRules,
   ) {
-    for (const [filter, kind] of [[issued, 'issued'], [spent, 'spent']] as const) {
-      if (!(filter instanceof MintFilter) || filter.source.kind !== kind || filter.source.keyset === undefined) {
-        throw new WalletError('OtherSource', `expected a filter of ${kind} notes that names its keyset`);
-      }
+    const { filters: { issued, spent }, signed } = found;
+    this.mint = issued.source.mint;
+    this.keyset = issued.source.keyset!;
+    const { curve, policy } = issued.parts;
+    const doubtful = signed.flatMap((one) => (one?.isSpent && one.B_ ? [one.Y] : []));
+    this.check = new Batches(states, rules.confirm ? doubtful : [], spent.limit(new Set(doubtful).size), policy);
+    this.sign = new Batches(signatures(this.keyset, curve), this.live, issued.limit(signed.length), policy);
+  }
+
+  /**
+   * Looks candidates up in both filters of one keyset: in `spent`, and those that are not there in `issued`. Nothing is sent. After
+   * `SpentNotIssued`, `EqualFilters` or `Exchanged`, fetch both once more with `Cache-Control: no-cache`, `spent` first, and search with the rule `refetched`.
+   */
+  static async search(
+    filters: { issued: MintFilter; spent: MintFilter },
+    candidates: Points | Iterable<Candidate> | Candidates,
+    rules: RestoreRules & CallOptions = {},
+    onCounters?: (counters: number) => void,
+  ): Promise<Restore> {
+    checkPair(filters);
+    const call = Call.of(rules);
+    let checked = candidates as Candidates;
+    if (!(candidates instanceof Candidates)) {
+      checked = new Candidates(candidates, filters.issued.parts.curve);
+      await checked.check(call);
     }
-    const { curve, policy, source } = issued.parts;
-    this.mint = source.mint;
-    if (spent.source.mint !== source.mint || canonicalKeyset(spent.source.keyset!) !== canonicalKeyset(source.keyset!)) {
-      throw new WalletError('OtherSource', 'the filters are of different mints or keysets');
-    }
-    const { pairs } = candidates instanceof Candidates ? candidates : new Candidates(candidates, curve);
-    const inIssued = issued.lookUp(pairs.map(({ B_ }) => B_));
-    const inSpent = spent.lookUp(pairs.filter((_, i) => inIssued.answers[i]).map(({ Y }) => Y));
-    const answers = inSpent.answers.values();
-    this.signed = pairs.map(({ B_, Y }, i) =>
-      inIssued.answers[i] ? { B_: toHex(B_), Y: toHex(Y), isSpent: answers.next().value! } : undefined,
-    );
-    this.isDoubtful = inIssued.warnings.some(({ code }) => code === 'PossibleOtherDialect');
-    const { live } = this;
-    this.warnings = [...inIssued.warnings, ...inSpent.warnings, ...issued.checkCount(live.size, pairs.length, rules.expected)];
-    const lag = issued.asOf - spent.asOf;
-    if (lag > STALE_SPENT) {
-      const message = `the filter of spent notes is ${lag} s older than that of issued ones: notes spent since then seem live`;
-      this.warnings = [...this.warnings, { code: 'StaleSpent', message }];
-    }
-    const doubtful = this.signed.flatMap((one) => (rules.confirm && one?.isSpent ? [one.Y] : []));
-    this.check = new Batches(states, doubtful, spent.limit(new Set(doubtful).size), policy);
+    return new Restore(await search(filters, checked, rules, call, onCounters), rules);
   }
 
   /** The number of points that a question shows to the mint, at most. */
   get points(): number {
-    return Math.max(this.check.size, this.live.size);
+    return Math.max(this.check.size, this.sign.size);
   }
 
   /** Sets how many points a request has, from 1 to 1,000: `max_array_length` of `/v1/info`. Default: 100. Call it first. */
   setBatch(size: number): void {
-    this.batch = Math.min(Math.max(integer(size, 'the batch'), 1), MAX_BATCH);
-    this.check.cut(this.batch);
+    const batch = Math.min(Math.max(integer(size, 'the batch'), 1), MAX_BATCH);
+    this.questions.forEach((question) => question.cut(batch));
+  }
+
+  /** The keyset has expired, by `final_expiry` of `/v1/keysets`: mints have no signatures of it, so nothing is asked. */
+  expire(): void {
+    this.hasExpired = true;
   }
 
   /** The next request, the same until it is answered. */
   request(): Request | undefined {
-    return this.question().request();
+    return this.open?.request();
   }
 
   /**
@@ -156,32 +266,63 @@ export class Restore {
    * again. After an error, what was answered before stays known, and {@link Restore.request} goes on where it stopped.
    */
   answer(status: number, retryAfter: string | null, body: Uint8Array, now = Math.floor(Date.now() / 1000)): number | undefined {
-    return this.question().answer(status, retryAfter, body, now);
+    const { sign, check, open = sign } = this;
+    const seconds = open.answer(status, retryAfter, body, now);
+    if (open === check && check.request() === undefined) {
+      // The states came in random order.
+      sign.add([...this.live].filter((B_) => !sign.results.has(B_)));
+    }
+    return seconds;
+  }
+
+  /** Asks once more about what odd answers left open. */
+  askAgain(): void {
+    this.questions.forEach((question) => question.askAgain());
+  }
+
+  /** Why points are open though there is no further request. */
+  get problem(): WalletError | undefined {
+    return this.questions.map(({ problem }) => problem).find(({ isOpen }) => isOpen)?.error;
   }
 
   /** The number of points that the mint has answered about, and of all that it will be asked about. */
   get progress(): { done: number; total: number } {
-    const { check, sign } = this;
-    return { done: check.results.size + (sign?.results.size ?? 0), total: check.size + (sign?.size ?? this.live.size) };
+    const { sign, check } = this;
+    return { done: check.results.size + sign.results.size, total: check.size + sign.size };
   }
 
   /** What is known so far. */
   soFar(): Restored {
-    const { issued, spent, warnings, rules } = this;
-    const state = this.isDoubtful ? 'unknown' : 'unused';
-    const outcomes = this.signed.map((one): Outcome => (one === undefined ? { state } : this.outcome(one)));
-    const live = new Set(this.signed.filter((_, i) => outcomes[i]!.state === 'live').map((one) => one!.B_)).size;
-    const chance = rules.confirm ? undefined : chanceOf(live, spent.m);
-    const asOf = { issued: issued.asOf, spent: spent.asOf };
-    return { outcomes, nextCounter: nextCounter(outcomes), asOf, warnings, ...(chance && { chance }) };
+    const { filters: { issued, spent }, signed, warnings, isDoubtful } = this.found;
+    const { confirm, gap = GAP } = this.rules;
+    const state = isDoubtful ? 'unknown' : 'unused';
+    const outcomes = Array.from(signed, (one): Outcome => (one === undefined ? { state } : this.outcome(one)));
+    const live = new Set(signed.filter((_, i) => outcomes[i]!.state === 'live').map((one) => one!.B_)).size;
+    const chance = confirm ? undefined : chanceOf(live, spent.m);
+    const asOf = { spent: spent.asOf, issued: issued.asOf };
+    return { outcomes, nextCounter: nextCounter(outcomes, gap), gap, asOf, warnings: [...warnings, ...this.leftOut(outcomes)], ...(chance && { chance }) };
+  }
+
+  /** Names what is not restored, and odd answers. */
+  private leftOut(outcomes: readonly Outcome[]): Warning[] {
+    const warnings = LEFT_OUT.flatMap((code): Warning[] => {
+      const counters = outcomes.flatMap(({ state }, counter) => (state === code.toLowerCase() ? [counter] : []));
+      const message = `not restored: ${counters.length} ${code.toLowerCase()}, of counter ${counters.slice(0, 10)}`;
+      return counters.length > 0 ? [{ code, message, counters }] : [];
+    });
+    const { error } = this.questions.map(({ problem }) => problem).find(({ error, isOpen }) => error && !isOpen) ?? {};
+    return error ? [...warnings, { code: error.code, message: error.message }] : warnings;
   }
 
   private outcome({ B_, Y, isSpent }: Signed): Outcome {
-    const state = isSpent ? (this.rules.confirm ? this.check.results.get(Y) : 'spent') : 'unspent';
+    const state = isSpent ? (this.rules.confirm && B_ && !this.hasExpired ? this.check.results.get(Y) : 'spent') : 'unspent';
     if (state === 'spent' || state === 'pending') {
       return { state };
     }
-    const result = state === 'unspent' ? this.sign?.results.get(B_) : state;
+    if (this.hasExpired) {
+      return { state: 'expired' };
+    }
+    const result = state === 'unspent' ? this.sign.results.get(B_!) : state;
     if (result instanceof WalletError) {
       return { state: 'refused', error: result };
     }
@@ -190,24 +331,147 @@ export class Restore {
 
   /** The distinct messages of notes that are live by what is known. */
   private get live(): Set<string> {
-    const { signed, check } = this;
-    return new Set(signed.flatMap((one) => (one && (!one.isSpent || check?.results.get(one.Y) === 'unspent') ? [one.B_] : [])));
+    const { found, check } = this;
+    const isLive = (one: Signed): boolean => !one.isSpent || check.results.get(one.Y) === 'unspent';
+    return new Set(found.signed.flatMap((one) => (one && isLive(one) ? [one.B_!] : [])));
   }
 
-  /** The open question: about spent notes, then about live ones. */
-  private question(): Batches<State> | Batches<BlindSignature | 'unsigned'> {
-    if (this.check.isDone && this.sign === undefined) {
-      const { source, curve, policy } = this.issued.parts;
-      const limit = this.issued.limit(this.signed.length);
-      this.sign = new Batches(signatures(source.keyset!, curve), this.live, limit, policy, this.batch);
-    }
-    return this.sign ?? this.check;
+  private get questions(): readonly [Batches<BlindSignature | 'unsigned'>, Batches<State>] {
+    return [this.sign, this.check];
+  }
+
+  /** The question with the next request. */
+  private get open(): Batches<BlindSignature | 'unsigned'> | Batches<State> | undefined {
+    const isOver = this.hasExpired || (this.sign.request() === undefined && !this.sign.isDone);
+    return isOver ? undefined : this.questions.find((question) => question.request());
   }
 }
 
-/** The index after the last candidate that may have been signed. */
-export function nextCounter(outcomes: readonly { state: Outcome['state'] }[]): number {
-  return outcomes.reduce((next, { state }, i) => (state === 'unused' || state === 'unsigned' ? next : i + 1), 0);
+function checkPair(filters: Found['filters']): void {
+  for (const kind of ['issued', 'spent'] as const) {
+    const filter = filters?.[kind];
+    if (!(filter instanceof MintFilter) || filter.source.kind !== kind || filter.source.keyset === undefined) {
+      throw new WalletError('OtherSource', `expected a filter of ${kind} notes of a keyset`);
+    }
+  }
+  const [issued, spent] = [filters.issued.source, filters.spent.source];
+  if (spent.mint !== issued.mint || canonicalKeyset(spent.keyset!) !== canonicalKeyset(issued.keyset!)) {
+    throw new WalletError('OtherSource', 'the filters are of different mints or keysets');
+  }
+}
+
+async function search(
+  filters: Found['filters'],
+  candidates: Candidates,
+  rules: RestoreRules,
+  call: Call,
+  onCounters: OnCounters | undefined,
+): Promise<Found> {
+  const { issued, spent } = filters;
+  const { expected, confirm, gap = GAP, searchGap, lastActivity = 0, refetched } = rules;
+  Object.entries({ gap, searchGap: searchGap ?? 0, lastActivity }).forEach(([name, value]) => integer(value, name));
+  const isList = candidates.count !== Infinity;
+  const [inIssued, inSpent] = [issued.lookUps(), spent.lookUps()];
+  const signed: (Signed | undefined)[] = [];
+  const spentCounters: number[] = [];
+  const live = new Set<string>();
+  let crossed = 0;
+  let end = isList ? candidates.count : (searchGap ?? SEARCH_GAPS[1]);
+  while (signed.length < end) {
+    const from = signed.length;
+    const counters = Array.from({ length: Math.min(STEP, end - from) }, (_, i) => from + i);
+    const ys = await candidates.take('Y', counters, call);
+    const isSpent = ys.map((y) => inSpent.has(y));
+    const open = counters.filter((_, i) => confirm || !isSpent[i]);
+    const messages = (await candidates.take('B_', open, call)).values();
+    for (const [i, counter] of counters.entries()) {
+      const Y = toHex(ys[i]!);
+      const message = confirm || !isSpent[i] ? messages.next().value : undefined;
+      const isIssued = message !== undefined && inIssued.has(message);
+      crossed += Number(inIssued.matches(ys[i]!)) + Number(message !== undefined && inSpent.matches(message));
+      const B_ = message && toHex(message);
+      signed.push(isSpent[i] || isIssued ? { Y, isSpent: isSpent[i]!, ...(B_ && { B_ }) } : undefined);
+      if (isSpent[i]) {
+        spentCounters.push(counter);
+      } else if (isIssued) {
+        live.add(B_!);
+      }
+      if (!isList && signed[counter]) {
+        end = counter + 1 + (searchGap ?? SEARCH_GAPS[0]);
+      }
+    }
+    if (!isList && (spentCounters.length > spent.n || live.size > issued.n)) {
+      throw new WalletError('TooManyMatches', `more of ${end} points match than the filters have items`);
+    }
+    onCounters?.(signed.length);
+    await call.breathe();
+  }
+  // A message that was not issued has no state either.
+  const checked = confirm ? spentCounters : someOf(spentCounters);
+  const messages = await candidates.take('B_', checked, call);
+  const missing = checked.filter((_, i) => !inIssued.has(messages[i]!));
+  missing.forEach((counter) => delete signed[counter]!.B_);
+  // A filter of another hash has its own error.
+  const warnings = [...inIssued.warnings(), ...inSpent.warnings()];
+  const isDoubtful = inIssued.isDoubtful;
+  const warn = (code: Warning['code'], message: string, counters?: number[]): number => warnings.push({ code, message, ...(counters && { counters }) });
+  const count = signed.length;
+  const refuse = (code: WalletErrorCode, message: string): never => {
+    throw new WalletError(code, message);
+  };
+  if (issued.n > 0 && issued.isEqual(spent)) {
+    refuse('EqualFilters', `both filters are equal (${issued.n} notes)`);
+  }
+  if (crossed > 0) {
+    const text = `${crossed} of ${2 * count} points match the other filter: the filters are exchanged, or B_ and Y are`;
+    crossed > chanceLimit((2 * count) / Math.min(issued.m, spent.m)) ? refuse('Exchanged', text) : warn('Exchanged', `${text}, or it is chance`);
+  }
+  if (missing.length > 0) {
+    const text = `${missing.length} of ${checked.length} spent notes were not issued`;
+    if (missing.length > chanceLimit(count / spent.m) && !(refetched && issued.asOf < spent.asOf)) {
+      refuse('SpentNotIssued', `the filters contradict each other: ${text}`);
+    }
+    warn('SpentNotIssued', `${text}: they count as spent`, missing);
+  }
+  if (spent.n > issued.n) {
+    warn('MoreSpentThanIssued', `${spent.n} notes are spent but only ${issued.n} issued`);
+  }
+  const apart = Math.abs(issued.asOf - spent.asOf);
+  if (apart > APART) {
+    warn('DatesApart', `the filters are ${apart} s apart: what happened in between may be wrong`);
+  }
+  const oldest = Math.min(issued.asOf, spent.asOf);
+  if (oldest < lastActivity) {
+    warn('OlderThanActivity', `a filter is ${lastActivity - oldest} s older than the wallet's last activity`);
+  }
+  warnings.push(...issued.checkCount(live.size, count, expected));
+  return { filters, signed, warnings, isDoubtful };
+}
+
+/** The highest ones, which an older filter lacks, and as many others. */
+function someOf(counters: readonly number[]): number[] {
+  const lower = counters.slice(0, -CHECKED_SPENT);
+  // To shuffle thousands would take longer than a piece of work may.
+  const some = lower.length <= CHECKED_SPENT ? lower : Array.from({ length: CHECKED_SPENT }, () => lower[randomBelow(lower.length)]!);
+  return [...new Set(some), ...counters.slice(-CHECKED_SPENT)];
+}
+
+/** The wallet's next counter: `gap` behind the last candidate that may have been used. */
+export function nextCounter(outcomes: readonly { state: Outcome['state'] }[], gap: number): number {
+  return outcomes.reduce((next, { state }, i) => (state === 'unused' ? next : i + 1), 0) + gap;
+}
+
+/** The least count that more chance matches exceed at most once in a million restores, if `mean` are expected. */
+export function chanceLimit(mean: number): number {
+  if (mean > 100) {
+    return Math.floor(mean + 10 * Math.sqrt(mean));
+  }
+  let limit = 0;
+  // Poisson's distribution.
+  for (let term = Math.exp(-mean), tail = -Math.expm1(-mean); tail > 1 / ONE_RESTORE_IN; tail -= term) {
+    term *= mean / ++limit;
+  }
+  return limit;
 }
 
 /** That one of the live notes was taken for spent, rounded down to two digits. */
@@ -221,4 +485,3 @@ export function chanceOf(live: number, m: number): { oneIn: number; text: string
   const withCommas = (number: number): string => String(number).replace(/\B(?=(\d{3})+$)/g, ',');
   return { oneIn, text: `1 in ${withCommas(oneIn)} that one of ${withCommas(live)} live notes was taken for spent` };
 }
-

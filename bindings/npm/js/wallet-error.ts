@@ -4,7 +4,7 @@ import type { Restore } from './restore.js';
 export type WalletErrorCode =
   /** The URL of the mint, the ID of a keyset or another argument is invalid. Nothing was sent. */
   | 'BadArgument'
-  /** The response did not begin in time, paused, or came too slowly. */
+  /** The response did not begin in time, paused, or came too slowly, or the time limit of the call is over. */
   | 'Deadline'
   /** `fetch` failed, or the connection broke. */
   | 'Transport'
@@ -14,6 +14,8 @@ export type WalletErrorCode =
   | 'Redirect'
   /** The body is larger than accepted. */
   | 'TooLarge'
+  /** The filter has more items than accepted. */
+  | 'TooManyItems'
   /** The mint answered with an error object; `status`, `mintCode` and `detail` are its parts. */
   | 'Mint'
   /** A status other than 200, without an error object. */
@@ -30,11 +32,17 @@ export type WalletErrorCode =
   | 'Future'
   /** The filter is older than one seen before. */
   | 'RolledBack'
+  /** Spent notes were not issued, by the filters. Nothing was sent. */
+  | 'SpentNotIssued'
+  /** The filters of spent and of issued notes are equal. Nothing was sent. */
+  | 'EqualFilters'
+  /** The filters are exchanged, or the points of the candidates. Nothing was sent. */
+  | 'Exchanged'
   /** More items match than chance and the wallet's records allow. */
   | 'TooManyMatches'
   /** The filter was made with another hash. */
   | 'OtherDialect'
-  /** The mint publishes no filters. No note was sent. */
+  /** The mint announces no filters and gave none. No note was sent. */
   | 'NoFilters'
   /** The mint does not have the keyset; the message says which it has. No note was sent. */
   | 'UnknownKeyset'
@@ -42,10 +50,20 @@ export type WalletErrorCode =
   | 'NoItems'
   /** An item is not a point of the keyset's curve; `place` is its index. Nothing was sent. */
   | 'NotAPoint'
+  /** The wallet's own points were not derived. Nothing was sent. */
+  | 'Points'
   /** The keyset's curve was not given. Nothing was sent. */
   | 'OtherCurve'
   /** The matches are of another mint, keyset or kind. Nothing was sent. */
   | 'OtherSource'
+  /** The wallet library lacks what is needed, or derives otherwise. Nothing was sent. */
+  | 'Library'
+  /** The wallet has a network of its own: give `restoreAll` the option `request` or `client`. Nothing was sent. */
+  | 'OtherNetwork'
+  /** The wallet's store holds another counter than was written. */
+  | 'Counter'
+  /** The mint has no signature of a message in its filter, a payment of the note is under way, or its keyset has expired. */
+  | 'LeftOut'
   /** There are no random numbers. Nothing was sent. */
   | 'Randomness'
   /** The answer about matches is not JSON of the expected form. */
@@ -60,6 +78,8 @@ export type WalletErrorCode =
   | 'Missing'
   /** A state other than `UNSPENT`, `PENDING` and `SPENT`. */
   | 'UnknownState'
+  /** Several messages have the same signature. */
+  | 'EqualSignatures'
   /** The numbers of outputs and signatures differ. */
   | 'Unpaired'
   /** A signature names an invalid keyset, or one of another curve. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import vm from 'node:vm';
 import { Filter, parseResponse } from 'nutfilter';
-import { decodeBase64 } from '../dist/base64.js';
+import { Base64, decodeBase64 } from '../dist/base64.js';
 import { decodeText } from '../dist/text.js';
 import { outcome, points, vectors } from './helpers.mjs';
 
@@ -182,35 +182,31 @@ test('parseResponse rejects everything else', () => {
   assert.equal(outcome(() => parseResponse(good, { minM: 0 })), 'BadParameter');
 });
 
-test('base64 is decoded as strictly by the platform as by the table', () => {
-  const cases = ['', 'lNqo', 'AA==', 'AAA=', '/+8=', 'AB==', 'AAB=', 'A===', 'AAAA====', ' AAA', 'AA A', 'AAA\n', 'A-A_', 'AA=A', 'é4da', 'AA'];
-  const { Buffer: buffer } = globalThis;
-  const decode = () => cases.map((text) => decodeBase64(text) && buffer.from(decodeBase64(text)).toString('hex'));
-  const byBuffer = decode();
-  assert.deepEqual(byBuffer.slice(0, 5), ['', '94daa8', '00', '0000', 'ffef']);
-  assert.deepEqual(byBuffer.slice(5), cases.slice(5).map(() => undefined));
-  // What a platform with `fromBase64` does, by its specification: white space is skipped, everything else is strict.
-  const fromBase64 = (text) => {
-    const digits = text.replace(/[ \n]/g, '');
-    if (buffer.from(digits, 'base64').toString('base64') !== digits) {
-      throw new SyntaxError('base64');
-    }
-    return new Uint8Array(buffer.from(digits, 'base64'));
+test('base64 is decoded strictly, whole and in parts', () => {
+  const good = { '': '', lNqo: '94daa8', 'AA==': '00', 'AAA=': '0000', '/+8=': 'ffef' };
+  const bad = ['AB==', 'AAB=', 'A===', 'AAAA====', ' AAA', 'AA A', 'AAA\n', 'A-A_', 'AA=A', '\u00e94da', 'AA', '\u01414da', '=', 'AAAA='];
+  const inParts = (text) => {
+    const decoder = new Base64();
+    const taken = [...text].every((digit) => decoder.take(Uint8Array.of(Math.min(digit.charCodeAt(0), 255)), 0) === 1);
+    return taken ? decoder.finish() : undefined;
   };
-  Uint8Array.fromBase64 ??= fromBase64;
-  assert.deepEqual(decode(), byBuffer);
-  const isNative = Uint8Array.fromBase64 !== fromBase64;
-  const native = Uint8Array.fromBase64;
-  try {
-    globalThis.Buffer = Uint8Array.fromBase64 = undefined;
-    assert.deepEqual(decode(), byBuffer);
-  } finally {
-    globalThis.Buffer = buffer;
-    Uint8Array.fromBase64 = native;
-    if (!isNative) {
-      delete Uint8Array.fromBase64;
+  const { TextEncoder } = globalThis;
+  const withoutEncoder = (text) => {
+    globalThis.TextEncoder = undefined;
+    try {
+      return decodeBase64(text);
+    } finally {
+      globalThis.TextEncoder = TextEncoder;
     }
+  };
+  for (const decode of [decodeBase64, withoutEncoder, inParts]) {
+    for (const [text, expected] of Object.entries(good)) {
+      assert.equal(Buffer.from(decode(text)).toString('hex'), expected, text);
+    }
+    assert.deepEqual(bad.filter((text) => decode(text) !== undefined), []);
   }
+  const long = Buffer.alloc(100_001, 'nutfilter');
+  assert.deepEqual(Buffer.from(decodeBase64(long.toString('base64'))), long);
 });
 
 test('responses are read without TextDecoder', () => {

@@ -1,13 +1,19 @@
-// Wallets of cashu-ts, restored from filters.
+// Wallets of cashu-ts, restored from filters: version 4, and 3 in the place of it.
 import assert from 'node:assert/strict';
-import test from 'node:test';
-import { Wallet } from '@cashu/cashu-ts';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test, { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import * as version4 from '@cashu/cashu-ts';
 import { restoreAll } from 'nutfilter/cashu-ts';
 import { MintClient } from 'nutfilter/wallet';
 import { fakeMint } from './mint.mjs';
 
+const root = fileURLToPath(new URL('..', import.meta.url));
 const url = 'https://mint.example';
 const seed = new Uint8Array(64).fill(7);
+const GAP = 40;
 const range = (start, end) => Array.from({ length: end - start }, (_, i) => start + i);
 const KEYSETS = [
   { number: 1, signed: [...range(0, 20), 90], spent: range(0, 15) },
@@ -15,54 +21,266 @@ const KEYSETS = [
   { number: 4, signed: [], spent: [] },
   { number: 5, signed: range(0, 3), spent: [], unit: 'usd' },
 ];
+const ONE = KEYSETS.slice(0, 1);
 
-/** A restored wallet, and what the mint was shown. */
-async function restored(t, options, rules = {}, keysets = KEYSETS) {
-  const mint = fakeMint(seed, keysets, options);
+/** The package beside another version of cashu-ts. */
+async function beside(name) {
+  const folder = mkdtempSync(join(tmpdir(), 'nutfilter-beside-'));
+  after(() => rmSync(folder, { recursive: true }));
+  const modules = join(folder, 'node_modules');
+  mkdirSync(join(modules, '@cashu'), { recursive: true });
+  symlinkSync(join(root, 'node_modules', name), join(modules, '@cashu/cashu-ts'));
+  symlinkSync(join(root, 'node_modules/@noble'), join(modules, '@noble'));
+  for (const part of ['dist', 'package.json']) {
+    cpSync(join(root, part), join(modules, 'nutfilter', part), { recursive: true });
+  }
+  writeFileSync(join(folder, 'all.mjs'), "export * from '@cashu/cashu-ts'; export { restoreAll } from 'nutfilter/cashu-ts';");
+  return import(join(folder, 'all.mjs'));
+}
+
+const LIBRARIES = { 4: { ...version4, restoreAll }, 3: await beside('cashu-ts-3') };
+
+/** A wallet, and its mint in the place of the platform's `fetch`. */
+function world(t, mintOptions = {}, keysets = KEYSETS, { library = LIBRARIES[4], mint: options, counterSource } = {}) {
+  const mint = fakeMint(seed, keysets, mintOptions);
   const { fetch } = globalThis;
   globalThis.fetch = mint.fetch;
   t.after(() => (globalThis.fetch = fetch));
-  const wallet = new Wallet(url, { unit: 'sat', bip39seed: seed });
-  const found = await restoreAll(wallet, seed, { gap: 75, ...rules });
-  const next = await Promise.all(mint.ids.map((id) => wallet.counters.peekNext(id)));
-  return { ...mint, wallet, found, next, secrets: found.proofs.map(({ secret }) => secret).sort() };
+  const wallet = new library.Wallet(new library.Mint(url, options), { unit: 'sat', bip39seed: seed, counterSource });
+  return { ...mint, mint, wallet, restoreAll: (options) => library.restoreAll(wallet, seed, options) };
 }
 
-test('a wallet gets the live notes of all its keysets, and the mint sees nothing else', async (t) => {
-  const { found, shown, ids, notes, next, wallet } = await restored(t);
-  const live = notes.slice(0, 3).flat().filter(({ isSpent }) => !isSpent);
-  assert.deepEqual([...shown].sort(), live.map(({ B_ }) => B_).sort());
-  assert.deepEqual(found.problems, []);
-  assert.deepEqual(found.proofs.map(({ amount }) => amount.toNumber()).sort(), live.map(({ amount }) => amount).sort());
-  assert.deepEqual(next, [91, 6, 0, 0]);
-  assert.deepEqual(found.keysets.map(({ id, nextCounter }) => [id, nextCounter]), ids.slice(0, 3).map((id, i) => [id, next[i]]));
-  assert.equal(found.keysets[0].byFilters.chance.oneIn, 130_000);
-  // cashu-ts takes them for its own.
-  assert.equal((await wallet.checkProofsStates(found.proofs)).filter(({ state }) => state === 'UNSPENT').length, 10);
-});
+/** A restored wallet, and what the mint was shown. */
+async function restored(t, mintOptions, options = {}, keysets = KEYSETS, more = {}) {
+  const here = world(t, mintOptions, keysets, more);
+  const found = await here.restoreAll(options);
+  const next = await Promise.all(here.ids.map((id) => here.wallet.counters.peekNext(id)));
+  return { ...here, found, next, secrets: found.proofs.map(({ secret }) => secret).sort() };
+}
 
-test('without filters cashu-ts restores the same notes by itself', async (t) => {
-  const plain = await restored(t, { filters: false });
-  const { secrets, next } = await restored(t);
-  assert.deepEqual([plain.secrets, plain.next, plain.found.problems], [secrets, next, []]);
-  assert.ok(plain.found.keysets.every(({ byFilters }) => byFilters === undefined) && plain.shown.length > 500);
+const codes = ({ problems }) => problems.map(({ error }) => error.code);
+const json = (value, status = 200) => new Response(JSON.stringify(value), { status });
+const noFilter = (name) => (name === 'filter' ? json({ detail: 'Not Found' }, 404) : undefined);
+const announcing = (name, said) => (name === 'info' ? { ...said, filters: { supported: true } } : undefined);
+
+for (const [version, library] of Object.entries(LIBRARIES)) {
+  test(`cashu-ts ${version}: a wallet gets its live notes, and the mint sees nothing else`, async (t) => {
+    const here = await restored(t, {}, {}, KEYSETS, { library });
+    const { found, shown, ids, notes, next, wallet, requests } = here;
+    const live = notes.slice(0, 3).flat().filter(({ isSpent }) => !isSpent);
+    assert.deepEqual([...shown].sort(), live.map(({ B_ }) => B_).sort());
+    assert.deepEqual(found.problems, []);
+    assert.deepEqual(found.proofs.map(({ amount }) => amount).sort(), live.map(({ amount }) => amount).sort());
+    assert.deepEqual(JSON.parse(JSON.stringify(found.proofs)).map(({ amount }) => amount), found.proofs.map(({ amount }) => amount));
+    assert.deepEqual(next, [91 + GAP, 6 + GAP, GAP, 0]);
+    assert.deepEqual(found.keysets.map(({ id, nextCounter, gap }) => [id, nextCounter, gap]), ids.slice(0, 3).map((id, i) => [id, next[i], GAP]));
+    assert.equal(found.keysets[0].byFilters.chance.oneIn, 130_000);
+    assert.ok(found.keysets[0].byFilters.asOf.spent > 1e9);
+    assert.equal(requests.filter(({ name }) => name === 'restore').length, 2);
+    // cashu-ts takes them for its own.
+    assert.equal((await wallet.checkProofsStates(found.proofs)).filter(({ state }) => state === 'UNSPENT').length, 10);
+    const sum = found.proofs.reduce((sum, { amount }) => sum + amount, 0);
+    assert.equal(wallet.sendOffline(sum, found.proofs, { requireDleq: true }).send.length, 10);
+  });
+
+  test(`cashu-ts ${version}: without filters the same notes are found`, async (t) => {
+    const plain = await restored(t, { filters: false }, {}, KEYSETS, { library });
+    const { secrets, next } = await restored(t, {}, {}, KEYSETS, { library });
+    assert.deepEqual([plain.secrets, plain.next, plain.found.problems], [secrets, next, []]);
+    assert.ok(plain.found.keysets.every(({ byFilters }) => byFilters === undefined) && plain.shown.length > 1000);
+  });
+}
+
+test('a mint that announces filters, now or before, is not shown everything', async (t) => {
+  const first = (name, [, id]) => (name === 'filter' && id !== ids[0] ? json({ detail: 'Not Found' }, 404) : undefined);
+  const { ids } = fakeMint(seed, KEYSETS);
+  for (const [mint, options, problems, isShown] of [
+    [{ respond: noFilter, change: announcing }, {}, 3, false],
+    [{ respond: noFilter }, { lastSeen: { [ids[2]]: { spent: 1 } } }, 3, false],
+    [{ respond: first }, {}, 2, false],
+    [{ respond: noFilter }, { fallback: 'never' }, 3, false],
+    [{ respond: noFilter, change: announcing }, { fallback: 'always' }, 0, true],
+    [{ respond: noFilter, change: (name, said) => (name === 'info' ? { ...said, nuts: { 25: { supported: true } } } : undefined) }, {}, 0, true],
+    [{ respond: (name) => noFilter(name) && new Response('<html>') }, {}, 0, true],
+    [{ respond: (name) => noFilter(name) && json({ detail: 'unknown keyset', code: 12001 }, 400) }, {}, 0, true],
+  ]) {
+    const { found, shown } = await restored(t, mint, options);
+    const text = JSON.stringify([options, codes(found)]);
+    assert.deepEqual([found.problems.length, shown.length > 100], [problems, isShown], text);
+    assert.equal(found.keysets.length, 3 - problems, text);
+  }
 });
 
 test('what cannot be restored is told, and the rest is kept', async (t) => {
   const alter = (edit) => (name, said) => (name === 'restore' ? (said.signatures.forEach(edit), said) : undefined);
+  const drop = (count) => (name, said) => (name === 'restore' ? { outputs: said.outputs.slice(count), signatures: said.signatures.slice(count) } : undefined);
   const other = fakeMint(seed, [KEYSETS[3]]).ids[0];
-  for (const [edit, notes, problems] of [
-    [() => undefined, 6, 0],
-    [(one) => (one.amount = 0), 0, 0],
-    [(one) => (one.amount = 3), 0, 6],
-    [(one, i) => (one.dleq.e = i > 3 ? one.dleq.s : one.dleq.e), 4, 2],
-    [(one) => (one.id = other), 0, 6],
-    [(one) => (one.C_ = '02'), 0, 1],
+  for (const [change, notes, problems] of [
+    [alter(() => undefined), 6, []],
+    [alter((one) => (one.amount = 0)), 0, []],
+    [alter((one) => (one.amount = 3)), 0, Array(6).fill(undefined)],
+    [alter((one, i) => (one.dleq.e = i > 3 ? one.dleq.s : one.dleq.e)), 4, [undefined, undefined]],
+    [alter((one) => (one.id = other)), 0, Array(6).fill(undefined)],
+    [drop(1), 5, ['LeftOut']],
   ]) {
-    const { found, next } = await restored(t, { change: alter(edit) }, {}, KEYSETS.slice(0, 1));
-    assert.deepEqual([found.proofs.length, found.problems.length, next], [notes, problems, [91]], String(edit));
+    const { found, next } = await restored(t, { change }, {}, ONE);
+    assert.deepEqual([found.proofs.length, codes(found), next], [notes, problems, [91 + GAP]], String(change));
   }
-  const client = new MintClient(url, { fetch: () => Promise.reject(new TypeError('no network')) });
-  const { found } = await restored(t, {}, { client });
-  assert.deepEqual([found.proofs, found.problems.map(({ error }) => error.code)], [[], Array(3).fill('Transport')]);
+});
+
+test('pending notes are listed and not handed out', async (t) => {
+  const keysets = [{ ...ONE[0], pending: [16, 17] }];
+  for (const [mint, options] of [[{}, { confirm: true }], [{ filters: false }, {}]]) {
+    const { found } = await restored(t, mint, options, keysets);
+    assert.equal(found.proofs.length, 4);
+    assert.deepEqual(found.problems.map(({ counter, state, error }) => [counter, state, error.code]), [16, 17].map((counter) => [counter, 'pending', 'LeftOut']));
+  }
+});
+
+test('a counter store that fails takes nothing away, and is named', async (t) => {
+  const store = (more) => ({ reserve: async () => ({ start: 0, count: 0 }), advanceToAtLeast: async () => undefined, ...more });
+  const broken = async () => {
+    throw new Error('disk full');
+  };
+  for (const [counterSource, code, message] of [
+    [store({ advanceToAtLeast: broken }), undefined, /disk full/],
+    [store(), 'Counter', /is 0 after 131 was written/],
+    [store({ reserve: async () => ({}) }), 'Counter', /is undefined/],
+  ]) {
+    const { found } = await restored(t, {}, {}, ONE, { counterSource });
+    assert.deepEqual([found.proofs.length, codes(found)], [6, [code]]);
+    assert.match(found.problems[0].error.message, message);
+  }
+});
+
+test('each keyset is handed out before the next one, then its counter is written', async (t) => {
+  const events = [];
+  const counterSource = new version4.Wallet(url, { bip39seed: seed }).counters.src;
+  const { advanceToAtLeast } = counterSource;
+  counterSource.advanceToAtLeast = (id, next) => (events.push(`counter ${next}`), advanceToAtLeast.call(counterSource, id, next));
+  const onKeyset = async ({ proofs, nextCounter }) => {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    events.push(`${proofs.length} notes, ${nextCounter}`);
+    if (proofs.length === 4) {
+      throw new Error('no room');
+    }
+  };
+  const respond = (name, [kind]) => void (name === 'filter' && events.push(kind));
+  const { found, ids, notes } = await restored(t, { respond }, { onKeyset }, KEYSETS, { counterSource });
+  const each = (notes, next) => ['spent', 'issued', `${notes} notes, ${next}`, `counter ${next}`];
+  assert.deepEqual(events, [...each(6, 131), ...each(4, 46), ...each(0, 40)]);
+  assert.deepEqual(found.problems.map(({ keyset, error }) => [keyset, error.message]), [[ids[1], 'no room']]);
+  assert.equal(found.proofs.length, 10);
+  const known = found.proofs.slice(0, 3);
+  const again = await restored(t, {}, { known });
+  assert.deepEqual(again.secrets, found.proofs.slice(3).map(({ secret }) => secret).sort());
+  assert.equal(notes.length, 4);
+});
+
+test('an abort rejects soon, with what is known', async (t) => {
+  const many = [KEYSETS[1], { number: 3, signed: range(0, 6), spent: [] }, { number: 6, signed: range(0, 300), spent: range(0, 290) }];
+  const { restoreAll, ids } = world(t, {}, many);
+  const abort = new AbortController();
+  let begin;
+  const onProgress = ({ keyset, step, counters }) => {
+    if (keyset === ids[2] && step === 'search' && counters > 500 && begin === undefined) {
+      setTimeout(() => ((begin = performance.now()), abort.abort()), 10);
+    }
+  };
+  const error = await restoreAll({ signal: abort.signal, onProgress }).then(() => assert.fail('not aborted'), (error) => error);
+  assert.ok(performance.now() - begin < 500, `${performance.now() - begin} ms`);
+  assert.deepEqual([error.code, error.restored.proofs.length, error.restored.keysets.length], ['Aborted', 10, 2]);
+
+  // While the mint answers.
+  const late = new AbortController();
+  let asked = 0;
+  const respond = (name) => (name === 'restore' && ++asked === 3 ? (late.abort(), new Promise(() => undefined)) : undefined);
+  const here = world(t, { respond }, [{ number: 3, signed: range(0, 6), spent: [] }]);
+  const part = await here.restoreAll({ signal: late.signal, batch: 2 }).catch(({ restored }) => restored);
+  assert.equal(part.proofs.length, 4);
+  assert.equal(await here.wallet.counters.peekNext(here.ids[0]), 6 + GAP);
+});
+
+test('one time limit holds for all keysets', async (t) => {
+  const respond = (name, [kind, id]) => (name === 'filter' && kind === 'issued' && id === ids[1] ? new Promise(() => undefined) : undefined);
+  const { ids } = fakeMint(seed, KEYSETS);
+  const begin = performance.now();
+  const { found } = await restored(t, { respond }, { timeLimit: 4000 });
+  assert.ok(performance.now() - begin < 8000);
+  assert.deepEqual([found.proofs.length, codes(found)], [6, ['Deadline', 'Deadline']]);
+});
+
+test('a wallet with a network of its own sends nothing by another one', async (t) => {
+  const outside = [];
+  const inside = (mint) => ({
+    customRequest: async ({ endpoint, requestBody, ...init }) => {
+      const answer = await mint.fetch(endpoint, { ...init, ...(requestBody && { body: JSON.stringify(requestBody) }) });
+      const said = await answer.json();
+      if (!answer.ok) {
+        throw new version4.HttpResponseError(said.detail, answer.status);
+      }
+      return said;
+    },
+  });
+  class Other extends version4.Mint {}
+  const auth = { authProvider: { getBlindAuthToken: async () => 'token', ensureCAT: async () => 'cat', getCAT: () => 'cat' } };
+  for (const [build, message] of [
+    [(mint) => new version4.Mint(url, inside(mint)), /another _request/],
+    [() => new version4.Mint(url, auth), /another _authProvider/],
+    [() => new Other(url), /another class/],
+    [() => Object.defineProperty(new version4.Mint(url), '_request', { value: () => undefined }), /another _request/],
+    [() => Object.assign(new LIBRARIES[3].Mint(url)), /another class/],
+  ]) {
+    const { mint } = world(t);
+    globalThis.fetch = async (url) => (outside.push(url), assert.fail('outside'));
+    const wallet = new version4.Wallet(build(mint), { unit: 'sat', bip39seed: seed });
+    await assert.rejects(restoreAll(wallet, seed), { code: 'OtherNetwork', message });
+    assert.deepEqual(outside, []);
+  }
+  for (const [filters, problems] of [[true, 0], [false, 0]]) {
+    const { mint } = world(t, { filters });
+    globalThis.fetch = async (url) => (outside.push(url), assert.fail('outside'));
+    const { customRequest: request } = inside(mint);
+    const wallet = new version4.Wallet(new version4.Mint(url, { customRequest: request }), { unit: 'sat', bip39seed: seed });
+    const found = await restoreAll(wallet, seed, { request });
+    assert.deepEqual([found.proofs.length, found.problems.length, outside], [10, problems, []]);
+    // A client's fetch is for filters, and the wallet's Mint is for the rest.
+    const paths = [];
+    const client = new MintClient(url, { fetch: (url, init) => (paths.push(new URL(url).pathname.split('/')[2]), mint.fetch(url, init)) });
+    assert.equal((await restoreAll(wallet, seed, { client })).proofs.length, 10);
+    assert.deepEqual([[...new Set(paths)], outside], [['filter'], []]);
+  }
+  const { restoreAll: run } = world(t);
+  const client = new MintClient('https://other.example', { fetch });
+  await assert.rejects(run({ client }), { code: 'OtherSource' });
+});
+
+test('the filters are asked for with the headers of cashu-ts', async (t) => {
+  const { requests } = await restored(t, {}, {}, ONE);
+  const agents = new Set(requests.map(({ headers }) => [headers['User-Agent'], headers.Accept].join()));
+  assert.deepEqual([...agents], ['Mozilla/5.0,application/json, text/plain, */*']);
+});
+
+test('what is refused is refused before anything is sent', async (t) => {
+  const { wallet, requests } = world(t);
+  for (const [run, code] of [
+    [() => restoreAll({ ...wallet, keyChain: undefined }, seed), 'Library'],
+    [() => restoreAll({ mint: wallet.mint }, seed), 'Library'],
+    [() => restoreAll(wallet, seed.subarray(0, 15)), 'BadArgument'],
+    [() => restoreAll(wallet, 'seed'), 'BadArgument'],
+    [() => restoreAll(wallet, seed, { gap: -1 }), 'BadArgument'],
+    [() => restoreAll(wallet, seed, { fallback: 'sometimes' }), 'BadArgument'],
+    [() => restoreAll(wallet, seed, { expected: { a: 0.5 } }), 'BadArgument'],
+    [() => restoreAll(wallet, seed, { timeLimit: NaN }), 'BadArgument'],
+  ]) {
+    await assert.rejects(run(), { code }, String(run));
+  }
+  assert.deepEqual(requests, []);
+});
+
+test('expected and lastSeen are given to the keyset that they name', async (t) => {
+  const { ids } = fakeMint(seed, KEYSETS);
+  const { found, shown } = await restored(t, {}, { expected: { [ids[0]]: 6 }, lastSeen: { [ids[1]]: { issued: 4e9 } } });
+  assert.deepEqual(codes(found), ['RolledBack']);
+  assert.equal(shown.length, 6);
 });

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import test from 'node:test';
 import { acceptFilter, MintClient, Restore } from 'nutfilter/wallet';
+import { ResponseReader } from '../dist/policy.js';
 import { bytes, clientOf, response } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
@@ -44,19 +45,22 @@ test('undefined keeps the default of a limit; everything else that is not a numb
 });
 
 test('only what a restore looked up is sent, whatever is done to its candidates', async () => {
-  const { mint, requests } = client((_, body) => (body ? '{"outputs":[],"signatures":[]}' : good));
+  const { mint, requests } = client((path, body) =>
+    body ? '{"outputs":[],"signatures":[]}' : path.includes('issued') ? response([Y, Y].map(bytes), 1767225600) : good);
   const accept = (items, kind) => acceptFilter(200, Buffer.from(response(items, 1767225600)), { source: { keyset: KEYSET, kind } });
   const candidates = [Y, OTHER].map((point) => ({ B_: Buffer.from(point, 'hex'), Y: Buffer.from(point, 'hex') }));
-  const restore = new Restore(accept([bytes(Y)], 'issued'), accept([], 'spent'), candidates);
+  const restore = await Restore.search({ issued: accept([bytes(Y)], 'issued'), spent: accept([], 'spent') }, candidates);
   for (const forged of [{ ...restore }, structuredClone({ request: 5 }), null, { request: () => ({ path: '/v1/restore', body: OTHER }) }]) {
     await assert.rejects(mint.resume(forged), { name: 'WalletError', code: 'OtherSource' });
   }
-  await assert.rejects(new MintClient('https://other.example', { fetch }).resume(new Restore(
-    await mint.fetch(KEYSET, 'issued'), await mint.fetch(KEYSET, 'spent'), candidates)), { code: 'OtherSource' });
+  const fetched = { issued: await mint.fetch(KEYSET, 'issued'), spent: await mint.fetch(KEYSET, 'spent') };
+  const elsewhere = new Restore(restore.found, {});
+  elsewhere.mint = fetched.issued.source.mint;
+  await assert.rejects(new MintClient('https://other.example', { fetch }).resume(elsewhere), { code: 'OtherSource' });
   requests.length = 0;
   candidates[0].B_.set(bytes(OTHER));
   assert.deepEqual((await mint.resume(restore)).outcomes, [{ state: 'unsigned' }, { state: 'unused' }]);
-  assert.deepEqual(requests.map(({ body }) => body.outputs.map(({ B_ }) => B_)), [[Y]]);
+  assert.deepEqual(requests.flatMap(({ body }) => (body ? [body.outputs.map(({ B_ }) => B_)] : [])), [[Y]]);
   candidates[0].B_.set(bytes(Y));
   const restored = mint.restore(KEYSET, candidates);
   candidates.forEach(({ B_, Y }) => [B_, Y].forEach((point) => point.fill(0)));
@@ -79,8 +83,9 @@ test('every error is a WalletError', async () => {
 });
 
 test('a body in small parts takes a small multiple of its size', async () => {
-  const length = 3 << 20;
-  let left = length;
+  const content = Buffer.alloc(1_000_000, 'A');
+  const text = Buffer.concat([Buffer.from(`{"n":300000,"content":"`), content, Buffer.from('","timestamp":5}')]);
+  let at = 0;
   let most = 0;
   const used = () => {
     const { heapUsed, external } = process.memoryUsage();
@@ -88,14 +93,50 @@ test('a body in small parts takes a small multiple of its size', async () => {
   };
   const before = used();
   const read = async () => {
-    most = left % 65_536 === 0 ? Math.max(most, used() - before) : most;
-    return left-- > 0 ? { done: false, value: new Uint8Array(1) } : { done: true };
+    most = at % 65_536 === 0 ? Math.max(most, used() - before) : most;
+    return at < text.length ? { done: false, value: Uint8Array.of(text[at++]) } : { done: true };
   };
   const answer = { status: 200, url: '', headers: new Headers(), body: { getReader: () => ({ read }) } };
   const { mint } = client();
   mint.options.fetch = async () => answer;
-  await assert.rejects(mint.fetch(KEYSET, 'spent'), { code: 'Response' });
-  assert.ok(left <= 0 && most < 100 << 20, `${most} bytes for ${length}`);
+  assert.equal((await mint.fetch(KEYSET, 'spent')).n, 300_000);
+  assert.ok(most < 100 << 20, `${most} bytes for ${text.length}`);
+});
+
+test('a response is read in parts of any size, in any order of its members', () => {
+  const { n, content, timestamp } = JSON.parse(good);
+  const escaped = content.replace(/\//g, '\\/').replace(/\+/g, '\\u002b').replace(/=/g, '\\u003D');
+  const decoy = '{"x\\"content":"AAAA","n":1,"content":"","timestamp":5}';
+  for (const [text, code] of [
+    [`{"n":${n},"content":"${content}","timestamp":${timestamp}}`],
+    [`{"timestamp":${timestamp},\n"content" :\t[ "${escaped}" ],"n":${n}, "y": {"content": "A"}}`],
+    [`{"content":"${escaped}","n":${n},"timestamp":${timestamp}} `],
+    [`{"n":${n},"content":"${content}\\x","timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"content":"${content} ","timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"content":"${content}`, 'Response'],
+    [`{"n":${n},"content":["${content}","A"],"timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"content":"#","timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"x":"${' '.repeat(70_000)}","content":"${content}","timestamp":${timestamp}}`, 'Response'],
+    [`{"n":${n},"content":"${content}","x":"${' '.repeat(70_000)}","timestamp":${timestamp}}`, /^(Response|TooLarge)$/],
+    [`{"n":1,"content":"${'A'.repeat(140_000)}","timestamp":${timestamp}}`, 'TooLarge'],
+    [decoy, 'Response'],
+  ]) {
+    const bytes = Buffer.from(text);
+    for (const size of [1, 2, 3, 7, 64, 65, 1000, bytes.length]) {
+      const run = () => {
+        const reader = new ResponseReader(client().mint.policy);
+        for (let at = 0; at < bytes.length; at += size) {
+          reader.take(bytes.subarray(at, at + size));
+        }
+        return reader.finish(timestamp);
+      };
+      if (code === undefined) {
+        assert.deepEqual(Buffer.from(run().bytes).toString('base64'), content);
+      } else {
+        assert.throws(run, { name: 'WalletError', code }, `${text.slice(0, 100)} by ${size}`);
+      }
+    }
+  }
 });
 
 test('a signal aborts, and progress is told', async () => {

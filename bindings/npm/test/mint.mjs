@@ -7,19 +7,23 @@ import { Filter } from 'nutfilter';
 const bytes = (hex) => Uint8Array.from(Buffer.from(hex, 'hex'));
 const hex = (bytes) => Buffer.from(bytes).toString('hex');
 
-/** Each keyset has a number, the counters that it signed, and those of them that are spent; `change` may alter what is said. */
-export function fakeMint(seed, keysets, { filters = true, change = () => undefined } = {}) {
-  const sets = keysets.map(({ number, signed, spent, active = true, unit = 'sat' }) => {
+/**
+ * Each keyset has a number, the counters that it signed, and those of them that are spent or pending; `change` may alter what is said,
+ * and `respond` may answer in its place.
+ */
+export function fakeMint(seed, keysets, { filters = true, change = () => undefined, respond = () => undefined } = {}) {
+  const sets = keysets.map(({ number, signed, spent, pending = [], active = true, unit = 'sat' }) => {
     const pair = createNewMintKeys(8, new Uint8Array(32).fill(number), { unit, versionByte: number % 2 });
     const id = pair.keysetId;
     const outputs = OutputData.createDeterministicData(0, seed, 0, { id, keys: {} }, Array(Math.max(...signed, 0) + 1).fill(0));
     const notes = signed.map((counter) => {
       const { blindedMessage: { B_ }, secret } = outputs[counter];
-      return { amount: 2 ** (counter % 8), B_, Y: hashToCurve(secret).toHex(true), isSpent: spent.includes(counter) };
+      return { amount: 2 ** (counter % 8), B_, Y: hashToCurve(secret).toHex(true), isSpent: spent.includes(counter), isPending: pending.includes(counter) };
     });
     return { id, unit, active, notes, pair, keys: serializeMintKeys(pair.pubKeys) };
   });
   const shown = [];
+  const requests = [];
   const sign = ({ id, pair }, { amount, B_ }) => {
     const key = pair.privKeys[amount];
     const { e, s } = createDLEQProof(pointFromHex(B_), key);
@@ -40,16 +44,24 @@ export function fakeMint(seed, keysets, { filters = true, change = () => undefin
       return { outputs: found.map(({ B_ }) => ({ amount: 0, id: '', B_ })), signatures: found.map(({ set, ...note }) => sign(set, note)) };
     },
     checkstate: (_, __, { Ys }) => ({
-      states: Ys.map((Y) => ({ Y, state: notes().some((note) => note.Y === Y && note.isSpent) ? 'SPENT' : 'UNSPENT' })),
+      states: Ys.map((Y) => {
+        const { isSpent, isPending } = notes().find((note) => note.Y === Y) ?? {};
+        return { Y, state: isSpent ? 'SPENT' : isPending ? 'PENDING' : 'UNSPENT' };
+      }),
     }),
   };
-  const fetch = async (url, { body } = {}) => {
+  const fetch = async (url, { body, headers } = {}) => {
     const [, name, ...rest] = new URL(url).pathname.slice(1).split('/');
+    requests.push({ name, rest, headers });
+    const instead = await respond(name, rest);
+    if (instead) {
+      return instead;
+    }
     const asked = body && JSON.parse(body);
     shown.push(...(asked?.Ys ?? asked?.outputs.map(({ B_ }) => B_) ?? []));
     const said = answers[name]?.(rest[0], rest[1], asked);
     const text = said && JSON.stringify(change(name, said) ?? said);
     return new Response(text || '{"detail":"Not Found"}', { status: text ? 200 : 404, headers: { 'content-type': 'application/json' } });
   };
-  return { fetch, shown, ids: sets.map(({ id }) => id), notes: sets.map(({ notes }) => notes) };
+  return { fetch, shown, requests, ids: sets.map(({ id }) => id), notes: sets.map(({ notes }) => notes) };
 }

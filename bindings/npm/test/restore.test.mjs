@@ -3,12 +3,13 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import test from 'node:test';
 import { acceptFilter, matchLimit, MintClient, Restore } from 'nutfilter/wallet';
-import * as clientLimits from '../dist/client.js';
+import { MAX_KEYSETS_LISTED, MAX_SMALL_BYTES } from '../dist/client.js';
 import { OLD_FILTER } from '../dist/mint-filter.js';
 import { shuffle } from '../dist/points.js';
 import * as limits from '../dist/query.js';
-import { chanceOf, nextCounter, STALE_SPENT } from '../dist/restore.js';
-import { clientOf, curvePoints, hex, response, vectors } from './helpers.mjs';
+import * as rules from '../dist/restore.js';
+import { TIME_LIMIT } from '../dist/transport.js';
+import { clientOf, curvePoints, hex, response, vectors, withoutWaiting } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
 const NOW = 1767225600;
@@ -21,6 +22,8 @@ function mintOf({ signed = 300, spent = 100, odd = () => undefined, issuedAt = N
   const files = {
     [`/v1/filter/issued/${KEYSET}`]: response(filters.issued ?? bs.slice(0, signed), issuedAt),
     [`/v1/filter/spent/${KEYSET}`]: response(filters.spent ?? ys.slice(0, spent), spentAt),
+    '/v1/info': '{}',
+    '/v1/keysets': JSON.stringify({ keysets: [{ id: KEYSET, unit: 'sat' }] }),
   };
   const honest = (path, body) => {
     const place = new Map([...bs, ...ys].map((point, i) => [hex(point), i % 1000]));
@@ -38,27 +41,14 @@ function mintOf({ signed = 300, spent = 100, odd = () => undefined, issuedAt = N
 const sign = ({ B_ }) => ({ amount: 8, id: KEYSET, C_: `03${B_.slice(2)}` });
 const signature = (B_) => ({ state: 'live', signature: { ...sign({ B_: hex(B_) }), amount: 8n } });
 const shown = (asked) => asked.flatMap(({ body }) => (body ? (body.Ys ?? body.outputs.map(({ B_ }) => B_)) : []));
-const filterPaths = [`/v1/filter/issued/${KEYSET}`, `/v1/filter/spent/${KEYSET}`];
+const filterPaths = [`/v1/filter/spent/${KEYSET}`, `/v1/filter/issued/${KEYSET}`];
+/** What is asked before the first note is shown. */
+const before = [...filterPaths, '/v1/info', '/v1/keysets'];
 const states = ({ outcomes }) => outcomes.map(({ state }) => state);
 const full = (...runs) => runs.flatMap(([state, count]) => Array(count).fill(state));
 
-/** Runs at once what waits, except for deadlines. Returns the waits. */
-function withoutWaiting(t) {
-  const waits = [];
-  const { setTimeout } = globalThis;
-  globalThis.setTimeout = (run, milliseconds, ...rest) => {
-    if (milliseconds % 1000 === 0 && milliseconds < 30_000) {
-      waits.push(milliseconds / 1000);
-      milliseconds = 0;
-    }
-    return setTimeout(run, milliseconds, ...rest);
-  };
-  t.after(() => (globalThis.setTimeout = setTimeout));
-  return waits;
-}
-
 test('defaults and limits are those of the vectors', () => {
-  const { defaults, match_limit, retry_after, waits, batch, chance, next_counter } = vectors('wallet_limits');
+  const { defaults, match_limit, chance_limit, retry_after, batch, chance, next_counter } = vectors('wallet_limits');
   const { policy } = mintOf({}).mint;
   assert.deepEqual(defaults, {
     max_bytes: policy.maxBytes,
@@ -70,53 +60,55 @@ test('defaults and limits are those of the vectors', () => {
     max_answer_bytes: policy.maxAnswerBytes,
     batch: limits.BATCH,
     max_batch: limits.MAX_BATCH,
-    time_limit_seconds: clientLimits.TIME_LIMIT / 1000,
-    first_wait_seconds: limits.FIRST_WAIT,
+    time_limit_seconds: TIME_LIMIT / 1000,
+    silence_seconds: limits.SILENCE,
     longest_wait_seconds: limits.LONGEST_WAIT,
     max_refused: limits.MAX_REFUSED,
     old_filter_seconds: OLD_FILTER,
-    stale_spent_seconds: STALE_SPENT,
-    max_info_bytes: clientLimits.MAX_INFO_BYTES,
-    max_keysets_bytes: clientLimits.MAX_KEYSETS_BYTES,
-    max_keysets_listed: clientLimits.MAX_KEYSETS_LISTED,
+    dates_apart_seconds: rules.APART,
+    max_small_bytes: MAX_SMALL_BYTES,
+    max_keysets_listed: MAX_KEYSETS_LISTED,
+    max_items: policy.maxItems,
+    search: rules.SEARCH_GAPS[0],
+    search_untouched: rules.SEARCH_GAPS[1],
+    gap: rules.GAP,
+    checked_spent: rules.CHECKED_SPENT,
   });
+  for (const { lookups, m, limit } of chance_limit) {
+    assert.equal(rules.chanceLimit(lookups / m), limit, `${lookups} ${m}`);
+  }
   for (const { lookups, expected, m, factor, limit } of match_limit) {
     assert.equal(matchLimit(lookups, expected, m, factor), limit, `${lookups} ${expected} ${m} ${factor}`);
   }
   for (const { value, now, seconds } of retry_after) {
-    assert.equal(limits.retrySeconds(value, now) ?? null, seconds, value);
+    assert.equal(limits.retrySeconds(value, now), seconds ?? 61, value);
   }
   for (const { info, batch: expected } of batch) {
-    assert.equal(limits.batchOf(Buffer.from(info)), expected, info);
+    assert.equal(limits.infoOf(Buffer.from(info))?.batch ?? limits.BATCH, expected, info);
   }
   for (const { live, m, one_in, text } of chance) {
-    const { oneIn = null, text: said = null } = chanceOf(live, m) ?? {};
+    const { oneIn = null, text: said = null } = rules.chanceOf(live, m) ?? {};
     assert.deepEqual([oneIn, said], [one_in, text]);
   }
   for (const { outcomes, next_counter: expected } of next_counter) {
-    assert.equal(nextCounter(outcomes.map((state) => ({ state }))), expected, outcomes.join());
+    assert.equal(rules.nextCounter(outcomes.map((state) => ({ state })), rules.GAP), expected, outcomes.join());
   }
-  const question = new limits.Batches({ path: '/', body: () => ({}), read: () => [], omitted: 0 }, ['00', '01'], 2, policy, 1);
-  const seconds = () => waits.map(() => question.answer(429, null, Buffer.of(), NOW));
-  assert.deepEqual(seconds(), waits);
-  question.answer(200, null, Buffer.of(), NOW);
-  assert.deepEqual(seconds(), waits);
 });
 
 test('only live notes are shown, shuffled, and every candidate has its outcome', async () => {
   const { mint, asked, paths } = mintOf({});
   const progress = [];
   const found = await mint.restore(KEYSET, [...candidates, candidates[299]], { onProgress: (step) => progress.push(step) });
-  assert.deepEqual(paths(), [...filterPaths, '/v1/info', '/v1/restore', '/v1/restore']);
+  assert.deepEqual(paths(), [...before, '/v1/restore', '/v1/restore']);
   const { outcomes, chance, ...rest } = found;
   const live = bs.slice(100, 300);
   assert.deepEqual(states(found), full(['spent', 100], ['live', 200], ['unused', 700], ['live', 1]));
   assert.deepEqual([...outcomes.slice(100, 300), outcomes[1000]], [...live, bs[299]].map(signature));
-  assert.deepEqual(rest, { nextCounter: 1001, asOf: { issued: NOW, spent: NOW }, warnings: [] });
+  assert.deepEqual(rest, { nextCounter: 1041, gap: 40, asOf: { issued: NOW, spent: NOW }, warnings: [] });
   assert.equal(chance.text, '1 in 3,900 that one of 200 live notes was taken for spent');
   assert.deepEqual([...shown(asked)].sort(), live.map(hex).sort());
   assert.notDeepEqual(shown(asked), live.map(hex));
-  assert.deepEqual(asked[3].body.outputs[0], { amount: 0, id: KEYSET, B_: shown(asked)[0] });
+  assert.deepEqual(asked[4].body.outputs[0], { amount: 0, id: KEYSET, B_: shown(asked)[0] });
   for (const { body, init } of asked) {
     const { signal, body: _, ...rest } = init;
     const privacy = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'manual' };
@@ -125,6 +117,7 @@ test('only live notes are shown, shuffled, and every candidate has its outcome',
   }
   assert.deepEqual(progress.filter(({ step }) => step === 'mint').map(({ done }) => done), [100, 200]);
   assert.ok(progress.some(({ step, bytes }) => step === 'filters' && bytes > 0));
+  assert.deepEqual(progress.filter(({ step }) => step === 'search').map(({ counters }) => counters), [256, 512, 768, 1001]);
 });
 
 test('every order of a shuffle is about as likely', () => {
@@ -138,18 +131,22 @@ test('every order of a shuffle is about as likely', () => {
 });
 
 test('a request has as many messages as the mint takes, else 100', async () => {
-  for (const [signed, info, sizes] of [[100, '{}', [100]], [300, '{"max_array_length":120}', [120, 120, 60]], [300, '{', [100, 100, 100]]]) {
-    const { mint, asked, paths } = mintOf({ signed, spent: 0, odd: (path) => (path === '/v1/info' ? info : undefined) });
+  const infos = { '{}': [100], '{"max_array_length":50}': [50, 50], '{"max_array_length":120}': [120, 120, 60], '{': [100, 100, 100] };
+  for (const [info, sizes] of Object.entries(infos)) {
+    const signed = sizes.reduce((sum, size) => sum + size);
+    const { mint, asked } = mintOf({ signed, spent: 0, odd: (path) => (path === '/v1/info' ? info : undefined) });
     await mint.restore(KEYSET, candidates);
     assert.deepEqual(asked.filter(({ body }) => body).map((one) => shown([one]).length), sizes);
-    assert.equal(paths().includes('/v1/info'), signed > 100);
   }
+  const given = mintOf({ signed: 30, spent: 0 });
+  await given.mint.restore(KEYSET, candidates, { batch: 20, finalExpiry: null });
+  assert.deepEqual(given.paths(), [...filterPaths, '/v1/restore', '/v1/restore']);
 });
 
 test('nothing is posted if nothing is live', async () => {
   const { mint, paths } = mintOf({ signed: 100 });
   const found = await mint.restore(KEYSET, candidates);
-  assert.deepEqual([paths(), found.nextCounter, 'chance' in found], [filterPaths, 100, false]);
+  assert.deepEqual([paths(), found.nextCounter, 'chance' in found], [filterPaths, 140, false]);
 });
 
 test('confirm asks about spent notes as well, and live ones among them are restored', async () => {
@@ -163,14 +160,17 @@ test('confirm asks about spent notes as well, and live ones among them are resto
   const { mint, asked, paths } = mintOf({ signed: 110, filters, odd });
   const found = await mint.restore(KEYSET, [...candidates.slice(0, 200), candidates[0]], { confirm: true });
   assert.deepEqual(states(found), full(['spent', 95], ['live', 2], ['pending', 3], ['live', 10], ['unused', 90], ['spent', 1]));
-  assert.deepEqual(paths(), [...filterPaths, '/v1/checkstate', '/v1/restore']);
-  assert.deepEqual(shown(asked.slice(2, 3)).sort(), filters.spent.map(hex).sort());
-  assert.deepEqual([found.nextCounter, 'chance' in found], [201, false]);
+  assert.deepEqual(paths(), [...before, '/v1/restore', '/v1/checkstate', '/v1/restore']);
+  assert.deepEqual([4, 5, 6].map((i) => shown([asked[i]]).length), [10, 100, 2]);
+  assert.deepEqual(shown([asked[5]]).sort(), filters.spent.map(hex).sort());
+  assert.deepEqual([found.nextCounter, 'chance' in found], [241, false]);
+  assert.deepEqual(found.warnings.map(({ code, counters }) => [code, counters]), [['Pending', [97, 98, 99]]]);
   const lying = mintOf({ signed: 110, filters, odd: (path, { Ys } = {}) =>
     path === '/v1/checkstate' ? JSON.stringify({ states: Ys.map((Y) => ({ Y, state: 'UNSPENT' })) }) : undefined });
   await assert.rejects(lying.mint.restore(KEYSET, candidates, { confirm: true }), ({ code, unfinished }) => {
     assert.deepEqual([code, unfinished.request()], ['Contradicted', undefined]);
-    assert.deepEqual(states(unfinished.soFar()), full(['open', 110], ['unused', 890]));
+    // The signatures on the live notes were there before.
+    assert.deepEqual(states(unfinished.soFar()), full(['open', 100], ['live', 10], ['unused', 890]));
     return true;
   });
 });
@@ -181,21 +181,21 @@ test('a restore waits as the mint asks, and within its time limit', async (t) =>
   const date = new Date((NOW + 9) * 1000).toUTCString();
   const said = [busy(), busy(), busy({ 'Retry-After': '7' }), busy({ 'Retry-After': date }), undefined, busy(), undefined];
   const { mint, asked } = mintOf({ signed: 300, odd: (path) => (path === '/v1/restore' ? said.shift() : undefined) });
-  assert.equal((await mint.restore(KEYSET, candidates)).nextCounter, 300);
-  assert.deepEqual(waits, [1, 2, 7, 9, 1]);
-  const bodies = asked.slice(3).map(({ init }) => init.body);
+  assert.equal((await mint.restore(KEYSET, candidates)).nextCounter, 340);
+  assert.deepEqual(waits, [61, 61, 7, 9, 61]);
+  const bodies = asked.slice(4).map(({ init }) => init.body);
   assert.deepEqual([new Set(bodies.slice(0, 5)).size, new Set(bodies.slice(5)).size, bodies.length], [1, 1, 7]);
 
   let isBusy = true;
-  const later = mintOf({ signed: 300, odd: (path, _, count) => (path === '/v1/restore' && isBusy && count > 4 ? busy({ 'Retry-After': '700' }) : undefined) });
+  const later = mintOf({ signed: 300, odd: (path, _, count) => (path === '/v1/restore' && isBusy && count > 5 ? busy({ 'Retry-After': '700' }) : undefined) });
   const error = await later.mint.restore(KEYSET, candidates).catch((error) => error);
   assert.deepEqual([error.code, error.name], ['RateLimited', 'WalletError']);
-  const before = states(error.unfinished.soFar());
-  assert.deepEqual([before.filter((state) => state === 'live').length, before.filter((state) => state === 'open').length], [100, 100]);
+  const known = states(error.unfinished.soFar());
+  assert.deepEqual([known.filter((state) => state === 'live').length, known.filter((state) => state === 'open').length], [100, 100]);
   isBusy = false;
   const { body } = later.asked.at(-1).init;
   const { nextCounter } = await later.mint.resume(error.unfinished);
-  assert.equal(nextCounter, 300);
+  assert.equal(nextCounter, 340);
   assert.deepEqual(later.asked.slice(-2).map(({ init }) => init.body), [body, body]);
   const abort = new AbortController();
   const aborted = mintOf({ odd: (path) => (path === '/v1/restore' ? (abort.abort(), busy()) : undefined) });
@@ -209,7 +209,7 @@ test('a message that the mint refuses is found by halving, and reported', async 
   const { mint, asked } = mintOf({ signed: 170, odd });
   const found = await mint.restore(KEYSET, candidates);
   assert.deepEqual(states(found), full(['spent', 100], ['live', 10], ['refused', 2], ['live', 58], ['unused', 830]));
-  assert.deepEqual([found.outcomes[110].error.mintCode, found.nextCounter], [11005, 170]);
+  assert.deepEqual([found.outcomes[110].error.mintCode, found.nextCounter], [11005, 210]);
   assert.deepEqual(new Set(shown(asked)), new Set(bs.slice(100, 170).map(hex)));
   assert.ok(asked.filter(({ body }) => body).length <= 1 + 2 * 7 * 2);
   bs.slice(112, 130).forEach((b) => bad.add(hex(b)));
@@ -219,6 +219,29 @@ test('a message that the mint refuses is found by halving, and reported', async 
     assert.deepEqual([count('refused'), count('live') + count('open')], [10, 60]);
     return true;
   });
+});
+
+test('what is said twice is known only if it is the same', async () => {
+  const sending = (edit) => (path, body) => {
+    const [outputs, signatures] = [body?.outputs ?? [], body?.outputs.map(sign) ?? []];
+    return body && JSON.stringify(edit({ outputs: [...outputs], signatures: [...signatures] }, outputs));
+  };
+  const twice = (change) => (said, [B_]) => {
+    for (let i = 0; i < 2; i++) {
+      said.outputs.push(B_);
+      said.signatures.push({ ...sign(B_), ...change });
+    }
+    return said;
+  };
+  const same = await mintOf({ signed: 104, odd: sending(twice({})) }).mint.restore(KEYSET, candidates);
+  assert.deepEqual([states(same).filter((state) => state === 'live').length, same.warnings.map(({ code }) => code)], [4, ['Repeated']]);
+  for (const change of [{ amount: 16 }, { C_: `03${hex(bs[7]).slice(2)}` }, { id: '00ffd48b8f5ecf80' }]) {
+    const { mint } = mintOf({ signed: 104, odd: sending(twice(change)) });
+    const { code, unfinished } = await mint.restore(KEYSET, candidates).catch((error) => error);
+    const known = states(unfinished.soFar()).slice(100, 104);
+    assert.deepEqual([code, known.sort()], ['Repeated', ['live', 'live', 'live', 'open']]);
+    assert.equal((await mintOf({ signed: 104 }).mint.resume(unfinished)).warnings.length, 0);
+  }
 });
 
 test('amounts up to 2^64 and other keysets are kept as the mint sends them', async () => {
@@ -257,34 +280,51 @@ test('after a broken connection the same bytes are sent once more', async (t) =>
   t.after(() => server.close());
   const mint = new MintClient(`http://127.0.0.1:${server.address().port}`, { fetch, now: () => NOW });
   assert.deepEqual(states(await mint.restore(KEYSET, candidates)), full(['spent', 100], ['live', 50], ['unused', 850]));
-  assert.deepEqual([bodies.length, bodies[2]], [4, bodies[3]]);
+  assert.deepEqual([bodies.length, bodies[4]], [6, bodies[5]]);
   cuts = 2;
   const error = await mint.restore(KEYSET, candidates).catch((error) => error);
-  assert.deepEqual([error.code, bodies.length], ['Transport', 8]);
-  assert.equal((await mint.resume(error.unfinished)).nextCounter, 150);
-  assert.deepEqual(new Set(bodies.slice(6)).size, 1);
+  assert.deepEqual([error.code, bodies.length], ['Transport', 12]);
+  assert.equal((await mint.resume(error.unfinished)).nextCounter, 190);
+  assert.deepEqual(new Set(bodies.slice(6).filter(Boolean)).size, 1);
 });
 
-test('without filters, and without the keyset, nothing is shown', async () => {
-  const keysets = JSON.stringify({ keysets: [{ id: KEYSET, unit: 'sat' }, { id: '../..', unit: 'x' }, { id: '00ffd48b8f5ecf80', unit: 'u\nsd' }] });
-  for (const [filter, list, keyset, code, text] of [
+test('without filters, and without the keyset, nothing is shown', async (t) => {
+  withoutWaiting(t);
+  const keysets = JSON.stringify({ keysets: [{ id: KEYSET, unit: 'sat' }, { id: '../..', unit: 'x' }, { id: '00ffd48b8f5ecf80', unit: 'u\u061c\nsd' }] });
+  const other = '009a1f293253e41f';
+  for (const [filter, list, keyset, code, text, info = '{}'] of [
     [[404, ''], keysets, KEYSET, 'NoFilters', KEYSET],
     [[405, ''], '<html>', KEYSET, 'NoFilters', KEYSET],
     [[501, '{"detail":"no"}'], '', KEYSET, 'NoFilters', KEYSET],
-    [[404, '{"detail":"Not Found"}'], keysets, '009a1f293253e41f', 'UnknownKeyset', `it has ${KEYSET} (sat), 00ffd48b8f5ecf80 (u sd)`],
-    [[400, '{"detail":"no","code":12001}'], keysets, KEYSET, 'UnknownKeyset', 'it has'],
-    [[400, '{"detail":"no","code":12001}'], '', '009a1f293253e41f', 'UnknownKeyset', '009a1f293253e41f'],
-    [[500, ''], keysets, KEYSET, 'Status', '500'],
-    [[404, ''], JSON.stringify({ keysets: Array(21).fill({ id: KEYSET, unit: 'sat' }) }), '009a1f293253e41f', 'UnknownKeyset', '(sat), and others'],
+    [[404, '{"detail":"Not Found"}'], keysets, other, 'UnknownKeyset', 'it has 009a1f2... (sat), 00ffd48... (u  sd)'],
+    [[400, '{"detail":"no","code":12001}'], keysets, KEYSET, 'NoFilters', KEYSET],
+    [[400, '{"detail":"no","code":12001}'], keysets, other, 'UnknownKeyset', other],
+    [[500, ''], keysets, KEYSET, 'NoFilters', '500'],
+    [[404, ''], JSON.stringify({ keysets: Array(21).fill({ id: KEYSET, unit: 'sat' }) }), other, 'UnknownKeyset', '(sat), and others'],
+    [[200, '<html>'], keysets, KEYSET, 'NoFilters', 'not valid JSON'],
+    [[429, ''], keysets, KEYSET, 'NoFilters', 'wait 61 s'],
+    [[302, ''], keysets, KEYSET, 'NoFilters', '302'],
+    [[404, ''], keysets, KEYSET, 'Status', '404', '{"filters":{"supported":true}}'],
+    [[404, ''], keysets, KEYSET, 'Status', '404', '<html>'],
+    [[404, ''], keysets, KEYSET, 'NoFilters', '404', '{"filters":{"supported":1},"nuts":{"25":{"supported":true}}}'],
   ]) {
-    const odd = (path) => (path === '/v1/keysets' ? list : new Response(filter[1], { status: filter[0] }));
+    const odd = (path) =>
+      path === '/v1/keysets' ? list : path === '/v1/info' ? info : new Response(filter[1], { status: filter[0], headers: { 'Retry-After': 'x' } });
     const { mint, asked } = mintOf({ odd });
-    await assert.rejects(mint.restore(keyset, candidates), (error) => {
+    await assert.rejects(mint.restore(keyset, candidates, { timeLimit: 60_000 }), (error) => {
       assert.deepEqual([error.code, error.message.includes(text)], [code, true], error.message);
       return true;
     });
     assert.deepEqual(shown(asked), []);
   }
+});
+
+test('a mint that gave a valid filter, now or before, has filters', async () => {
+  const notFound = (kind) => (path) => (path.includes(kind) ? new Response('', { status: 404 }) : undefined);
+  for (const [kind, options] of [['/issued/'], ['/spent/'], ['/filter/', { lastSeen: { spent: 5 } }]]) {
+    await assert.rejects(mintOf({ odd: notFound(kind) }).mint.restore(KEYSET, candidates, options), { code: 'Status', status: 404 });
+  }
+  await assert.rejects(mintOf({ odd: notFound('/filter/') }).mint.restore(KEYSET, candidates), { code: 'NoFilters' });
 });
 
 test('ten kinds of wrong candidates are refused by their place, before any request', async () => {
@@ -335,20 +375,28 @@ test('a filter that makes too much live is refused, and odd filters give warning
   await assert.rejects(greedy.mint.restore(KEYSET, candidates, known), { code: 'TooManyMatches' });
   assert.deepEqual(shown(greedy.asked), []);
   const few = { expected: 5 };
-  assert.equal((await mintOf({ signed: 151 }).mint.restore(KEYSET, candidates, few)).nextCounter, matchLimit(1000, 5, 784_931, 10) + 100);
+  assert.equal((await mintOf({ signed: 151 }).mint.restore(KEYSET, candidates, few)).nextCounter, matchLimit(1000, 5, 784_931, 10) + 140);
   await assert.rejects(mintOf({ signed: 152 }).mint.restore(KEYSET, candidates, few), { code: 'TooManyMatches' });
   const lying = mintOf({ filters: { issued: bs }, signed: 150 });
   await assert.rejects(lying.mint.restore(KEYSET, candidates), { code: 'Contradicted' });
   assert.equal(shown(lying.asked).length, 100);
   // Three of 1,000 may be in `issued` by chance.
-  const lucky = await mintOf({ filters: { issued: bs.slice(0, 113) }, signed: 110 }).mint.restore(KEYSET, candidates);
-  assert.deepEqual(states(lucky), full(['spent', 100], ['live', 10], ['unsigned', 3], ['unused', 887]));
-  await assert.rejects(mintOf({ filters: { issued: bs.slice(0, 114) }, signed: 110 }).mint.restore(KEYSET, candidates), { code: 'Contradicted' });
+  for (const [signed, issued, code] of [[110, 113], [110, 114], [110, 120], [110, 121, 'Contradicted'], [100, 103], [100, 104, 'Contradicted']]) {
+    let error;
+    const lucky = await mintOf({ filters: { issued: bs.slice(0, issued) }, signed }).mint.restore(KEYSET, candidates).catch((one) => {
+      error = one;
+      return one.unfinished.soFar();
+    });
+    // What was signed is kept, and what was not is listed.
+    assert.equal(error?.code, code);
+    assert.deepEqual(states(lucky), full(['spent', 100], ['live', signed - 100], ['unsigned', issued - signed], ['unused', 1000 - issued]));
+    assert.deepEqual(lucky.warnings.map(({ code, counters }) => [code, counters.length]), [['Unsigned', issued - signed]]);
+  }
   const codes = async (options, rules) => (await mintOf(options).mint.restore(KEYSET, candidates, rules)).warnings.map(({ code }) => code);
   assert.deepEqual(await codes({ signed: 102 }, { expected: 5 }), ['FewMatches']);
   assert.deepEqual(await codes({ signed: 103 }, { expected: 5 }), []);
   assert.deepEqual(await codes({ spentAt: NOW - 3600 }), []);
-  assert.deepEqual(await codes({ spentAt: NOW - 3601 }), ['StaleSpent']);
+  assert.deepEqual(await codes({ spentAt: NOW - 3601 }), ['DatesApart']);
   assert.deepEqual(await codes({ spentAt: NOW - 86_400, issuedAt: NOW - 86_400 }), []);
   assert.deepEqual(await codes({ spentAt: NOW - 86_401, issuedAt: NOW - 86_401 }), ['OldFilter', 'OldFilter']);
   for (const expected of [NaN, -1, '5', null]) {
@@ -359,23 +407,25 @@ test('a filter that makes too much live is refused, and odd filters give warning
 const accept = (items, kind, keyset = KEYSET, options = {}) =>
   acceptFilter(200, Buffer.from(response(items, NOW, options)), { source: { keyset, kind }, now: NOW });
 
-test('a candidate is not unused if the filter may have been made with another hash', () => {
-  const restore = (count) => new Restore(accept(bs.slice(0, count), 'issued', KEYSET, { profile: 'nut23' }), accept([], 'spent'), candidates).soFar();
-  const { warnings, nextCounter, outcomes } = restore(2);
-  assert.deepEqual([warnings.map(({ code }) => code), nextCounter], [['PossibleOtherDialect'], 1000]);
+test('a candidate is not unused if the filter may have been made with another hash', async () => {
+  const restore = async (count) =>
+    (await Restore.search({ issued: accept(bs.slice(0, count), 'issued', KEYSET, { profile: 'nut23' }), spent: accept([], 'spent') }, candidates)).soFar();
+  const { warnings, nextCounter, outcomes } = await restore(2);
+  assert.deepEqual([warnings.map(({ code }) => code), nextCounter], [['PossibleOtherDialect'], 1040]);
   assert.deepEqual(states({ outcomes }), full(['unknown', 1000]));
-  assert.throws(() => restore(4), { code: 'OtherDialect' });
+  await assert.rejects(restore(4), { code: 'OtherDialect' });
 });
 
-test('a wallet with a network of its own restores by a conversation', () => {
+test('a wallet with a network of its own restores by a conversation', async () => {
   const [issued, spent] = [accept(bs.slice(0, 9), 'issued'), accept(ys.slice(0, 5), 'spent')];
-  const restore = new Restore(issued, spent, candidates.slice(0, 10));
+  const restore = await Restore.search({ issued, spent }, candidates.slice(0, 10));
   assert.deepEqual(states(restore.soFar()), full(['spent', 5], ['open', 4], ['unused', 1]));
   assert.deepEqual([restore.points, restore.progress], [4, { done: 0, total: 4 }]);
   restore.setBatch(3);
   for (let request; (request = restore.request()); ) {
     assert.deepEqual(restore.request(), request);
     assert.equal(restore.answer(429, '5', Buffer.of()), 5);
+    assert.equal(restore.answer(429, null, Buffer.of()), 61);
     assert.throws(() => restore.answer(200, null, Buffer.from('{}')), { code: 'Form' });
     assert.throws(() => restore.answer(503, null, Buffer.from('')), { code: 'Status' });
     assert.throws(() => restore.answer(200, null, Buffer.alloc((4 << 20) + 1, ' ')), { code: 'TooLarge' });
@@ -386,6 +436,6 @@ test('a wallet with a network of its own restores by a conversation', () => {
   assert.throws(() => restore.answer(200, null, Buffer.of()), { code: 'BadArgument' });
   const noKeyset = acceptFilter(200, Buffer.from(response([], NOW)), { now: NOW });
   for (const [one, other] of [[spent, issued], [issued, issued], [issued, noKeyset], [issued, accept([], 'spent', '00ffd48b8f5ecf80')], [issued, {}]]) {
-    assert.throws(() => new Restore(one, other, candidates), { code: 'OtherSource' });
+    await assert.rejects(Restore.search({ issued: one, spent: other }, candidates), { code: 'OtherSource' });
   }
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import test, { after } from 'node:test';
+import { inspect } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { bls } from 'nutfilter/bls';
 import { MintClient } from 'nutfilter/wallet';
@@ -84,11 +85,11 @@ test('no redirect is followed, and the error says where it points', async () => 
     await assert.rejects(mint.fetch(KEYSET, 'spent'), error);
     const redirect = answer;
     answer = (request, response) =>
-      request.method === 'GET' ? response.end(signed(request)) : redirect(request, response);
+      request.method === 'GET' ? response.end(request.url.includes('filter') ? signed(request) : '{}') : redirect(request, response);
     await assert.rejects(mint.restore(KEYSET, [{ B_: y, Y: y }]), error);
     const get = (kind) => `GET /v1/filter/${kind}/${KEYSET}`;
     const sent = requests.map(({ method, url }) => `${method} ${url}`);
-    assert.deepEqual(sent, [get('spent'), get('issued'), get('spent'), 'POST /v1/restore']);
+    assert.deepEqual(sent, [get('spent'), get('spent'), get('issued'), 'GET /v1/info', 'GET /v1/keysets', 'POST /v1/restore']);
   }
   // Browsers hide the target, and React Native follows it.
   for (const [response, to] of [
@@ -98,8 +99,63 @@ test('no redirect is followed, and the error says where it points', async () => 
     const fetch = async () => ({ headers: new Headers(), ...response });
     await assert.rejects(new MintClient(url, { fetch }).fetch(KEYSET, 'spent'), { message: `the mint redirects to ${to}` });
   }
-  const explicit = async () => Object.defineProperty(new Response(good), 'url', { value: 'https://mint.example/v1' });
-  await new MintClient('https://Mint.example:443', { fetch: explicit }).fetch(KEYSET, 'spent');
+});
+
+test('other spellings of an origin are not redirects', async () => {
+  for (const [base, url, isSame = true] of [
+    ['https://Mint.example:443', 'https://mint.example/v1'],
+    ['https://m\u00fcnchen.example', 'https://xn--mnchen-3ya.example/v1'],
+    ['http://2130706433', 'http://127.0.0.1/v1'],
+    ['http://127.1:80/path', 'http://127.0.0.1/v1'],
+    ['http://[0:0:0:0:0:0:0:1]:3338', 'http://[::1]:3338/v1'],
+    ['https://mint.example', 'http://mint.example/v1', false],
+    ['https://mint.example', 'https://mint.example:444/v1', false],
+    ['https://mint.example', 'https://xn--mnt-1na.example/v1', false],
+  ]) {
+    for (const redirected of [undefined, false, true]) {
+      const answer = { status: 200, url, redirected, headers: new Headers(), arrayBuffer: async () => Buffer.from(good) };
+      const run = new MintClient(base, { fetch: async () => answer }).fetch(KEYSET, 'spent').then(() => 'accepted', ({ code }) => code);
+      assert.equal(await run, isSame || redirected === false ? 'accepted' : 'Redirect', `${base} ${url} ${redirected}`);
+    }
+  }
+});
+
+test('workers that refuse options of fetch get none', async () => {
+  const seen = [];
+  const fetch = async (url, init) => {
+    seen.push(Object.keys(init));
+    for (const name of ['cache', 'credentials', 'referrerPolicy']) {
+      if (name in init) {
+        throw new TypeError(`The '${name}' field on 'RequestInitializerDict' is not implemented.`);
+      }
+    }
+    return new Response(good);
+  };
+  await new MintClient('https://mint.example', { fetch }).fetch(KEYSET, 'spent');
+  assert.deepEqual(seen[1], ['redirect', 'signal']);
+});
+
+test('a wait of weeks is not the wait of an overflowing timer', async () => {
+  let count = 0;
+  const fetch = async () => (count++, new Response('', { status: 429, headers: { 'Retry-After': '3000000' } }));
+  const run = new MintClient('https://mint.example', { fetch }).fetch(KEYSET, 'spent', { timeLimit: Number.MAX_SAFE_INTEGER });
+  await assert.rejects(run, { code: 'RateLimited' });
+  const signal = AbortSignal.timeout(200);
+  const short = async () => (count++, new Response('', { status: 429, headers: { 'Retry-After': '2000000' } }));
+  await assert.rejects(new MintClient('https://mint.example', { fetch: short }).fetch(KEYSET, 'spent', { timeLimit: 2 ** 40, signal }), { code: 'Aborted' });
+  assert.equal(count, 2);
+});
+
+test('an error of the platform shows nothing of the answer', async () => {
+  const point = '02'.repeat(33);
+  const fetch = async () => {
+    throw Object.assign(new TypeError(`fetch failed at ${point}`), { cause: Object.assign(new Error(point), { code: 'HPE_INVALID', data: point }) });
+  };
+  await assert.rejects(new MintClient('https://mint.example', { fetch }).fetch(KEYSET, 'spent'), (error) => {
+    assert.equal(error.message, 'the request failed: fetch failed at ... (HPE_INVALID)');
+    assert.ok(!inspect(error).includes('02020202'));
+    return true;
+  });
 });
 
 test('points of version 02 are checked', () => {
@@ -121,7 +177,7 @@ test('a wallet restores notes of version 02', async () => {
   const bodies = [];
   answer = async (request, response) => {
     if (request.method === 'GET') {
-      return response.end(filter(request.url.includes('spent') ? ys.slice(0, 3) : bs, now));
+      return response.end(request.url.includes('filter') ? filter(request.url.includes('spent') ? ys.slice(0, 3) : bs, now) : '{}');
     }
     const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
     bodies.push(body);
@@ -132,7 +188,7 @@ test('a wallet restores notes of version 02', async () => {
   };
   const mint = new MintClient(url, { fetch, bls });
   const found = await mint.restore(keyset, notes.map((_, i) => ({ B_: bs[i], Y: ys[i] })), { confirm: true });
-  assert.deepEqual(bodies[0].Ys.sort(), ys.slice(0, 3).map(hex).sort());
+  assert.deepEqual(bodies[1].Ys.sort(), ys.slice(0, 3).map(hex).sort());
   const live = notes.map(({ C_ }) => ({ state: 'live', signature: { amount: 1n, id: keyset, C_ } }));
   assert.deepEqual(found.outcomes, [...Array(3).fill({ state: 'spent' }), ...live.slice(3)]);
 });
