@@ -561,8 +561,7 @@ impl Restore {
     }
 
     /// Asks once more about what odd answers left open.
-    #[cfg(feature = "client")]
-    pub(crate) fn ask_again(&mut self) {
+    pub fn ask_again(&mut self) {
         self.signatures.ask_again();
         self.states.ask_again();
     }

@@ -9,8 +9,7 @@ use serde_json::{Value, json as value};
 use crate::conversation::*;
 use crate::*;
 use nutfilter_wallet::{
-    AnswerFault, AsOf, Dleq, Fallback, MintInfo, Outcome, QueryError, Restore, RestoreOptions,
-    Warning,
+    AnswerFault, Dleq, Fallback, MintInfo, Outcome, QueryError, Restore, RestoreOptions, Warning,
 };
 
 fn paths(mint: &Loopback) -> Vec<String> {
@@ -386,27 +385,6 @@ fn implausible_filters_are_refused_by_the_expected_number() {
     ));
     let error = expecting(0, [false, false]).expect_err("none expected");
     assert!(error.to_string().contains("180 of 400"), "{error}");
-}
-
-#[test]
-fn old_or_stale_filters_give_warnings() {
-    let time = now();
-    let warnings = |times| {
-        offline(times, [false; 2], &PLAIN)
-            .expect("a restore")
-            .so_far()
-            .warnings
-    };
-    assert_eq!(warnings([time, time - 3_600]), []);
-    for (issued, spent) in [(time, time - 3_601), (time - 3_601, time)] {
-        let apart = warnings([issued, spent]);
-        assert_eq!(apart, [Warning::DatesApart(AsOf { spent, issued })]);
-    }
-    let old = warnings([time - 90_000; 2]);
-    assert!(matches!(
-        old[..],
-        [Warning::OldFilter { .. }, Warning::OldFilter { .. }]
-    ));
 }
 
 #[test]
