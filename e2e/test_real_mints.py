@@ -106,7 +106,7 @@ def test_a_restore_while_a_payment_runs_loses_nothing(binary, work, nutshell):
     invoice = subprocess.run([sys.executable, "-c", make], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     with Scenario(binary, nutshell, work) as scenario:
         nutshell.begin()
-        scenario.start(clients=False)
+        scenario.start(watched=False)
         script = ROOT / "e2e/cashu-ts/payment.mjs"
         command = ["node", "--preserve-symlinks", script, nutshell.url, scenario.service.address.url(), invoice]
         said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
