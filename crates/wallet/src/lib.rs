@@ -57,6 +57,8 @@ struct DocsOfTheWallet;
 #[cfg(feature = "client")]
 mod base_url;
 mod batches;
+#[cfg(feature = "cashu")]
+pub mod cashu;
 #[cfg(feature = "client")]
 mod client;
 mod dialect;
@@ -64,6 +66,8 @@ mod error;
 mod match_limit;
 mod matches;
 mod mint_filter;
+#[allow(dead_code, unreachable_pub)]
+mod points;
 mod policy;
 #[cfg(feature = "client")]
 mod proxy;
