@@ -1,7 +1,9 @@
 //! From a seed to notes, on the crate `cashu` of the CDK.
 
+mod notes;
 mod points;
 mod seed;
 
+pub use notes::{Note, NoteError, tokens};
 pub use points::{DeriveError, SeedPoints};
 pub use seed::{Seed, SeedError};
