@@ -21,25 +21,44 @@ use crate::items::Input;
 use crate::output;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "nutfilter restore [OPTIONS] --mint <URL> --seed-file <FILE>\n       \
+                      nutfilter restore [OPTIONS] --mint <URL> --keyset <ID> <PAIRS>"
+)]
 pub(crate) struct RestoreArgs {
     /// File of candidates, in the order of the counters: `B_<TAB>Y` in hex, one
-    /// pair per line. `-` is standard input.
-    #[arg(value_name = "PAIRS")]
-    pairs: PathBuf,
+    /// pair per line. `-` is standard input. Not with --seed-file.
+    #[arg(value_name = "PAIRS", requires = "keyset", required_unless_present = "seed_file")]
+    pairs: Option<PathBuf>,
 
     /// URL of the mint, which is not trusted.
     #[arg(long = "mint", id = "mint", value_name = "URL", help_heading = "Mint")]
     url: String,
+
+    /// File of the wallet's seed: BIP39 words in English, or 128 hex digits. `-`
+    /// is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pairs", "keyset"])]
+    seed_file: Option<PathBuf>,
+
+    /// Unit of the notes to restore from the seed.
+    #[arg(long, value_name = "UNIT", default_value = "sat", conflicts_with = "pairs")]
+    unit: String,
+
+    /// When to show the mint every message of the seed because its filters are
+    /// missing: never, always, or unannounced: if it does not announce any.
+    #[arg(long, value_name = "WHEN", value_parser = fallback(), default_value = "unannounced", conflicts_with = "pairs")]
+    fallback: Fallback,
 
     /// Keyset of the candidates.
     #[arg(
         long,
         value_name = "ID",
         allow_hyphen_values = true,
+        requires = "pairs",
         help_heading = "Mint"
     )]
-    keyset: String,
+    keyset: Option<String>,
 
     /// Number of live notes by the wallet's records. Far more are an error, and
     /// the mint is shown nothing; far fewer are a warning.
@@ -61,25 +80,33 @@ pub(crate) struct RestoreArgs {
 }
 
 const EXAMPLES: &str = "\
-Fetches both filters of the keyset, looks all candidates up, and asks the mint
-for signatures (NUT-09) on those that are issued and not spent, and about
-nothing else. Prints one line per candidate, in input order:
+Fetches both filters of each keyset, looks all counters up, and asks the mint
+for signatures (NUT-09) on the notes that are issued and not spent, and about
+nothing else.
+
+With --seed-file, restores all keysets of the unit and prints one token per 100
+notes. Anyone who sees a token can spend it: receive it in a wallet at once. stderr
+has a table of the keysets. New notes of the same seed must begin at the table's
+next counter. Gaps of up to 1,000 counters are searched.
+
+With PAIRS, prints one line per candidate, in input order:
   live<TAB>B_<TAB>signature   the signature is JSON: amount, id, C_, maybe dleq
-  spent<TAB>B_                in both filters
+  spent<TAB>B_                in the filter of spent notes
   pending<TAB>B_              a payment is pending (with --confirm)
   unused<TAB>B_               not issued as of the filter's time
-  unsigned<TAB>B_             matched `issued` by chance
+  unsigned<TAB>B_             in `issued`, but the mint gave no signature
+  expired<TAB>B_              live, but the keyset has expired
   unknown<TAB>B_              not issued, but the filter's hash is in doubt
+The signatures are not verified: unblind them, and check them against the keys
+of the keyset that they name. After an error the lines that are known are
+printed: run it again with the rest.
+
 Without --confirm, one unspent note in M is taken for spent; stderr says how
-likely that is. After an error the lines that are known are printed: run it
-again with the rest.
+likely that is.
 Exit code: 0 some note is live, 1 none is, 2 error.
 
-The signatures are not verified: unblind them, and check them against the keys
-of the keyset that they name. Deriving the candidates from a seed, and deciding
-when to stop (the gap limit of NUT-13), is up to the wallet.
-
 Examples:
+  nutfilter restore --mint https://mint.example --seed-file words.txt
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e pairs
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e \\
       pairs --confirm | grep ^live | cut -f2,3";
@@ -88,12 +115,13 @@ Examples:
 type Pair = (Vec<u8>, Vec<u8>);
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
-    let pairs = read_pairs(args)?;
     let usual = RestoreOptions::default();
     let options = RestoreOptions {
         expected: args.expected,
         confirm: args.confirm,
         time_limit: args.timeout.unwrap_or(usual.time_limit),
+        fallback: args.fallback,
+        ..usual
     };
     let deadline = args
         .timeout
