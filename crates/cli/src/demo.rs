@@ -347,11 +347,13 @@ impl DemoRun {
         };
         let options = RestoreOptions::default();
         let start = Instant::now();
-        let restore = Restore::new(keyset, pairs, issued, spent, &options, client.policy());
+        let restore = Restore::new(keyset, &pairs[..], spent, issued, &options, client.policy());
         let restore = restore.map_err(CliError::failed)?;
         let look_up = start.elapsed();
         let start = Instant::now();
-        let restored = client.resume(restore).map_err(CliError::failed)?;
+        let restored = client
+            .resume(restore, &pairs[..])
+            .map_err(CliError::failed)?;
         let ask = start.elapsed();
         step.finish(format_args!("{} candidates", count(pairs.len() as u64)));
         Ok(Found {

@@ -29,7 +29,11 @@ use crate::output;
 pub(crate) struct RestoreArgs {
     /// File of candidates, in the order of the counters: `B_<TAB>Y` in hex, one
     /// pair per line. `-` is standard input. Not with --seed-file.
-    #[arg(value_name = "PAIRS", requires = "keyset", required_unless_present = "seed_file")]
+    #[arg(
+        value_name = "PAIRS",
+        requires = "keyset",
+        required_unless_present = "seed_file"
+    )]
     pairs: Option<PathBuf>,
 
     /// URL of the mint, which is not trusted.
@@ -42,7 +46,12 @@ pub(crate) struct RestoreArgs {
     seed_file: Option<PathBuf>,
 
     /// Unit of the notes to restore from the seed.
-    #[arg(long, value_name = "UNIT", default_value = "sat", conflicts_with = "pairs")]
+    #[arg(
+        long,
+        value_name = "UNIT",
+        default_value = "sat",
+        conflicts_with = "pairs"
+    )]
     unit: String,
 
     /// When to show the mint every message of the seed because its filters are
@@ -139,11 +148,12 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
         Ok(filter)
     };
-    let (issued, spent) = (fetch(NoteKind::Issued)?, fetch(NoteKind::Spent)?);
-    let restore = Restore::new(&keyset, &pairs, &issued, &spent, &options, client.policy());
+    let (spent, issued) = (fetch(NoteKind::Spent)?, fetch(NoteKind::Issued)?);
+    let points = &pairs[..];
+    let restore = Restore::new(&keyset, points, &spent, &issued, &options, client.policy());
     let restore = restore.map_err(at)?;
     fetch::warn(&restore.so_far().warnings, globals);
-    let (restored, error) = match client.resume(restore) {
+    let (restored, error) = match client.resume(restore, points) {
         Ok(restored) => (restored, None),
         Err(error) => match error.unfinished {
             Some(unfinished) => (unfinished.so_far(), Some(at(error.cause))),
@@ -236,8 +246,9 @@ fn report(restored: &Restored, globals: &Globals) -> usize {
         globals.note(format_args!("{chance}; --confirm asks the mint"));
     }
     let next = restored.next_counter();
+    let gap = restored.gap;
     globals.note(format_args!(
-        "nothing was issued after the first {next} candidates"
+        "next counter: {next}, with a gap of {gap}, if the first candidate has counter 0"
     ));
     left
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 
 use crate::error::{FetchError, MintError, RejectReason};
 use crate::policy::{check_status, error_object};
@@ -16,9 +16,12 @@ pub(crate) const BATCH: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 /// Maximum number of points in a request, whatever the mint says.
 const MAX_BATCH: u64 = 1_000;
 
-/// Waits after answers of 429 without a usable `Retry-After`, in seconds: the first, and the longest.
-const FIRST_WAIT: u64 = 1;
-const LONGEST_WAIT: u64 = 60;
+/// The wait after an answer of 429 without a usable `Retry-After`, in seconds. Each request that nutshell refuses begins
+/// its minute again, so the client must be silent for all of it.
+pub(crate) const SILENCE: u64 = 61;
+
+/// The longest `Retry-After`, in seconds: 31 years. A longer one counts as this.
+const LONGEST_WAIT: u64 = 999_999_999;
 
 /// Maximum number of points that the mint refuses one by one. A mint that refuses more answers no question.
 const MAX_REFUSED: u64 = 10;
@@ -37,7 +40,9 @@ pub(crate) struct Batches {
     open: Vec<Vec<Asked>>,
     /// Nothing more is sent: the mint contradicted its filter, or refused too much.
     is_over: bool,
-    waits: u32,
+    /// Points that an answer left open although it had others, and its first fault.
+    odd: Vec<Asked>,
+    fault: Option<AnswerFault>,
     refused: u64,
     /// Points answered so far, and how many of them are not in the filter's set.
     asked: u64,
@@ -52,13 +57,48 @@ pub(crate) struct Reply<'a> {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<&'a str>,
     pub(crate) body: &'a [u8],
+    /// The clock, in Unix seconds.
+    pub(crate) now: u64,
+}
+
+/// What an answer says: a value for each point, whether the point is in the filter's set, and the first fault.
+pub(crate) struct Said<T> {
+    pub(crate) found: Vec<(usize, T, bool)>,
+    pub(crate) fault: Option<AnswerFault>,
+}
+
+impl<T> Said<T> {
+    /// The values of an answer that are valid, and the fault of the first one that is not.
+    pub(crate) fn of(all: impl Iterator<Item = Result<(usize, T, bool), AnswerFault>>) -> Self {
+        let mut said = Self {
+            found: Vec::new(),
+            fault: None,
+        };
+        for one in all {
+            match one {
+                Ok(found) => said.found.push(found),
+                Err(fault) => drop(said.fault.get_or_insert(fault)),
+            }
+        }
+        said
+    }
+
+    pub(crate) fn map<U>(self, to: impl Fn(T) -> U) -> Said<U> {
+        let found = self.found.into_iter();
+        Said {
+            found: found
+                .map(|(place, value, in_set)| (place, to(value), in_set))
+                .collect(),
+            fault: self.fault,
+        }
+    }
 }
 
 /// What follows from an answer.
 #[derive(Debug)]
 pub(crate) enum Step<T> {
-    /// What the mint says, by the index of the candidate.
-    Found(Vec<(usize, T)>),
+    /// What the mint says, by the index of the candidate; then why nothing more is asked.
+    Found(Vec<(usize, T)>, Option<QueryError>),
     /// The mint refuses to answer about this candidate.
     Refused(usize, MintError),
     /// The same request must be sent again after this time.
@@ -67,18 +107,27 @@ pub(crate) enum Step<T> {
 
 impl Batches {
     /// The points must be shuffled.
-    pub(crate) fn new(points: Vec<Asked>, size: NonZeroUsize, limit: u64) -> Self {
+    pub(crate) fn new(points: Vec<Asked>, limit: u64) -> Self {
         let mut batches = Self {
-            open: vec![points],
+            open: Vec::new(),
             is_over: false,
-            waits: 0,
+            odd: Vec::new(),
+            fault: None,
             refused: 0,
             asked: 0,
             not_in_set: 0,
             limit,
         };
-        batches.cut(size);
+        batches.add(points, BATCH);
         batches
+    }
+
+    /// Asks about these points as well, after those that are open. They must be shuffled.
+    pub(crate) fn add(&mut self, points: Vec<Asked>, size: NonZeroUsize) {
+        if !points.is_empty() {
+            self.open.insert(0, points);
+            self.cut(size);
+        }
     }
 
     /// Cuts what is open into batches of this size.
@@ -87,9 +136,27 @@ impl Batches {
         self.open = points.chunks(size.get()).rev().map(<[_]>::to_vec).collect();
     }
 
-    /// The number of points without an answer.
+    /// The number of points that are not asked about yet.
     pub(crate) fn left(&self) -> usize {
         self.open.iter().map(Vec::len).sum()
+    }
+
+    /// Whether nothing more is sent, whatever is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The first fault of the answers, and whether it left points open.
+    pub(crate) fn fault(&self) -> Option<(&AnswerFault, bool)> {
+        Some((self.fault.as_ref()?, !self.odd.is_empty()))
+    }
+
+    /// Asks once more about the points that odd answers left open.
+    pub(crate) fn ask_again(&mut self) {
+        if !self.odd.is_empty() {
+            self.open.insert(0, std::mem::take(&mut self.odd));
+            self.fault = None;
+        }
     }
 
     /// The points of the next request, which are the same until it is answered.
@@ -98,57 +165,56 @@ impl Batches {
         (!self.is_over).then_some(current)
     }
 
-    /// Takes the answer to the current request. `read` returns a value for each point in it, and whether the point is
-    /// in the filter's set.
+    /// Takes the answer to the current request. What it says is kept, whatever else is wrong with it. An error is an
+    /// answer that says nothing: the same request may be sent again.
     pub(crate) fn answer<T>(
         &mut self,
         reply: Reply<'_>,
         max_bytes: u64,
-        read: impl FnOnce(Question<'_>, &[u8]) -> Result<Vec<(usize, T, bool)>, AnswerFault>,
+        read: impl FnOnce(Question<'_>, &[u8]) -> Result<Said<T>, AnswerFault>,
     ) -> Result<Step<T>, QueryError> {
         let left = self.left();
         let current = self.current().ok_or(QueryError::Unfinished { left })?;
         match reply.status {
-            429 => return Ok(Step::Wait(self.wait(reply.retry_after))),
-            400 => return self.refuse(reply.body),
+            429 => return Ok(Step::Wait(wait(reply.retry_after, reply.now))),
+            // A list that is too long, or a point that the mint does not take. No other status: each request counts where
+            // requests are limited.
+            400 | 413 | 422 => return self.refuse(reply.status, reply.body),
             _ => {}
         }
         admit(reply, max_bytes)?;
-        let found = read(Question::new(current), reply.body)
-            .map_err(|fault| explain(fault, reply.status, reply.body))?;
+        let explain = |fault| explain(fault, reply.status, reply.body);
+        let Said { found, fault } = read(Question::new(current), reply.body).map_err(explain)?;
+        if let Some(fault) = fault {
+            if found.is_empty() {
+                return Err(explain(fault));
+            }
+            self.fault.get_or_insert(fault);
+        }
+        let answered: HashSet<_> = found.iter().map(|&(place, ..)| place).collect();
+        let mut rest = self.open.pop().unwrap_or_default();
+        rest.retain(|asked| !answered.contains(&asked.place));
+        self.odd.extend(rest);
         self.asked += found.len() as u64;
         self.not_in_set += found.iter().filter(|(_, _, in_set)| !in_set).count() as u64;
-        if self.not_in_set > self.limit {
-            self.is_over = true;
-            return Err(QueryError::Contradicted {
-                not_in_set: self.not_in_set,
-                asked: self.asked,
-                limit: self.limit,
-            });
-        }
-        self.open.pop();
-        self.waits = 0;
+        self.is_over = self.not_in_set > self.limit && 2 * self.not_in_set > self.asked;
+        let error = self.is_over.then_some(QueryError::Contradicted {
+            not_in_set: self.not_in_set,
+            asked: self.asked,
+            limit: self.limit,
+        });
         let found = found.into_iter().map(|(place, value, _)| (place, value));
-        Ok(Step::Found(found.collect()))
-    }
-
-    fn wait(&mut self, retry_after: Option<&str>) -> Duration {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let told =
-            retry_after.and_then(|value| seconds_of(value, now.unwrap_or_default().as_secs()));
-        let usual = FIRST_WAIT.checked_shl(self.waits).unwrap_or(LONGEST_WAIT);
-        self.waits = (self.waits + 1).min(u64::BITS - 1);
-        Duration::from_secs(told.unwrap_or(usual.min(LONGEST_WAIT)))
+        Ok(Step::Found(found.collect(), error))
     }
 
     /// Halves the batch to find the point that the mint refuses.
-    fn refuse<T>(&mut self, body: &[u8]) -> Result<Step<T>, QueryError> {
+    fn refuse<T>(&mut self, status: u16, body: &[u8]) -> Result<Step<T>, QueryError> {
         let mut batch = self.open.pop().unwrap_or_default();
         let second = batch.split_off(batch.len() / 2);
         if let ([], [one]) = (&batch[..], &second[..]) {
             self.refused += 1;
-            let error = error_object(400, body).unwrap_or(MintError {
-                status: 400,
+            let error = error_object(status, body).unwrap_or(MintError {
+                status,
                 ..MintError::default()
             });
             if self.refused > MAX_REFUSED {
@@ -159,38 +225,65 @@ impl Batches {
             return Ok(Step::Refused(one.place, error));
         }
         self.open.extend([second, batch]);
-        Ok(Step::Found(Vec::new()))
+        Ok(Step::Found(Vec::new(), None))
     }
 }
 
-/// The batch that a body of `/v1/info` asks for.
-#[must_use]
-pub(crate) fn batch_of(info: &[u8]) -> NonZeroUsize {
-    #[derive(serde::Deserialize)]
-    struct Info {
-        max_array_length: u64,
+/// How long to wait after an answer of 429.
+pub(crate) fn wait(retry_after: Option<&str>, now: u64) -> Duration {
+    let told = retry_after.and_then(|value| seconds_of(value, now));
+    Duration::from_secs(told.unwrap_or(SILENCE))
+}
+
+/// What a mint says of itself in `/v1/info`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MintInfo {
+    /// Points in a request: `max_array_length`, at most 1,000, or 100 without one.
+    pub batch: NonZeroUsize,
+    /// Whether it announces filters, by `"filters": {"supported": true}`.
+    pub has_filters: bool,
+}
+
+impl Default for MintInfo {
+    fn default() -> Self {
+        Self {
+            batch: BATCH,
+            has_filters: false,
+        }
     }
-    let told = serde_json::from_slice(info).ok();
-    let told = told.map(|Info { max_array_length }| max_array_length.clamp(1, MAX_BATCH) as usize);
-    told.and_then(NonZeroUsize::new).unwrap_or(BATCH)
+}
+
+impl MintInfo {
+    /// Parses a body of `/v1/info`; `None` if it is not a JSON object.
+    #[must_use]
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        let info: serde_json::Value = serde_json::from_slice(body).ok()?;
+        let told = info.as_object()?.get("max_array_length");
+        let told = told.and_then(serde_json::Value::as_u64);
+        let told = told.map(|length| length.clamp(1, MAX_BATCH) as usize);
+        Some(Self {
+            batch: told.and_then(NonZeroUsize::new).unwrap_or(BATCH),
+            has_filters: info["filters"]["supported"] == true,
+        })
+    }
 }
 
 /// The seconds that a `Retry-After` asks for: at least one. A number or a date.
 pub(crate) fn seconds_of(retry_after: &str, now: u64) -> Option<u64> {
     let seconds = match retry_after.bytes().all(|byte| byte.is_ascii_digit()) {
-        true if retry_after.len() > 9 => return None,
-        true => retry_after.parse().ok()?,
+        true if retry_after.is_empty() => return None,
+        true => retry_after.parse().unwrap_or(LONGEST_WAIT),
         false => {
             let date = httpdate::parse_http_date(retry_after).ok()?;
             let date = date.duration_since(UNIX_EPOCH).ok()?.as_secs();
             date.saturating_sub(now)
         }
     };
-    Some(seconds.max(1))
+    Some(seconds.clamp(1, LONGEST_WAIT))
 }
 
 /// Parses an answer. The parser's error text is dropped, because it may quote a point.
-pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AnswerFault> {
+pub(crate) fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, AnswerFault> {
     serde_json::from_slice(body).map_err(|error| AnswerFault::Form {
         line: error.line(),
         column: error.column(),
@@ -255,8 +348,8 @@ impl<'a> Question<'a> {
     }
 
     /// The candidates that the answer left out.
-    pub(crate) fn left_out(self) -> HashSet<usize> {
-        self.open
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = usize> {
+        self.open.iter().copied()
     }
 }
 

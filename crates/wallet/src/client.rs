@@ -1,31 +1,33 @@
 //! The client for one mint: fetches filters, and restores.
 
+use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nutfilter::{ItemHash, Nut25};
 use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
-use crate::error::{FetchError, MintError, MintKeyset, RejectReason, UNKNOWN_KEYSET};
+use crate::batches::{MintInfo, wait};
+use crate::error::{CheckError, FetchError, MintError, MintKeyset, RejectReason, UNKNOWN_KEYSET};
 use crate::matches::FilterSource;
 use crate::mint_filter::MintFilter;
-use crate::policy::{FetchContext, Policy, check_status};
+use crate::points::Points;
+use crate::policy::{FetchContext, Policy, check_status, system_time};
 use crate::proxy::Proxy;
-use crate::query_error::{QueryError, RestoreError};
-use crate::restore::{Restore, RestoreOptions, Restored};
-use crate::transport::{Reply, Transport};
+use crate::query_error::{QueryError, RestoreError, SearchError};
+use crate::restore::{Fallback, Restore, RestoreOptions, Restored};
+use crate::transport::{Reply, Settings, Transport, certificates};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
 /// Connects directly unless a proxy is set ([`with_proxy`](Self::with_proxy)), and does not read the environment.
-/// Keeps no cookies, and trusts only the Mozilla root certificates.
+/// Keeps no cookies. Trusts the Mozilla root certificates, unless others are set.
 #[derive(Clone, Debug)]
 pub struct MintClient {
     base: BaseUrl,
     policy: Policy,
     transport: Transport,
-    proxy: Option<Proxy>,
 }
 
 impl MintClient {
@@ -35,28 +37,57 @@ impl MintClient {
     ///
     /// [`FetchError::BadUrl`]. This call sends nothing.
     pub fn new(base: &str, policy: Policy) -> Result<Self, FetchError> {
-        let base = BaseUrl::parse(base)?;
         Ok(Self {
-            base,
-            transport: Transport::new(None, &policy),
+            base: BaseUrl::parse(base)?,
+            transport: Transport::new(Settings::default(), &policy),
             policy,
-            proxy: None,
         })
     }
 
     /// Returns the same client with every connection through `proxy`. [`Proxy::from_environment`] reads the usual
     /// environment variables.
     #[must_use]
-    pub fn with_proxy(mut self, proxy: Proxy) -> Self {
-        self.transport = Transport::new(Some(&proxy), &self.policy);
-        self.proxy = Some(proxy);
+    pub fn with_proxy(self, proxy: Proxy) -> Self {
+        self.with(|settings| settings.proxy = Some(proxy))
+    }
+
+    /// Returns the same client with another user agent than `nutfilter-wallet`: that of the wallet's other requests.
+    #[must_use]
+    pub fn with_user_agent(self, user_agent: &str) -> Self {
+        self.with(|settings| user_agent.clone_into(&mut settings.user_agent))
+    }
+
+    /// Returns the same client with more headers, such as the tokens of NUT-21 and NUT-22. `headers` gives them for each
+    /// request, by its path.
+    #[must_use]
+    pub fn with_headers(
+        self,
+        headers: impl Fn(&str) -> Vec<(String, String)> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|settings| settings.headers = Some(Arc::new(headers)))
+    }
+
+    /// Returns the same client trusting only the root certificates in this PEM text, such as a private authority's.
+    ///
+    /// # Errors
+    ///
+    /// [`FetchError::BadCertificates`].
+    pub fn with_root_certificates(self, pem: &[u8]) -> Result<Self, FetchError> {
+        let roots = certificates(pem)?;
+        Ok(self.with(|settings| settings.roots = Some(roots)))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = self.transport.settings().clone();
+        change(&mut settings);
+        self.transport = Transport::new(settings, &self.policy);
         self
     }
 
     /// The proxy in use.
     #[must_use]
     pub fn proxy(&self) -> Option<&Proxy> {
-        self.proxy.as_ref()
+        self.transport.settings().proxy.as_ref()
     }
 
     /// The mint's base URL, without a slash at the end.
@@ -93,69 +124,174 @@ impl MintClient {
         kind: NoteKind,
         last_seen: Option<u64>,
     ) -> Result<MintFilter<H>, FetchError> {
-        let url = self.base.join(&endpoint_path(keyset, kind))?;
-        let answer = self.transport.get(&url, &self.policy)?;
-        let moment = FetchContext::now(last_seen);
-        let filter = self.policy.accept(answer.status, answer.body, moment);
-        let filter: MintFilter<H> = filter.map_err(|reason| self.explain(keyset, reason))?;
-        Ok(filter.fetched_from(FilterSource {
+        let context = FetchContext::now(last_seen);
+        let end = after(self.policy.deadline);
+        let filter = self.fetch_until(keyset, kind, context, end);
+        filter.map_err(|error| self.explain(keyset, error))
+    }
+
+    fn fetch_until<H: ItemHash + Default>(
+        &self,
+        keyset: &KeysetId,
+        kind: NoteKind,
+        context: FetchContext,
+        end: Instant,
+    ) -> Result<MintFilter<H>, FetchError> {
+        let source = FilterSource {
             mint: self.base.as_str().to_owned(),
             keyset: keyset.clone(),
             kind,
-        }))
+        };
+        let path = endpoint_path(keyset, kind);
+        let answer = self.get(&path, &self.policy, context.no_cache, end)?;
+        let filter = self
+            .policy
+            .accept(answer.status, answer.body, source, context);
+        Ok(filter?)
     }
 
-    /// Restores a wallet: fetches both filters of the keyset, looks all candidates up, and asks the mint for its
-    /// signatures on those that are issued and not spent (NUT-09), and about nothing else. A candidate is the pair of
-    /// `B_` and `Y`, in the order of the counters. See [`Restore`] for a wallet that keeps filters, or has its own
-    /// HTTP client.
+    /// Restores a keyset: fetches both filters, looks all counters up, and asks the mint for its signatures on the notes
+    /// that are issued and not spent (NUT-09), and about nothing else. At a mint without filters it shows every message, if
+    /// [`RestoreOptions::fallback`] allows it; [`Restored::as_of`] is then `None`. See [`Restore`] for a wallet that keeps
+    /// filters, or has its own HTTP client.
     ///
-    /// After an answer of 429 it waits as the mint says, within [`RestoreOptions::time_limit`]. A request whose
+    /// After an answer of 429 it waits as the mint says, or 61 s, within [`RestoreOptions::time_limit`]. A request whose
     /// connection broke is sent once more.
     ///
     /// # Errors
     ///
     /// [`RestoreError`] holds what is done so far, for [`resume`](Self::resume).
-    pub fn restore<I: AsRef<[u8]>>(
+    pub fn restore(
         &self,
         keyset: &KeysetId,
-        candidates: &[(I, I)],
+        mut points: impl Points,
         options: &RestoreOptions,
     ) -> Result<Restored, RestoreError> {
-        // In this order: what is spent in between is in both.
-        let issued = self
-            .fetch(keyset, NoteKind::Issued)
-            .map_err(QueryError::from)?;
-        let spent = self
-            .fetch(keyset, NoteKind::Spent)
-            .map_err(QueryError::from)?;
-        let restore = Restore::new(keyset, candidates, &issued, &spent, options, &self.policy)?;
-        self.resume(restore)
+        let end = after(options.time_limit);
+        let mut restore = match self.search_until(keyset, &mut points, options, end) {
+            Ok(restore) => restore,
+            Err(SearchError {
+                cause: QueryError::Fetch(_),
+                has_filters,
+            }) if self.may_fall_back(options, has_filters) => {
+                Restore::without_filters(keyset, options, &self.policy)
+            }
+            Err(SearchError {
+                cause: QueryError::Fetch(error),
+                ..
+            }) => return Err(self.explain(keyset, error).into()),
+            Err(error) => return Err(error.cause.into()),
+        };
+        self.converse(&mut restore, points, end)
+            .map_err(|cause| RestoreError {
+                cause,
+                unfinished: Some(Box::new(restore)),
+            })
     }
 
-    /// Continues a restore after an error, or begins one whose filters the wallet had kept.
+    /// The first part of [`restore`](Self::restore): fetches both filters and looks all counters up. Shows the mint nothing,
+    /// and does not fall back.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError`].
+    pub fn search(
+        &self,
+        keyset: &KeysetId,
+        points: impl Points,
+        options: &RestoreOptions,
+    ) -> Result<Restore, SearchError> {
+        self.search_until(keyset, points, options, after(options.time_limit))
+    }
+
+    pub(crate) fn search_until(
+        &self,
+        keyset: &KeysetId,
+        mut points: impl Points,
+        options: &RestoreOptions,
+        end: Instant,
+    ) -> Result<Restore, SearchError> {
+        let mut no_cache = false;
+        loop {
+            let fetch = |kind, last_seen| {
+                let context = FetchContext {
+                    no_cache,
+                    ..FetchContext::now(last_seen)
+                };
+                self.fetch_until::<Nut25>(keyset, kind, context, end)
+            };
+            // In this order: what is signed and spent in between is in neither, or in `issued` alone.
+            let seen = options.last_seen;
+            let spent = fetch(NoteKind::Spent, seen.map(|seen| seen.spent));
+            let issued = fetch(NoteKind::Issued, seen.map(|seen| seen.issued));
+            let has_filters = spent.is_ok() || issued.is_ok();
+            let failed = |cause: QueryError| SearchError { cause, has_filters };
+            let spent = spent.map_err(|error| failed(error.into()))?;
+            let issued = issued.map_err(|error| failed(error.into()))?;
+            match Restore::new(keyset, &mut points, &spent, &issued, options, &self.policy) {
+                // The filters may be from before and after a refresh, or exchanged by a cache.
+                Err(QueryError::Check(
+                    CheckError::SpentNotIssued { .. }
+                    | CheckError::Exchanged { .. }
+                    | CheckError::EqualFilters { .. },
+                )) if !no_cache => no_cache = true,
+                result => return result.map_err(failed),
+            }
+        }
+    }
+
+    /// Whether a keyset whose filters do not come may be restored without them. `has_filters` is whether any filter of this
+    /// mint was valid in the same call. May ask for `/v1/info`; if that cannot be read, the answer is no.
+    #[must_use]
+    pub fn may_fall_back(&self, options: &RestoreOptions, has_filters: bool) -> bool {
+        match options.fallback {
+            Fallback::Never => false,
+            Fallback::Always => true,
+            Fallback::Unannounced => {
+                let is_known = has_filters || options.last_seen.is_some();
+                !is_known && self.info().is_ok_and(|info| !info.has_filters)
+            }
+        }
+    }
+
+    /// Continues a restore after an error, or after [`search`](Self::search).
     ///
     /// # Errors
     ///
     /// As [`restore`](Self::restore).
-    pub fn resume(&self, mut restore: Restore) -> Result<Restored, RestoreError> {
-        self.converse(&mut restore).map_err(|cause| RestoreError {
-            cause,
-            unfinished: Some(Box::new(restore)),
-        })
+    pub fn resume(
+        &self,
+        mut restore: Restore,
+        points: impl Points,
+    ) -> Result<Restored, RestoreError> {
+        restore.ask_again();
+        let end = after(restore.time_limit());
+        self.converse(&mut restore, points, end)
+            .map_err(|cause| RestoreError {
+                cause,
+                unfinished: Some(Box::new(restore)),
+            })
     }
 
-    fn converse(&self, restore: &mut Restore) -> Result<Restored, QueryError> {
+    pub(crate) fn converse(
+        &self,
+        restore: &mut Restore,
+        mut points: impl Points,
+        end: Instant,
+    ) -> Result<Restored, QueryError> {
         if let Some(source) = restore.source().filter(|of| of.mint != self.base.as_str()) {
             return Err(QueryError::OtherSource(Box::new(source.clone())));
         }
         let limit = restore.time_limit();
-        let end = Instant::now() + limit;
         if restore.wants_info() {
-            let info = self.get("/v1/info", MAX_INFO_BYTES).unwrap_or_default();
-            restore.set_info(&info.body);
+            restore.set_info(&self.info().unwrap_or_default());
+            restore.set_keysets(&self.keysets().unwrap_or_default());
         }
-        while let Some((path, body)) = restore.request() {
+        loop {
+            restore.more(&mut points)?;
+            let Some((path, body)) = restore.request() else {
+                return restore.finish();
+            };
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(QueryError::OutOfTime { limit });
@@ -171,14 +307,27 @@ impl MintClient {
                 reply => reply,
             }?;
             let retry_after = reply.retry_after.as_deref();
-            if let Some(wait) = restore.answer(reply.status, retry_after, &reply.body)? {
-                if Instant::now() + wait >= end {
+            if let Some(wait) =
+                restore.answer(reply.status, retry_after, &reply.body, system_time())?
+            {
+                if !sleep(wait, end) {
                     return Err(QueryError::RateLimited { wait });
                 }
-                thread::sleep(wait);
             }
         }
-        restore.finish()
+    }
+
+    /// What the mint says of itself. A body that is not readable is asked for once more.
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch`](Self::fetch); [`FetchError::BadInfo`].
+    pub fn info(&self) -> Result<MintInfo, FetchError> {
+        let ask = || {
+            let reply = self.get_small("/v1/info")?;
+            MintInfo::parse(&reply.body).ok_or(FetchError::BadInfo)
+        };
+        ask().or_else(|_| ask())
     }
 
     /// The mint's keysets (NUT-02), inactive ones too.
@@ -187,29 +336,64 @@ impl MintClient {
     ///
     /// As [`fetch`](Self::fetch).
     pub fn keysets(&self) -> Result<Vec<MintKeyset>, FetchError> {
-        let reply = self.get("/v1/keysets", MAX_KEYSETS_BYTES)?;
-        check_status(reply.status, &reply.body)?;
-        Ok(MintKeyset::parse(&reply.body))
+        Ok(MintKeyset::parse(&self.get_small("/v1/keysets")?.body))
     }
 
-    fn get(&self, path: &str, max_bytes: u64) -> Result<Reply, FetchError> {
+    /// A body of status 200 and at most [`MAX_SMALL_BYTES`].
+    pub(crate) fn get_small(&self, path: &str) -> Result<Reply, FetchError> {
         let policy = Policy {
-            max_bytes,
+            max_bytes: MAX_SMALL_BYTES,
             ..self.policy.clone()
         };
-        self.transport.get(&self.base.join(path)?, &policy)
+        let reply = self.get(path, &policy, false, after(self.policy.deadline))?;
+        check_status(reply.status, &reply.body)?;
+        Ok(reply)
+    }
+
+    /// Sends a GET request, once more after a broken connection or a server's error, and waits when the mint says so.
+    fn get(
+        &self,
+        path: &str,
+        policy: &Policy,
+        no_cache: bool,
+        end: Instant,
+    ) -> Result<Reply, FetchError> {
+        let url = self.base.join(path)?;
+        let mut is_first = true;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let policy = Policy {
+                deadline: policy.deadline.min(left),
+                ..policy.clone()
+            };
+            let reply = self.transport.get(&url, no_cache, &policy);
+            let is_again = match &reply {
+                Err(FetchError::Transport(_) | FetchError::Cut { .. }) => is_first,
+                Ok(reply) if reply.status == 429 => {
+                    sleep(wait(reply.retry_after.as_deref(), system_time()), end)
+                }
+                Ok(reply) => is_first && reply.status >= 500,
+                Err(_) => false,
+            };
+            if !is_again {
+                return reply;
+            }
+            is_first = false;
+        }
     }
 
     /// The reason why the mint does not serve a filter, if it is not known from the answer itself.
-    fn explain(&self, keyset: &KeysetId, reason: RejectReason) -> FetchError {
-        let is_missing = match &reason {
-            RejectReason::Mint(error) if error.code == Some(UNKNOWN_KEYSET) => None,
-            RejectReason::Mint(MintError { status, .. }) | RejectReason::Status { status }
-                if matches!(status, 404 | 405 | 501) =>
+    fn explain(&self, keyset: &KeysetId, error: FetchError) -> FetchError {
+        let is_missing = match &error {
+            FetchError::Refused(RejectReason::Mint(error))
+                if error.code == Some(UNKNOWN_KEYSET) =>
             {
-                Some(())
+                None
             }
-            _ => return reason.into(),
+            FetchError::Refused(
+                RejectReason::Mint(MintError { status, .. }) | RejectReason::Status { status },
+            ) if matches!(status, 404 | 405 | 501) => Some(()),
+            _ => return error,
         };
         let mut keysets = self.keysets().unwrap_or_default();
         let is_known = keysets.is_empty() || keysets.iter().any(|one| one.id == *keyset);
@@ -221,9 +405,24 @@ impl MintClient {
     }
 }
 
-/// Maximum sizes of the bodies of `/v1/info` and `/v1/keysets`, in bytes.
-const MAX_INFO_BYTES: u64 = 64 << 10;
-const MAX_KEYSETS_BYTES: u64 = 1 << 20;
+/// The time after so long; in thirty years if the clock has no such time.
+pub(crate) fn after(wait: Duration) -> Instant {
+    const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
+    let now = Instant::now();
+    now.checked_add(wait).unwrap_or_else(|| now + LONGEST)
+}
+
+/// Sleeps, unless that ends too late.
+fn sleep(wait: Duration, end: Instant) -> bool {
+    let is_in_time = wait < end.saturating_duration_since(Instant::now());
+    if is_in_time {
+        thread::sleep(wait);
+    }
+    is_in_time
+}
+
+/// Maximum size of the bodies of `/v1/info` and `/v1/keysets`, in bytes: an info may hold pictures.
+const MAX_SMALL_BYTES: u64 = 8 << 20;
 
 /// Maximum number of keysets in an error.
 const MAX_KEYSETS_LISTED: usize = 20;

@@ -36,6 +36,12 @@ pub enum FetchError {
         /// The given URL, without user name and password.
         url: String,
     },
+    /// The text of root certificates is not PEM, or has none.
+    #[error("invalid root certificates: expected PEM text with at least one certificate")]
+    BadCertificates,
+    /// The mint's `/v1/info` is not a JSON object.
+    #[error("the mint's /v1/info is not a JSON object")]
+    BadInfo,
     /// The response did not begin within [`Policy::deadline`](crate::Policy::deadline), paused for so long, or came too
     /// slowly.
     #[error(
@@ -90,18 +96,24 @@ pub struct MintKeyset {
     pub id: KeysetId,
     /// Its unit: at most 300 characters, without control characters.
     pub unit: String,
+    /// Whether the mint signs with it.
+    pub active: bool,
+    /// When the mint stops to honour it, in Unix seconds.
+    pub final_expiry: Option<u64>,
 }
 
 impl MintKeyset {
     /// Those of a body of `/v1/keysets` that have a valid id.
-    #[cfg(feature = "client")]
-    pub(crate) fn parse(body: &[u8]) -> Vec<Self> {
+    #[must_use]
+    pub fn parse(body: &[u8]) -> Vec<Self> {
         let list: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let all = list["keysets"].as_array().into_iter().flatten();
         let keyset = |keyset: &serde_json::Value| {
             Some(Self {
                 id: KeysetId::parse(keyset["id"].as_str()?).ok()?,
                 unit: printable(keyset["unit"].as_str()?),
+                active: keyset["active"].as_bool().unwrap_or(true),
+                final_expiry: keyset["final_expiry"].as_u64(),
             })
         };
         all.filter_map(keyset).collect()
@@ -109,10 +121,10 @@ impl MintKeyset {
 }
 
 /// The keysets in an error.
-fn listed(keysets: &[MintKeyset]) -> String {
+pub(crate) fn listed(keysets: &[MintKeyset]) -> String {
     let keysets = keysets
         .iter()
-        .map(|MintKeyset { id, unit }| format!("{id} ({unit})"));
+        .map(|MintKeyset { id, unit, .. }| format!("{id} ({unit})"));
     let keysets = keysets.collect::<Vec<_>>().join(", ");
     match keysets.is_empty() {
         true => String::new(),
@@ -240,6 +252,37 @@ pub enum CheckError {
         /// The maximum that is accepted, see [`match_limit`](crate::match_limit).
         limit: u64,
     },
+    /// The mint gave the same filter for spent notes and for issued ones.
+    #[error("the filters of spent and of issued notes are the same ({n} notes)")]
+    EqualFilters {
+        /// Number of notes in each.
+        n: u32,
+    },
+    /// `Y` is in the filter of issued notes, or `B_` in that of spent ones.
+    #[error(
+        "the filters are exchanged, or `B_` and `Y` are: {matches} of {lookups} points match in the filter of the other kind"
+    )]
+    Exchanged {
+        /// Points that match in the wrong filter.
+        matches: u64,
+        /// Points that were looked up there.
+        lookups: u64,
+    },
+    /// More spent notes were never issued than chance explains: the filters contradict each other.
+    #[error(
+        "the filters contradict each other: {missing} of {checked} spent notes were not issued, chance explains {limit}{}",
+        if *.is_fresh { "" } else { "; fetch both again without caches" }
+    )]
+    SpentNotIssued {
+        /// Spent notes that are not in `issued`.
+        missing: u64,
+        /// Spent notes that were looked up there.
+        checked: u64,
+        /// The maximum that chance explains.
+        limit: u64,
+        /// Whether both filters were requested with `Cache-Control: no-cache`. If not, fetch both once more.
+        is_fresh: bool,
+    },
     /// The filter was made with a hash other than the one used for the look-up. "Absent" would be wrong for
     /// members.
     #[error("{0}")]
@@ -300,21 +343,40 @@ pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…{}", &url[..scheme], &url[at..]))
 }
 
-/// A mint's text, truncated and safe for a terminal.
+/// A mint's text, truncated, safe for a terminal, and without what may be a point: an answer may echo the request.
 pub(crate) fn printable(text: &str) -> String {
-    let mut cut: String = text
-        .chars()
-        .take(MAX_QUOTED)
-        .map(|c| {
-            if c.is_control() {
-                char::REPLACEMENT_CHARACTER
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if digits > 0 {
+            shown.push_str(if digits < POINT_LIKE {
+                &rest[..digits]
             } else {
-                c
-            }
-        })
-        .collect();
-    if text.chars().nth(MAX_QUOTED).is_some() {
-        cut.push('…');
+                "…"
+            });
+            rest = &rest[digits..];
+            continue;
+        }
+        shown.push(if is_unprintable(first) {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            first
+        });
+        rest = &rest[first.len_utf8()..];
     }
-    cut
+    match shown.char_indices().nth(MAX_QUOTED) {
+        Some((end, _)) => format!("{}…", &shown[..end]),
+        None => shown,
+    }
+}
+
+/// Hex digits that may be part of a point or of a secret.
+const POINT_LIKE: usize = 8;
+
+/// Control characters, and those that reorder or hide the text after them.
+fn is_unprintable(c: char) -> bool {
+    let is_format = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || is_format
 }

@@ -14,13 +14,13 @@
 //! # let candidates: Vec<([u8; 33], [u8; 33])> = Vec::new();
 //! let client = MintClient::new("https://mint.example/Bitcoin", Policy::default())?;
 //! let keyset: KeysetId = "009a1f293253e41e".parse()?;
-//! let restored = client.restore(&keyset, &candidates, &RestoreOptions::default())?;
+//! let restored = client.restore(&keyset, &candidates[..], &RestoreOptions::default())?;
 //! for (counter, outcome) in restored.outcomes.iter().enumerate() {
 //!     if let Outcome::Live(signature) = outcome {
 //!         println!("counter {counter}: a note of {}", signature.amount);
 //!     }
 //! }
-//! println!("nothing was issued from counter {} on", restored.next_counter());
+//! println!("the next counter is {}", restored.next_counter());
 //! # Ok(())
 //! # }
 //! ```
@@ -66,18 +66,19 @@ mod error;
 mod match_limit;
 mod matches;
 mod mint_filter;
-#[allow(dead_code, unreachable_pub)]
 mod points;
 mod policy;
 #[cfg(feature = "client")]
 mod proxy;
 mod query_error;
 mod restore;
+mod search;
 mod signature;
 mod state;
 #[cfg(feature = "client")]
 mod transport;
 
+pub use batches::MintInfo;
 #[cfg(feature = "client")]
 pub use client::MintClient;
 pub use dialect::{Dialect, OtherDialect, other_dialect};
@@ -85,13 +86,14 @@ pub use error::{
     CheckError, FetchError, MintError, MintKeyset, RejectReason, TransportError, UNKNOWN_KEYSET,
 };
 pub use match_limit::match_limit;
-pub use matches::{FilterSource, Matches, Warning};
+pub use matches::{AsOf, FilterSource, Matches, Warning};
 pub use mint_filter::{Answer, MintFilter};
 pub use nutfilter::Nut25;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
+pub use points::{Points, PointsError};
 pub use policy::{FetchContext, Policy};
 #[cfg(feature = "client")]
 pub use proxy::Proxy;
-pub use query_error::{AnswerFault, QueryError, RestoreError};
-pub use restore::{Chance, Outcome, Restore, RestoreOptions, Restored};
+pub use query_error::{AnswerFault, QueryError, RestoreError, SearchError};
+pub use restore::{Chance, Fallback, Outcome, Restore, RestoreOptions, Restored};
 pub use signature::{BlindSignature, Dleq};

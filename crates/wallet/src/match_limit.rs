@@ -42,6 +42,25 @@ pub fn match_limit(lookups: u64, expected: u64, m: u64, factor: u32) -> u64 {
     by_factor.max(expected.saturating_add(most_by_chance(chance)))
 }
 
+/// How many of so many look-ups match by chance at most, but for one restore in a million: the least `k` with
+/// `P[Poisson(lookups / m) > k] <= 1e-6`.
+pub(crate) fn chance_limit(lookups: u64, m: u64) -> u64 {
+    const RARE: f64 = 1e-6;
+    let mean = lookups as f64 / m.max(1) as f64;
+    if mean > 100.0 {
+        // Ten standard deviations. No usual filter has so large a rate.
+        return (mean + 10.0 * mean.sqrt()) as u64;
+    }
+    let (mut k, mut term) = (0, (-mean).exp());
+    let mut up_to_k = term;
+    while 1.0 - up_to_k > RARE {
+        k += 1;
+        term *= mean / k as f64;
+        up_to_k += term;
+    }
+    k
+}
+
 /// The `k` of [`match_limit`], by binary search: the bound decreases monotonically above the mean.
 fn most_by_chance(mean: f64) -> u64 {
     if mean <= 0.0 {

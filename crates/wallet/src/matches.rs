@@ -6,6 +6,7 @@ use nutfilter_cashu::{KeysetId, NoteKind};
 
 use crate::dialect::OtherDialect;
 use crate::mint_filter::Answer;
+use crate::query_error::AnswerFault;
 
 /// The origin of a filter: mint, keyset and kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +17,15 @@ pub struct FilterSource {
     pub keyset: KeysetId,
     /// Spent notes or issued ones.
     pub kind: NoteKind,
+}
+
+/// The times of the filters of a keyset, in Unix seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AsOf {
+    /// Of the filter of spent notes.
+    pub spent: u64,
+    /// Of the filter of issued notes.
+    pub issued: u64,
 }
 
 /// A warning about a look-up that the wallet's user should see. The answers are returned nevertheless.
@@ -31,11 +41,54 @@ pub enum Warning {
         /// Its age by the wallet's clock, in seconds.
         age: u64,
     },
-    /// The `spent` filter is more than an hour older than the `issued` one: notes spent in between count as live.
-    StaleSpent {
-        /// By how many seconds it is older.
-        by: u64,
+    /// The filters of a restore are more than an hour apart: what happened in between is in one of them only.
+    DatesApart(AsOf),
+    /// The filters of a restore are older than the wallet's last activity, so its newest notes may be missing.
+    OlderThanActivity {
+        /// The time of the older filter, in Unix seconds.
+        as_of: u64,
+        /// [`RestoreOptions::last_activity`](crate::RestoreOptions::last_activity).
+        last_activity: u64,
     },
+    /// More notes are spent than were issued. An honest mint that removes old signatures says so, and one whose filters are
+    /// exchanged.
+    MoreSpentThanIssued {
+        /// Number of spent notes.
+        spent: u32,
+        /// Number of issued notes.
+        issued: u32,
+    },
+    /// The notes of these counters are in `spent` but were not issued: no more than chance explains, or than a newer `spent`
+    /// explains. They count as used and spent.
+    SpentNotIssued {
+        /// The counters.
+        counters: Vec<u32>,
+    },
+    /// The mint gave no signature on these messages, which are in `issued`. One in `M` is a false positive; more were
+    /// withheld or lost.
+    Unsigned {
+        /// The counters.
+        counters: Vec<u32>,
+    },
+    /// These notes are in a payment that has not ended. Restore again when it has.
+    Pending {
+        /// The counters.
+        counters: Vec<u32>,
+    },
+    /// The mint refuses to answer about these messages.
+    Refused {
+        /// The counters.
+        counters: Vec<u32>,
+    },
+    /// The keyset has expired, so nothing was shown. These notes were live.
+    Expired {
+        /// The counters.
+        counters: Vec<u32>,
+    },
+    /// The mint answered about every note, but also something else.
+    OddAnswer(AnswerFault),
+    /// Restored without filters, by showing the mint every message.
+    WithoutFilters,
     /// Fewer than half of the expected items match. A filter has no false negatives. Either the wallet's records
     /// are wrong, or the filter is old, incomplete, or made with an unknown hash.
     FewMatches {
@@ -57,10 +110,49 @@ impl fmt::Display for Warning {
                 "the filter is {} days old (as of {as_of}): notes spent since then are missing",
                 age / 86_400
             ),
-            Warning::StaleSpent { by } => write!(
+            Warning::DatesApart(AsOf { spent, issued }) => write!(
                 f,
-                "the filter of spent notes is {by} s older than that of issued notes: notes spent in between count as live"
+                "the filters are {} s apart ({spent} for spent notes, {issued} for issued ones): notes spent or issued in between may be wrong",
+                spent.abs_diff(*issued)
             ),
+            Warning::OlderThanActivity {
+                as_of,
+                last_activity,
+            } => write!(
+                f,
+                "the filters (as of {as_of}) are older than the wallet's last activity ({last_activity}): restore again later"
+            ),
+            Warning::MoreSpentThanIssued { spent, issued } => write!(
+                f,
+                "{spent} notes are spent but only {issued} issued: old signatures were removed, or the filters are wrong"
+            ),
+            Warning::SpentNotIssued { counters } => write!(
+                f,
+                "spent without being issued: {}; counted as spent",
+                listed(counters)
+            ),
+            Warning::Unsigned { counters } => write!(
+                f,
+                "issued by the filter, but the mint gave no signature: {}",
+                listed(counters)
+            ),
+            Warning::Pending { counters } => write!(
+                f,
+                "in a pending payment: {}; restore again when it has ended",
+                listed(counters)
+            ),
+            Warning::Refused { counters } => {
+                write!(f, "the mint refuses to answer about {}", listed(counters))
+            }
+            Warning::Expired { counters } => write!(
+                f,
+                "the keyset has expired, nothing was shown: {} may be lost",
+                listed(counters)
+            ),
+            Warning::OddAnswer(fault) => write!(f, "{fault}; every note was answered"),
+            Warning::WithoutFilters => {
+                f.write_str("restored without filters: the mint was shown every message")
+            }
             Warning::FewMatches {
                 matches,
                 lookups,
@@ -74,7 +166,32 @@ impl fmt::Display for Warning {
     }
 }
 
+/// The first counters, in words.
+fn listed(counters: &[u32]) -> String {
+    const SHOWN: usize = 10;
+    let shown = counters.iter().take(SHOWN).map(u32::to_string);
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match counters.len() {
+        1 => format!("counter {shown}"),
+        len if len > SHOWN => format!("{len} counters ({shown} ...)"),
+        _ => format!("counters {shown}"),
+    }
+}
+
 impl Warning {
+    /// The counters that it is about, if it is about some.
+    #[must_use]
+    pub fn counters(&self) -> Option<&[u32]> {
+        match self {
+            Warning::SpentNotIssued { counters }
+            | Warning::Unsigned { counters }
+            | Warning::Pending { counters }
+            | Warning::Refused { counters }
+            | Warning::Expired { counters } => Some(counters),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_about_the_hash(&self) -> bool {
         matches!(self, Warning::PossibleOtherDialect(_))
     }

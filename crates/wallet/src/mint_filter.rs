@@ -1,6 +1,6 @@
 //! A validated filter from a mint, and look-ups in it.
 
-use nutfilter::{Filter, ItemHash, Nut25, Params};
+use nutfilter::{Filter, IndexInterval, IndexedFilter, ItemHash, Nut25, Params};
 use nutfilter_cashu::PointKind;
 
 use crate::dialect::other_dialect;
@@ -24,40 +24,34 @@ pub enum Answer {
 /// A validated filter of one keyset, with its timestamp.
 #[derive(Clone, Debug)]
 pub struct MintFilter<H: ItemHash = Nut25> {
-    filter: Filter<Vec<u8>, H>,
+    filter: IndexedFilter<Vec<u8>, H>,
     timestamp: u64,
-    rolled_back_from: Option<u64>,
     max_match_factor: u32,
-    source: Option<FilterSource>,
-    /// How old the filter was when it was accepted, in seconds.
-    age: u64,
+    source: FilterSource,
+    moment: FetchContext,
 }
 
 /// Age in seconds above which a filter is doubtful. Mints renew the timestamp every few minutes.
 const MAX_AGE: u64 = 86_400;
 
+/// Of the index: a look-up takes less than a microsecond, and the index 0.8 bits per item.
+const INTERVAL: IndexInterval = IndexInterval::Items(64);
+
 impl<H: ItemHash> MintFilter<H> {
     pub(crate) fn new(
         filter: Filter<Vec<u8>, H>,
         timestamp: u64,
+        source: FilterSource,
         moment: FetchContext,
         max_match_factor: u32,
     ) -> Self {
         Self {
-            filter,
+            filter: filter.into_indexed(INTERVAL),
             timestamp,
-            rolled_back_from: moment.last_seen.filter(|&seen| timestamp < seen),
             max_match_factor,
-            source: None,
-            age: moment.now.saturating_sub(timestamp),
+            source,
+            moment,
         }
-    }
-
-    /// Records the mint, keyset and kind of the filter.
-    #[cfg(feature = "client")]
-    pub(crate) fn fetched_from(mut self, source: FilterSource) -> Self {
-        self.source = Some(source);
-        self
     }
 
     /// The filter's timestamp, in Unix seconds. Store it, and pass it as `last_seen` next time.
@@ -69,32 +63,46 @@ impl<H: ItemHash> MintFilter<H> {
     /// Number of items in the set, including duplicates.
     #[must_use]
     pub fn n(&self) -> u32 {
-        self.filter.n()
+        self.filter().n()
     }
 
     /// `P` and `M`.
     #[must_use]
     pub fn params(&self) -> Params {
-        self.filter.params()
+        self.filter().params()
     }
 
     /// The filter itself.
     #[must_use]
     pub fn filter(&self) -> &Filter<Vec<u8>, H> {
+        self.filter.filter()
+    }
+
+    pub(crate) fn indexed(&self) -> &IndexedFilter<Vec<u8>, H> {
         &self.filter
+    }
+
+    /// When the filter was accepted, in Unix seconds.
+    pub(crate) fn accepted_at(&self) -> u64 {
+        self.moment.now
+    }
+
+    /// Whether it was requested with `Cache-Control: no-cache`.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.moment.no_cache
     }
 
     /// The time of the newest filter seen before, in Unix seconds, if that is later. The cause is a stale cache, or a mint
     /// that hides spent notes. Look-ups then return an error.
     #[must_use]
     pub fn rolled_back_from(&self) -> Option<u64> {
-        self.rolled_back_from
+        self.moment.last_seen.filter(|&seen| self.timestamp < seen)
     }
 
-    /// The origin of the filter; `None` when the wallet's own client fetched it.
+    /// The origin of the filter.
     #[must_use]
-    pub fn source(&self) -> Option<&FilterSource> {
-        self.source.as_ref()
+    pub fn source(&self) -> &FilterSource {
+        &self.source
     }
 
     /// Looks up the items. `expected` is the number of them in the set according to the wallet's records, if known: far
@@ -104,8 +112,7 @@ impl<H: ItemHash> MintFilter<H> {
     /// # Errors
     ///
     /// - [`CheckError::NoItems`] and [`CheckError::NotAPoint`]: notes are points, so another item would be absent from
-    ///   every filter. A filter of a known keyset takes points of its curve only; another one takes items that begin
-    ///   and end like a point of either curve.
+    ///   every filter. Only points of the keyset's curve are.
     /// - [`CheckError::RolledBack`] when the filter is older than one seen before, and [`CheckError::OtherDialect`]
     ///   when it was made with another hash.
     /// - [`CheckError::TooManyMatches`] above [`match_limit`].
@@ -122,14 +129,12 @@ impl<H: ItemHash> MintFilter<H> {
         if items.is_empty() {
             return Err(CheckError::NoItems);
         }
-        let curve = self
-            .source
-            .as_ref()
-            .map(|source| source.keyset.point_kind());
+        let curve = Some(self.source.keyset.point_kind());
         for (place, item) in items.iter().enumerate() {
             check_point(curve, place, "item", item.as_ref())?;
         }
-        let (found, mut warnings) = self.look_up(items)?;
+        let found = self.filter.matches(items);
+        let mut warnings = self.doubts(items, &found)?;
         if let Some(expected) = expected {
             let matches = found.iter().filter(|&&found| found).count() as u64;
             warnings.extend(self.limit_matches(matches, found.len() as u64, expected)?);
@@ -143,31 +148,32 @@ impl<H: ItemHash> MintFilter<H> {
         Ok(Matches { answers, warnings })
     }
 
-    /// Whether each item matches, and reasons to doubt it.
-    pub(crate) fn look_up<I: AsRef<[u8]>>(
+    /// Reasons to doubt what was found. An error if the filter must not be used.
+    pub(crate) fn doubts<I: AsRef<[u8]>>(
         &self,
         items: &[I],
-    ) -> Result<(Vec<bool>, Vec<Warning>), CheckError> {
-        let (timestamp, age) = (self.timestamp, self.age);
-        if let Some(last_seen) = self.rolled_back_from {
+        matched: &[bool],
+    ) -> Result<Vec<Warning>, CheckError> {
+        let timestamp = self.timestamp;
+        if let Some(last_seen) = self.rolled_back_from() {
             return Err(CheckError::RolledBack {
                 timestamp,
                 last_seen,
             });
         }
-        let matched = self.filter.matches(items);
         let mut warnings = Vec::new();
-        if let Some(other) = other_dialect(&self.filter, items, &matched) {
+        if let Some(other) = other_dialect(self.filter(), items, matched) {
             if other.is_certain() {
                 return Err(CheckError::OtherDialect(other));
             }
             warnings.push(Warning::PossibleOtherDialect(other));
         }
+        let age = self.moment.now.saturating_sub(timestamp);
         if age > MAX_AGE {
             let as_of = timestamp;
             warnings.push(Warning::OldFilter { as_of, age });
         }
-        Ok((matched, warnings))
+        Ok(warnings)
     }
 
     /// An error for far more matches than expected, and a warning for far fewer.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{MintError, RejectReason, printable};
+use crate::matches::FilterSource;
 use crate::mint_filter::MintFilter;
 
 /// The limit of a body that does not begin with the numbers of a filter.
@@ -77,18 +78,27 @@ pub struct FetchContext {
     pub now: u64,
     /// [`MintFilter::as_of`] of the newest filter seen before of this mint, keyset and kind.
     pub last_seen: Option<u64>,
+    /// Whether the request had `Cache-Control: no-cache`.
+    pub no_cache: bool,
 }
 
 impl FetchContext {
-    /// Reads the system clock. A clock before 1970 counts as 1970, and every filter is then in the future.
+    /// Reads the system clock, which `wasm32-unknown-unknown` has not: give `now` there. A clock before 1970 counts as
+    /// 1970, and every filter is then in the future.
     #[must_use]
     pub fn now(last_seen: Option<u64>) -> Self {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs();
-        Self { now, last_seen }
+        Self {
+            now: system_time(),
+            last_seen,
+            no_cache: false,
+        }
     }
+}
+
+/// The system's clock, in Unix seconds.
+pub(crate) fn system_time() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
 }
 
 impl Policy {
@@ -171,7 +181,7 @@ impl Policy {
         Ok(limited.admit_length(bytes.len()).map(|()| bytes))
     }
 
-    /// Last step: validates a complete response.
+    /// Last step: validates a complete response. It does not say whose filter it is; `source` does.
     ///
     /// # Errors
     ///
@@ -184,6 +194,7 @@ impl Policy {
         &self,
         status: u16,
         body: Vec<u8>,
+        source: FilterSource,
         moment: FetchContext,
     ) -> Result<MintFilter<H>, RejectReason> {
         check_status(status, &body)?;
@@ -215,7 +226,7 @@ impl Policy {
             .into_filter_with(H::default())
             .map_err(RejectReason::Filter)?;
         let factor = self.max_match_factor;
-        Ok(MintFilter::new(filter, timestamp, moment, factor))
+        Ok(MintFilter::new(filter, timestamp, source, moment, factor))
     }
 
     fn admit_length(&self, bytes: usize) -> Result<(), RejectReason> {

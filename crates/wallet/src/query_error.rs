@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::error::{CheckError, FetchError};
 use crate::matches::FilterSource;
+use crate::points::PointsError;
 use crate::restore::Restore;
 
 /// Why the mint's answers about the matches are unknown. An error never means "unspent" or "not signed".
@@ -18,6 +19,9 @@ pub enum QueryError {
     /// A filter is of another mint, another keyset, or the other kind. Nothing was sent.
     #[error("not the filter of this restore: {} notes of keyset {} at {}", .0.kind, .0.keyset, .0.mint)]
     OtherSource(Box<FilterSource>),
+    /// The wallet's own points could not be derived. Nothing was sent.
+    #[error("no points: {0}")]
+    Points(PointsError),
     /// The operating system's random number generator failed. Nothing was sent.
     #[error("the operating system provided no randomness")]
     Randomness,
@@ -27,8 +31,8 @@ pub enum QueryError {
     /// The answer is complete but inconsistent with the request.
     #[error(transparent)]
     Answer(#[from] AnswerFault),
-    /// More matches than chance explains are not in the set, according to the mint's answers. Either the filter
-    /// was made to match more items, or the answers are wrong. Nothing more is sent.
+    /// Most matches are not in the set, according to the mint's answers. Either the filter was made to match more items, or
+    /// the answers are wrong. Nothing more is sent; what was answered is kept.
     #[error(
         "the mint contradicts its filter: {not_in_set} of {asked} matches are not in its set; \
          false positives explain at most {limit}"
@@ -69,8 +73,19 @@ pub struct RestoreError {
     #[source]
     pub cause: QueryError,
     /// The restore with its results so far ([`Restore::so_far`]), for
-    /// [`MintClient::resume`](crate::MintClient::resume). `None` if nothing could be asked.
+    /// [`MintClient::resume`](crate::MintClient::resume). `None` if nothing was asked.
     pub unfinished: Option<Box<Restore>>,
+}
+
+/// Why a search of both filters ended.
+#[derive(Debug, Error)]
+#[error("{cause}")]
+pub struct SearchError {
+    /// Why it ended. Nothing was shown.
+    #[source]
+    pub cause: QueryError,
+    /// Whether the mint has filters: one of the two was valid.
+    pub has_filters: bool,
 }
 
 impl<E: Into<QueryError>> From<E> for RestoreError {
@@ -125,6 +140,9 @@ pub enum AnswerFault {
         /// Number of signatures.
         signatures: usize,
     },
+    /// Several messages have the same signature: all but one are invalid. Keys and DLEQ proofs tell which.
+    #[error("mint response has the same signature on several messages")]
+    EqualSignatures,
     /// A signature names an invalid keyset, or one of another curve.
     #[error("mint response is for another keyset")]
     OtherKeyset,

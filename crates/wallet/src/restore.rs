@@ -1,20 +1,22 @@
 //! Restores a wallet from two filters: finds what is issued and not spent, and asks the mint about nothing else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use nutfilter::ItemHash;
-use nutfilter_cashu::{KeysetId, NoteKind};
+use nutfilter_cashu::KeysetId;
 
-use crate::batches::{Asked, BATCH, Batches, Reply, Step, batch_of, shuffle};
-use crate::error::{CheckError, MintError};
+use crate::batches::{Asked, BATCH, Batches, MintInfo, Reply, Step, shuffle};
+use crate::error::{MintError, MintKeyset};
 use crate::match_limit::match_limit;
-use crate::matches::{FilterSource, Warning};
-use crate::mint_filter::{MintFilter, check_point};
+use crate::matches::{AsOf, FilterSource, Warning};
+use crate::mint_filter::MintFilter;
+use crate::points::Points;
 use crate::policy::Policy;
 use crate::query_error::QueryError;
+use crate::search::{Finding, UNTOUCHED, messages, search, ys};
 use crate::signature::{self, BlindSignature};
 use crate::state::{self, State};
 
@@ -27,9 +29,33 @@ pub struct RestoreOptions {
     /// Ask the mint about the notes that match `spent` (NUT-07), because one in `M` matches by chance. This shows the
     /// mint every spent note of the wallet.
     pub confirm: bool,
+    /// How many counters behind the last find are searched. Default: 1,000, because wallets leave gaps of hundreds. 300 in a
+    /// keyset in which nothing is found, and without filters. A list of points is searched to its end.
+    pub search: u32,
+    /// How many counters the next one leaves free behind the last find. Default: 40, more than the blank outputs of a payment,
+    /// and less than other wallets' restores cross.
+    pub gap: u32,
+    /// [`Restored::as_of`] of the last restore of this keyset: older filters are an error.
+    pub last_seen: Option<AsOf>,
+    /// The wallet's last activity, in Unix seconds, if known: older filters are a warning.
+    pub last_activity: Option<u64>,
+    /// What to do at a mint without filters.
+    pub fallback: Fallback,
     /// Time for one call of [`MintClient::restore`](crate::MintClient::restore) or
     /// [`resume`](crate::MintClient::resume), waits included. Default: 10 minutes.
     pub time_limit: Duration,
+}
+
+/// Whether a restore may show the mint every message where filters do not answer (NUT-09, then NUT-07).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fallback {
+    /// Never.
+    Never,
+    /// Only if the mint does not announce filters: in `/v1/info`, by another valid filter, or by one that was seen before.
+    #[default]
+    Unannounced,
+    /// Always.
+    Always,
 }
 
 impl Default for RestoreOptions {
@@ -37,28 +63,35 @@ impl Default for RestoreOptions {
         Self {
             expected: None,
             confirm: false,
+            search: 1_000,
+            gap: 40,
+            last_seen: None,
+            last_activity: None,
+            fallback: Fallback::default(),
             // 600 batches at the 60 requests a minute that a stock nutshell allows.
             time_limit: Duration::from_secs(600),
         }
     }
 }
 
-/// The result for one candidate.
+/// The result for one counter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
     /// The mint had not signed the message at the time of its `issued` filter. A message that it had received without
     /// signing it, such as a blank output of a pending payment, counts as unused.
     Unused,
-    /// The note is spent: it is in both filters, and the mint confirmed it if it was asked. Without the confirmation,
-    /// one unspent note in `M` looks like this.
+    /// The note is spent: it is in the filter, and the mint confirmed it if it was asked. Without the confirmation, one
+    /// unspent note in `M` looks like this.
     Spent,
     /// A payment with the note is pending, according to the confirmation.
     Pending,
     /// The note was not spent at the time of the `spent` filter, and this is the mint's signature.
     Live(BlindSignature),
-    /// A false positive of `issued`: the mint never signed the message.
+    /// In `issued`, but the mint gave no signature: a false positive, or withheld.
     Unsigned,
+    /// The keyset has expired, so the mint was not asked. The note was not spent.
+    Expired,
     /// Not in `issued`, but that filter may have been made with another hash: see the warnings.
     Unknown,
     /// The mint refuses to answer about this message.
@@ -77,6 +110,7 @@ impl Outcome {
             Outcome::Pending => "pending",
             Outcome::Live(_) => "live",
             Outcome::Unsigned => "unsigned",
+            Outcome::Expired => "expired",
             Outcome::Unknown => "unknown",
             Outcome::Refused(_) => "refused",
             Outcome::Open => "open",
@@ -84,28 +118,40 @@ impl Outcome {
     }
 }
 
-/// The results of a restore.
+/// The results of a restore. Without warnings, everything is known as of [`as_of`](Self::as_of).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Restored {
-    /// One for each candidate, in order.
+    /// One for each counter that was searched, in order.
     pub outcomes: Vec<Outcome>,
-    /// The time of the `issued` filter, in Unix seconds.
-    pub issued_as_of: u64,
-    /// The time of the `spent` filter, in Unix seconds.
-    pub spent_as_of: u64,
-    /// Reasons to doubt the results; usually empty.
+    /// How many counters [`next_counter`](Self::next_counter) leaves free.
+    pub gap: u32,
+    /// The times of the filters. Keep them for [`RestoreOptions::last_seen`]. `None` if the mint was asked without filters.
+    pub as_of: Option<AsOf>,
+    /// What is left out, and reasons to doubt the rest; usually empty.
     pub warnings: Vec<Warning>,
     /// The chance that a live note is missing; `None` without live notes, or if the mint confirmed the spent ones.
     pub chance: Option<Chance>,
 }
 
 impl Restored {
-    /// The index after the last candidate that was used: nothing was issued from there on.
+    /// Where the wallet goes on: behind the last counter that a filter or the mint knows, and a gap. The mint may know more
+    /// counters, such as the blank outputs of a payment that has not ended.
     #[must_use]
-    pub fn next_counter(&self) -> usize {
-        let is_free = |outcome: &Outcome| matches!(outcome, Outcome::Unused | Outcome::Unsigned);
+    pub fn next_counter(&self) -> u32 {
+        let is_free = |outcome: &Outcome| matches!(outcome, Outcome::Unused);
         let used = self.outcomes.iter().rposition(|outcome| !is_free(outcome));
-        used.map_or(0, |last| last + 1)
+        used.map_or(0, |last| last as u32 + 1)
+            .saturating_add(self.gap)
+    }
+
+    /// The signatures on live notes, with their counters.
+    pub fn live(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
+        (0..)
+            .zip(&self.outcomes)
+            .filter_map(|(counter, outcome)| match outcome {
+                Outcome::Live(signature) => Some((counter, signature)),
+                _ => None,
+            })
     }
 }
 
@@ -154,9 +200,6 @@ impl fmt::Display for Chance {
     }
 }
 
-/// How much older than `issued` the `spent` filter may be without a warning, in seconds. Both are made at the same time.
-const STALE_SPENT: u64 = 3_600;
-
 /// A conversation with a mint that restores a wallet, without a network.
 ///
 /// [`new`](Self::new) does both look-ups, and decides what the mint may be shown. Then each [`request`](Self::request)
@@ -164,20 +207,21 @@ const STALE_SPENT: u64 = 3_600;
 /// client sends them itself:
 ///
 /// ```
-/// # use nutfilter_wallet::{KeysetId, MintFilter, Policy, QueryError, Restore, RestoreOptions, Restored};
+/// # use nutfilter_wallet::{KeysetId, MintFilter, Points, Policy, QueryError, Restore, RestoreOptions, Restored};
 /// # struct Reply { status: u16, retry_after: Option<String>, body: Vec<u8> }
 /// # fn post(path: &str, body: String) -> Reply { unimplemented!() }
+/// # fn now() -> u64 { unimplemented!() }
 /// fn restore(
 ///     keyset: &KeysetId,
-///     candidates: &[([u8; 33], [u8; 33])],
-///     issued: &MintFilter,
+///     points: impl Points,
 ///     spent: &MintFilter,
+///     issued: &MintFilter,
 /// ) -> Result<Restored, QueryError> {
 ///     let (options, policy) = (RestoreOptions::default(), Policy::default());
-///     let mut restore = Restore::new(keyset, candidates, issued, spent, &options, &policy)?;
+///     let mut restore = Restore::new(keyset, points, spent, issued, &options, &policy)?;
 ///     while let Some((path, body)) = restore.request() {
 ///         let reply = post(path, body);
-///         if let Some(wait) = restore.answer(reply.status, reply.retry_after.as_deref(), &reply.body)? {
+///         if let Some(wait) = restore.answer(reply.status, reply.retry_after.as_deref(), &reply.body, now())? {
 ///             std::thread::sleep(wait); // then the same request again
 ///         }
 ///     }
@@ -187,175 +231,270 @@ const STALE_SPENT: u64 = 3_600;
 #[derive(Clone, Debug)]
 pub struct Restore {
     keyset: KeysetId,
+    /// Of the `issued` filter; `None` without filters.
     source: Option<FilterSource>,
     /// Results so far. Until it has a signature, a live note is `Open`.
     outcomes: Vec<Outcome>,
-    /// For each candidate, the first one with the same message: only that one is asked about.
+    /// For each counter, the first one with the same points: only that one is asked about.
     first: Vec<usize>,
-    /// The messages in `issued`, shuffled.
-    messages: Vec<Asked>,
-    question: Question,
-    batches: Batches,
+    /// Messages, which are asked about first: no trouble with the states takes away a signature.
+    signatures: Batches,
+    /// Spent notes to confirm; without filters, signed ones.
+    states: Batches,
+    /// The messages of notes that are unspent after all, to ask about when all states are known.
+    unspent: Vec<Asked>,
+    messages: BTreeMap<u32, Vec<u8>>,
+    /// Without filters: whether every message was asked about.
+    is_searched: bool,
     batch: Option<NonZeroUsize>,
-    points: usize,
-    signature_limit: u64,
     max_answer_bytes: u64,
     /// `M` of the `spent` filter.
     m: u64,
-    issued_as_of: u64,
-    spent_as_of: u64,
+    as_of: Option<AsOf>,
     warnings: Vec<Warning>,
+    now: u64,
     options: RestoreOptions,
 }
 
-/// What the mint is asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Question {
-    States,
-    Signatures,
-}
-
 impl Restore {
-    /// Looks the candidates up in both filters. A candidate is the pair of `B_` and `Y`, in the order of the counters.
+    /// Looks all counters up in both filters, and shows the mint nothing.
     ///
     /// # Errors
     ///
-    /// [`QueryError::Check`], [`QueryError::OtherSource`], [`QueryError::Randomness`].
+    /// [`QueryError::Check`], [`QueryError::OtherSource`], [`QueryError::Points`], [`QueryError::Randomness`]. After
+    /// [`CheckError::SpentNotIssued`](crate::CheckError::SpentNotIssued) with filters that may come from a cache, fetch both
+    /// again with `Cache-Control: no-cache`, `spent` first.
     ///
     /// # Cost
     ///
-    /// Two passes over `issued`, two over `spent`, and a check of each point: 7 µs on secp256k1, 0.4 ms on BLS12-381.
-    pub fn new<I: AsRef<[u8]>, H: ItemHash>(
+    /// The points, a few microseconds of look-ups for each counter, and one pass over each filter. The points of a list are
+    /// checked: 7 µs on secp256k1, 0.4 ms on BLS12-381.
+    pub fn new<H: ItemHash>(
         keyset: &KeysetId,
-        candidates: &[(I, I)],
-        issued: &MintFilter<H>,
+        points: impl Points,
         spent: &MintFilter<H>,
+        issued: &MintFilter<H>,
         options: &RestoreOptions,
         policy: &Policy,
     ) -> Result<Self, QueryError> {
-        check_candidates(keyset, candidates)?;
-        for (filter, kind) in [(issued, NoteKind::Issued), (spent, NoteKind::Spent)] {
-            let is_other = |of: &&FilterSource| of.kind != kind || of.keyset != *keyset;
-            let is_elsewhere =
-                |of: &&FilterSource| issued.source().is_some_and(|other| other.mint != of.mint);
-            if let Some(of) = filter
-                .source()
-                .filter(|of| is_other(of) || is_elsewhere(of))
-            {
-                return Err(QueryError::OtherSource(Box::new(of.clone())));
-            }
-        }
-        let blinded: Vec<_> = candidates
-            .iter()
-            .map(|(blinded, _)| blinded.as_ref())
-            .collect();
-        let (in_issued, mut warnings) = issued.look_up(&blinded)?;
-        let is_doubtful = warnings.iter().any(Warning::is_about_the_hash);
+        let found = search(keyset, points, [spent, issued], options)?;
+        let is_doubtful = found.warnings.iter().any(Warning::is_about_the_hash);
         let absent = if is_doubtful {
             Outcome::Unknown
         } else {
             Outcome::Unused
         };
-
+        let live = found.counters(Finding::Live);
+        let mut restore = Self::empty(keyset, options, policy);
         let mut known = HashMap::new();
-        let first = blinded.iter().enumerate();
-        let first = first.map(|(place, &blinded)| *known.entry(blinded).or_insert(place));
-        let first: Vec<_> = first.collect();
-        let places =
-            (0..candidates.len()).filter(|&place| in_issued[place] && first[place] == place);
-        let places: Vec<_> = places.collect();
-        let ys: Vec<_> = places
+        restore.first = found
+            .ys
             .iter()
-            .map(|&place| candidates[place].1.as_ref())
+            .enumerate()
+            .map(|(place, y)| {
+                let known_as = found.messages.get(&(place as u32)).unwrap_or(y);
+                *known.entry(known_as).or_insert(place)
+            })
             .collect();
-        let (in_spent, more) = spent.look_up(&ys)?;
-        warnings.extend(more);
-        if let Some(by) = issued
-            .as_of()
-            .checked_sub(spent.as_of())
-            .filter(|&by| by > STALE_SPENT)
-        {
-            warnings.push(Warning::StaleSpent { by });
-        }
-
-        let lookups = candidates.len() as u64;
-        let matches = in_spent.iter().filter(|&&is_spent| !is_spent).count();
+        let is_first = |&counter: &u32| restore.first[counter as usize] == counter as usize;
+        let asked = |counter: u32, point: &[u8]| Asked {
+            point: point.to_vec(),
+            place: counter as usize,
+        };
+        let mut messages: Vec<_> = live
+            .into_iter()
+            .filter(is_first)
+            .map(|counter| asked(counter, &found.messages[&counter]))
+            .collect();
+        let lookups = restore
+            .first
+            .iter()
+            .enumerate()
+            .filter(|&(place, &first)| place == first)
+            .count() as u64;
+        restore.warnings = found.warnings.clone();
         if let Some(expected) = options.expected {
-            warnings.extend(issued.limit_matches(matches as u64, lookups, expected)?);
+            let more = issued.limit_matches(messages.len() as u64, lookups, expected)?;
+            restore.warnings.extend(more);
         }
-        let mut outcomes = vec![absent; candidates.len()];
-        let (mut messages, mut notes) = (Vec::new(), Vec::new());
-        for ((&place, &y), &is_spent) in places.iter().zip(&ys).zip(&in_spent) {
-            let asked = |point: &[u8]| Asked {
-                point: point.to_vec(),
-                place,
-            };
-            outcomes[place] = Outcome::Open;
-            match is_spent {
-                true if options.confirm => notes.push(asked(y)),
-                true => outcomes[place] = Outcome::Spent,
-                false => {}
+        restore.outcomes = found
+            .findings
+            .iter()
+            .map(|finding| match finding {
+                Finding::Absent => absent.clone(),
+                Finding::Spent => Outcome::Spent,
+                Finding::Live => Outcome::Open,
+            })
+            .collect();
+        let mut notes = Vec::new();
+        if options.confirm {
+            let spent = found.counters(Finding::Spent).into_iter();
+            // What was not issued has no message here.
+            let spent =
+                spent.filter(|counter| is_first(counter) && found.messages.contains_key(counter));
+            notes.extend(spent.map(|counter| asked(counter, &found.ys[counter as usize])));
+            for note in &notes {
+                restore.outcomes[note.place] = Outcome::Open;
             }
-            messages.push(asked(blinded[place]));
         }
         shuffle(&mut messages)?;
         shuffle(&mut notes)?;
         let factor = policy.max_match_factor;
         let [issued_m, m] = [issued, spent].map(|filter| filter.params().m());
-        let state_limit = match_limit(notes.len() as u64, 0, m, factor);
-        let mut restore = Self {
-            keyset: keyset.clone(),
-            source: issued.source().cloned(),
-            outcomes,
-            first,
-            messages,
-            points: notes.len().max(matches),
-            question: Question::States,
-            batches: Batches::new(notes, BATCH, state_limit),
-            batch: None,
-            signature_limit: match_limit(lookups, 0, issued_m, factor),
-            max_answer_bytes: policy.max_answer_bytes,
-            m,
-            issued_as_of: issued.as_of(),
-            spent_as_of: spent.as_of(),
-            warnings,
-            options: options.clone(),
-        };
-        restore.advance();
+        restore.signatures = Batches::new(messages, match_limit(lookups, 0, issued_m, factor));
+        let limit = match_limit(notes.len() as u64, 0, m, factor);
+        restore.states = Batches::new(notes, limit);
+        restore.messages = found.messages;
+        restore.source = Some(issued.source().clone());
+        restore.m = m;
+        restore.now = issued.accepted_at();
+        restore.as_of = Some(AsOf {
+            spent: spent.as_of(),
+            issued: issued.as_of(),
+        });
         Ok(restore)
     }
 
-    /// Whether a question has more points than the usual request: then `GET /v1/info` first, and pass its body to
-    /// [`set_info`](Self::set_info).
-    #[must_use]
-    pub fn wants_info(&self) -> bool {
-        self.batch.is_none() && self.points > BATCH.get()
+    fn empty(keyset: &KeysetId, options: &RestoreOptions, policy: &Policy) -> Self {
+        Self {
+            keyset: keyset.clone(),
+            source: None,
+            outcomes: Vec::new(),
+            first: Vec::new(),
+            signatures: Batches::new(Vec::new(), u64::MAX),
+            states: Batches::new(Vec::new(), u64::MAX),
+            unspent: Vec::new(),
+            messages: BTreeMap::new(),
+            is_searched: false,
+            batch: None,
+            max_answer_bytes: policy.max_answer_bytes,
+            m: 0,
+            as_of: None,
+            warnings: Vec::new(),
+            now: 0,
+            options: options.clone(),
+        }
     }
 
-    /// Takes the number of points in a request from a body of `/v1/info`: its `max_array_length`, at most 1,000, or 100
-    /// without one. Call it before the first request only.
-    pub fn set_info(&mut self, info: &[u8]) {
-        let size = batch_of(info);
-        self.batch = Some(size);
-        self.batches.cut(size);
+    /// A restore that shows the mint every message, for a mint without filters: [`more`](Self::more) before each request.
+    #[must_use]
+    pub fn without_filters(keyset: &KeysetId, options: &RestoreOptions, policy: &Policy) -> Self {
+        let mut restore = Self::empty(keyset, options, policy);
+        restore.warnings = vec![Warning::WithoutFilters];
+        restore
+    }
+
+    /// Without filters, derives what is shown next if nothing is left to ask: messages until 300 counters in a row are
+    /// unused, then the signed notes, to learn which are spent. With filters it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::Points`], [`QueryError::Check`], [`QueryError::Randomness`].
+    pub fn more(&mut self, mut points: impl Points) -> Result<(), QueryError> {
+        let is_asked = self.signatures.left() == 0;
+        if self.as_of.is_some() || self.is_searched || !is_asked {
+            return Ok(());
+        }
+        let first = self.outcomes.len() as u32;
+        let used = self
+            .outcomes
+            .iter()
+            .rposition(|one| *one != Outcome::Unused);
+        let behind = used.map_or(0, |last| last as u32 + 1);
+        let end = points
+            .end()
+            .unwrap_or(behind.saturating_add(UNTOUCHED.min(self.options.search)));
+        let size = self.batch.unwrap_or(BATCH);
+        let counters: Vec<_> = (first..end.min(first.saturating_add(size.get() as u32))).collect();
+        self.is_searched = counters.is_empty();
+        let (counters, points) = if self.is_searched {
+            let live: Vec<_> = self.so_far().live().map(|(counter, _)| counter).collect();
+            let mut given = Vec::new();
+            for &counter in &live {
+                given.extend(ys(&self.keyset, &mut points, counter..counter + 1)?);
+            }
+            (live, given)
+        } else {
+            let messages = messages(&self.keyset, &mut points, &counters)?;
+            self.outcomes
+                .resize(counters.len() + first as usize, Outcome::Open);
+            self.first.extend(first as usize..self.outcomes.len());
+            (counters, messages)
+        };
+        let asked = counters.into_iter().zip(points);
+        let mut asked: Vec<_> = asked
+            .map(|(counter, point)| Asked {
+                point,
+                place: counter as usize,
+            })
+            .collect();
+        shuffle(&mut asked)?;
+        match self.is_searched {
+            true => self.states.add(asked, size),
+            false => self.signatures.add(asked, size),
+        }
+        Ok(())
+    }
+
+    /// Whether something is shown, and the mint has not said how many points a request may have, nor whether the keyset has
+    /// expired: then GET `/v1/info` and `/v1/keysets` first, for [`set_info`](Self::set_info) and
+    /// [`set_keysets`](Self::set_keysets).
+    #[must_use]
+    pub fn wants_info(&self) -> bool {
+        self.batch.is_none() && (self.left() > 0 || self.as_of.is_none())
+    }
+
+    /// Takes the number of points in a request. Call it before the first request only.
+    pub fn set_info(&mut self, info: &MintInfo) {
+        self.batch = Some(info.batch);
+        self.signatures.cut(info.batch);
+        self.states.cut(info.batch);
+    }
+
+    /// Takes the mint's keysets. If that of this restore has expired, nothing is shown: live notes are
+    /// [`Outcome::Expired`].
+    pub fn set_keysets(&mut self, keysets: &[MintKeyset]) {
+        let ours = keysets.iter().find(|keyset| keyset.id == self.keyset);
+        let expiry = ours.and_then(|keyset| keyset.final_expiry);
+        if expiry.is_some_and(|expiry| expiry <= self.now) {
+            for outcome in &mut self.outcomes {
+                if *outcome == Outcome::Open {
+                    *outcome = Outcome::Expired;
+                }
+            }
+            for batches in [&mut self.signatures, &mut self.states] {
+                *batches = Batches::new(Vec::new(), 0);
+            }
+        }
     }
 
     /// The path and the body of the next request, a JSON object to POST. `None` if nothing is left to ask. The same
     /// until it is answered, so to send it again after a broken connection shows nothing new.
     #[must_use]
     pub fn request(&self) -> Option<(&'static str, String)> {
-        let asked = self.batches.current()?;
-        Some(match self.question {
-            Question::States => ("/v1/checkstate", state::body(asked)),
-            Question::Signatures => ("/v1/restore", signature::body(asked, &self.keyset)),
-        })
+        if let Some(asked) = self.signatures.current() {
+            return Some(("/v1/restore", signature::body(asked, &self.keyset)));
+        }
+        let states = self.states.current();
+        let states = states.filter(|_| !self.signatures.is_over());
+        states.map(|asked| ("/v1/checkstate", state::body(asked)))
     }
 
-    /// Takes the answer to the current request: its status, the value of its header `Retry-After`, and its body. With
-    /// `Some(wait)`, send the same request again after that time.
+    /// How many messages are still to be shown.
+    #[cfg(feature = "cashu")]
+    pub(crate) fn shown(&self) -> u64 {
+        self.signatures.left() as u64
+    }
+
+    fn left(&self) -> usize {
+        self.signatures.left() + self.states.left()
+    }
+
+    /// Takes the answer to the current request: its status, the value of its header `Retry-After`, its body, and the time in
+    /// Unix seconds. With `Some(wait)`, send the same request again after that time, and nothing before it.
     ///
-    /// A batch that the mint refuses with status 400 is halved until the message at fault is found: its result is
-    /// [`Outcome::Refused`].
+    /// A batch that the mint refuses with status 400, 413 or 422 is halved until the message at fault is found: its result
+    /// is [`Outcome::Refused`]. What an answer says is kept, even if other parts of it are invalid.
     ///
     /// # Errors
     ///
@@ -366,75 +505,116 @@ impl Restore {
         status: u16,
         retry_after: Option<&str>,
         body: &[u8],
+        now: u64,
     ) -> Result<Option<Duration>, QueryError> {
         let reply = Reply {
             status,
             retry_after,
             body,
+            now,
         };
         let (curve, max) = (self.keyset.point_kind(), self.max_answer_bytes);
-        let step = match self.question {
-            Question::States => self.batches.answer(reply, max, |question, body| {
-                let found = state::read(question, body)?.into_iter();
-                let outcome = |state| match state {
-                    State::Unspent => Outcome::Open,
-                    State::Pending => Outcome::Pending,
-                    State::Spent => Outcome::Spent,
-                };
-                Ok(found
-                    .map(|(place, state, in_set)| (place, outcome(state), in_set))
-                    .collect())
-            }),
-            Question::Signatures => self.batches.answer(reply, max, |question, body| {
-                let found = signature::read(question, curve, body)?.into_iter();
-                let outcome =
-                    |signature: Option<_>| signature.map_or(Outcome::Unsigned, Outcome::Live);
-                Ok(found
-                    .map(|(place, signature, is)| (place, outcome(signature), is))
-                    .collect())
-            }),
+        let has_filters = self.as_of.is_some();
+        let step = if self.signatures.current().is_some() {
+            self.signatures.answer(reply, max, |question, body| {
+                let said = signature::read(question, curve, body)?;
+                Ok(said.map(|signature| match signature {
+                    Some(signature) => Some(Outcome::Live(signature)),
+                    None if has_filters => Some(Outcome::Unsigned),
+                    None => Some(Outcome::Unused),
+                }))
+            })
+        } else {
+            self.states.answer(reply, max, |question, body| {
+                let said = state::read(question, body)?;
+                Ok(said.map(|state| match state {
+                    State::Unspent => None,
+                    State::Pending => Some(Outcome::Pending),
+                    State::Spent => Some(Outcome::Spent),
+                }))
+            })
         }?;
         match step {
             Step::Wait(wait) => return Ok(Some(wait)),
             Step::Refused(place, error) => self.outcomes[place] = Outcome::Refused(error),
-            Step::Found(found) => {
+            Step::Found(found, error) => {
                 for (place, outcome) in found {
-                    self.outcomes[place] = outcome;
+                    match (outcome, self.messages.get(&(place as u32))) {
+                        (Some(outcome), _) => self.outcomes[place] = outcome,
+                        (None, Some(message)) => self.unspent.push(Asked {
+                            point: message.clone(),
+                            place,
+                        }),
+                        (None, None) => {}
+                    }
+                }
+                if let Some(error) = error {
+                    return Err(error);
                 }
             }
         }
-        self.advance();
+        if self.left() == 0 {
+            // The states came in random order.
+            let unspent = std::mem::take(&mut self.unspent);
+            self.signatures.add(unspent, self.batch.unwrap_or(BATCH));
+        }
         Ok(None)
     }
 
-    /// Goes on to the signatures when all states are known.
-    fn advance(&mut self) {
-        if self.question == Question::States && self.batches.left() == 0 {
-            let mut live = std::mem::take(&mut self.messages);
-            live.retain(|asked| self.outcomes[asked.place] == Outcome::Open);
-            self.question = Question::Signatures;
-            self.batches = Batches::new(live, self.batch.unwrap_or(BATCH), self.signature_limit);
-        }
+    /// Asks once more about what odd answers left open.
+    #[cfg(feature = "client")]
+    pub(crate) fn ask_again(&mut self) {
+        self.signatures.ask_again();
+        self.states.ask_again();
     }
 
-    /// The results so far. Candidates that the mint has not answered about are [`Outcome::Open`].
+    /// The results so far. Counters that the mint has not answered about are [`Outcome::Open`].
     #[must_use]
     pub fn so_far(&self) -> Restored {
+        let live = self
+            .outcomes
+            .iter()
+            .filter(|outcome| matches!(outcome, Outcome::Live(_)));
+        let chance = Chance::of(live.count() as u64, self.m);
         let outcomes: Vec<_> = self
             .first
             .iter()
             .map(|&place| self.outcomes[place].clone())
             .collect();
-        let live = outcomes
-            .iter()
-            .filter(|outcome| matches!(outcome, Outcome::Live(_)))
-            .count();
+        let counters = |is: fn(&Outcome) -> bool| -> Vec<u32> {
+            let all = (0..).zip(&outcomes).filter(|(_, outcome)| is(outcome));
+            all.map(|(counter, _)| counter).collect()
+        };
+        let mut warnings = self.warnings.clone();
+        let left = [
+            Warning::Unsigned {
+                counters: counters(|one| *one == Outcome::Unsigned),
+            },
+            Warning::Pending {
+                counters: counters(|one| *one == Outcome::Pending),
+            },
+            Warning::Refused {
+                counters: counters(|one| matches!(one, Outcome::Refused(_))),
+            },
+            Warning::Expired {
+                counters: counters(|one| *one == Outcome::Expired),
+            },
+        ];
+        warnings.extend(
+            left.into_iter()
+                .filter(|warning| warning.counters().is_some_and(|all| !all.is_empty())),
+        );
+        for batches in [&self.signatures, &self.states] {
+            if let Some((fault, false)) = batches.fault() {
+                warnings.push(Warning::OddAnswer(fault.clone()));
+            }
+        }
         Restored {
-            chance: Chance::of(live as u64, self.m).filter(|_| !self.options.confirm),
+            chance: chance.filter(|_| self.as_of.is_some() && !self.options.confirm),
+            gap: self.options.gap,
             outcomes,
-            issued_as_of: self.issued_as_of,
-            spent_as_of: self.spent_as_of,
-            warnings: self.warnings.clone(),
+            as_of: self.as_of,
+            warnings,
         }
     }
 
@@ -442,20 +622,25 @@ impl Restore {
     ///
     /// # Errors
     ///
-    /// [`QueryError::Unfinished`].
+    /// [`QueryError::Answer`] if odd answers left notes open, and [`QueryError::Unfinished`].
     pub fn finish(&self) -> Result<Restored, QueryError> {
-        match self
+        for batches in [&self.signatures, &self.states] {
+            if let Some((fault, true)) = batches.fault() {
+                return Err(QueryError::Answer(fault.clone()));
+            }
+        }
+        let open = self
             .outcomes
             .iter()
             .filter(|outcome| **outcome == Outcome::Open)
-            .count()
-        {
+            .count();
+        match open.max(self.left()) {
             0 => Ok(self.so_far()),
             left => Err(QueryError::Unfinished { left }),
         }
     }
 
-    /// The origin of the `issued` filter; `None` when the wallet's own client fetched it.
+    /// The origin of the `issued` filter; `None` without filters.
     #[must_use]
     pub fn source(&self) -> Option<&FilterSource> {
         self.source.as_ref()
@@ -465,22 +650,4 @@ impl Restore {
     pub(crate) fn time_limit(&self) -> Duration {
         self.options.time_limit
     }
-}
-
-/// Whether there are candidates, and all are pairs of points of the keyset's curve.
-fn check_candidates<I: AsRef<[u8]>>(
-    keyset: &KeysetId,
-    candidates: &[(I, I)],
-) -> Result<(), CheckError> {
-    if candidates.is_empty() {
-        return Err(CheckError::NoItems);
-    }
-    let curve = Some(keyset.point_kind());
-    candidates
-        .iter()
-        .enumerate()
-        .try_for_each(|(place, (blinded, y))| {
-            check_point(curve, place, "B_", blinded.as_ref())?;
-            check_point(curve, place, "Y", y.as_ref())
-        })
 }

@@ -1,9 +1,13 @@
 //! A mint's signature on a blinded message, as `/v1/restore` returns it (NUT-09).
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 use nutfilter_cashu::{KeysetId, PointKind};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use crate::batches::{Asked, Question, from_hex, from_json};
+use crate::batches::{Asked, Question, Said, from_hex, from_json};
 use crate::query_error::AnswerFault;
 
 /// A mint's signature on a blinded message, as sent by the mint. The curve has been checked. The signature itself is not
@@ -52,15 +56,17 @@ pub(crate) fn body(asked: &[Asked], keyset: &KeysetId) -> String {
 /// The fields of an answer that are used. Some mints repeat amount and keyset in the output; those of the signature
 /// count.
 #[derive(Deserialize)]
-struct Answer {
-    outputs: Vec<OutputText>,
-    signatures: Vec<SignatureText>,
+struct Answer<'a> {
+    #[serde(borrow)]
+    outputs: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    signatures: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct OutputText {
-    #[serde(rename = "B_")]
-    blinded: String,
+struct OutputText<'a> {
+    #[serde(rename = "B_", borrow)]
+    blinded: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -78,27 +84,41 @@ struct DleqText {
     s: String,
 }
 
-/// The signature on each message of the request; `None` for those that the mint leaves out: it never signed them.
+/// The signature on each message of the request; `None` for those that a faultless answer leaves out: the mint never signed
+/// them.
 pub(crate) fn read(
     mut question: Question<'_>,
     curve: PointKind,
     body: &[u8],
-) -> Result<Vec<(usize, Option<BlindSignature>, bool)>, AnswerFault> {
-    let answer: Answer = from_json(body)?;
+) -> Result<Said<Option<BlindSignature>>, AnswerFault> {
+    let answer: Answer<'_> = from_json(body)?;
     if answer.outputs.len() != answer.signatures.len() {
         return Err(AnswerFault::Unpaired {
             outputs: answer.outputs.len(),
             signatures: answer.signatures.len(),
         });
     }
-    let mut found = Vec::new();
-    for (output, signature) in answer.outputs.iter().zip(&answer.signatures) {
-        let place = question.take(&from_hex(&output.blinded, "B_")?)?;
-        found.push((place, Some(signature.check(curve)?), true));
+    let mut seen = HashSet::new();
+    let mut equal = false;
+    let pairs = answer.outputs.iter().zip(&answer.signatures);
+    let mut said = Said::of(pairs.map(|(output, signature)| {
+        let output: OutputText<'_> = from_json(output.get().as_bytes())?;
+        let blinded = from_hex(&output.blinded, "B_")?;
+        let signature: SignatureText = from_json(signature.get().as_bytes())?;
+        let signature = signature.check(curve)?;
+        let place = question.take(&blinded)?;
+        equal |= !seen.insert(signature.c.clone());
+        Ok((place, Some(signature), true))
+    }));
+    if said.fault.is_none() {
+        let left_out = question.left_out();
+        said.found
+            .extend(left_out.map(|place| (place, None, false)));
     }
-    let left_out = question.left_out().into_iter();
-    found.extend(left_out.map(|place| (place, None, false)));
-    Ok(found)
+    if equal {
+        said.fault.get_or_insert(AnswerFault::EqualSignatures);
+    }
+    Ok(said)
 }
 
 impl SignatureText {

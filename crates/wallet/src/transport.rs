@@ -1,10 +1,13 @@
 //! Sends one request, and enforces a deadline for its head and a rate for its body.
 
+use std::fmt;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{
     self, Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout,
@@ -22,7 +25,7 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// then take 18 hours, but no mint can hold a wallet for longer than its bytes justify.
 const MIN_RATE: u64 = 16 << 10;
 
-/// The same for every wallet that uses this crate, so that it does not identify the wallet.
+/// The default, the same for every wallet that uses this crate.
 const USER_AGENT: &str = "nutfilter-wallet";
 
 const JSON: &str = "application/json";
@@ -37,22 +40,73 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
 }
 
+/// Gives the caller's headers of a request by its path.
+pub(crate) type Headers = Arc<dyn Fn(&str) -> Vec<(String, String)> + Send + Sync>;
+
+/// What the caller may set.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) proxy: Option<Proxy>,
+    pub(crate) user_agent: String,
+    pub(crate) roots: Option<Vec<Certificate<'static>>>,
+    pub(crate) headers: Option<Headers>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            proxy: None,
+            user_agent: USER_AGENT.to_owned(),
+            roots: None,
+            headers: None,
+        }
+    }
+}
+
 /// Sends requests, and checks sizes before it buffers a response.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Transport {
     agent: Agent,
+    settings: Settings,
+}
+
+/// Without the headers, which may be secret.
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Transport");
+        let debug = debug.field("proxy", &self.settings.proxy);
+        debug.finish_non_exhaustive()
+    }
+}
+
+/// The certificates in a PEM text.
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, FetchError> {
+    let items: Result<Vec<_>, _> = parse_pem(pem).collect();
+    let certificates = items.unwrap_or_default().into_iter();
+    let certificates = certificates.filter_map(|item| match item {
+        PemItem::Certificate(certificate) => Some(certificate),
+        _ => None,
+    });
+    let certificates: Vec<_> = certificates.collect();
+    match certificates.is_empty() {
+        true => Err(FetchError::BadCertificates),
+        false => Ok(certificates),
+    }
 }
 
 impl Transport {
     /// `policy` has the deadline and the largest body of all requests.
-    pub(crate) fn new(proxy: Option<&Proxy>, policy: &Policy) -> Self {
+    pub(crate) fn new(settings: Settings, policy: &Policy) -> Self {
+        let roots = settings.roots.as_deref();
+        let roots = roots.map_or(RootCerts::WebPki, RootCerts::new_with_certs);
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             // Do not read the environment.
-            .proxy(proxy.map(|proxy| proxy.inner().clone()))
+            .proxy(settings.proxy.as_ref().map(|proxy| proxy.inner().clone()))
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
             .max_response_header_size(MAX_HEAD_BYTES)
-            .user_agent(USER_AGENT)
+            .user_agent(&settings.user_agent)
             .accept(JSON)
             .accept_encoding(GZIP)
             .build();
@@ -62,17 +116,50 @@ impl Transport {
         };
         let connector = DefaultConnector::new().chain(meter);
         let agent = Agent::with_parts(config, connector, DefaultResolver::default());
-        Self { agent }
+        Self { agent, settings }
     }
 
-    pub(crate) fn get(&self, url: &Uri, policy: &Policy) -> Result<Reply, FetchError> {
-        read(limited(self.agent.get(url), policy)?.call(), policy)
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn get(
+        &self,
+        url: &Uri,
+        no_cache: bool,
+        policy: &Policy,
+    ) -> Result<Reply, FetchError> {
+        let mut request = self.prepared(self.agent.get(url), url, policy)?;
+        if no_cache {
+            request = request.header(header::CACHE_CONTROL, "no-cache");
+        }
+        read(request.call(), policy)
     }
 
     /// Sends a JSON body.
     pub(crate) fn post(&self, url: &Uri, body: &str, policy: &Policy) -> Result<Reply, FetchError> {
-        let request = limited(self.agent.post(url).content_type(JSON), policy)?;
-        read(request.send(body.as_bytes()), policy)
+        let request = self.agent.post(url).content_type(JSON);
+        read(
+            self.prepared(request, url, policy)?.send(body.as_bytes()),
+            policy,
+        )
+    }
+
+    fn prepared<B>(
+        &self,
+        mut request: RequestBuilder<B>,
+        url: &Uri,
+        policy: &Policy,
+    ) -> Result<RequestBuilder<B>, FetchError> {
+        let headers = self
+            .settings
+            .headers
+            .as_ref()
+            .map(|headers| headers(url.path()));
+        for (name, value) in headers.unwrap_or_default() {
+            request = request.header(name, value);
+        }
+        limited(request, policy)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use cashu::{Amount, Keys, PublicKey};
+use nutfilter::Params;
 use nutfilter_cashu::KeysetId;
 use serde_json::Value;
 use thiserror::Error;
@@ -13,8 +14,10 @@ use super::points::{DeriveError, SeedPoints};
 use super::seed::Seed;
 use crate::batches::MintInfo;
 use crate::client::{MintClient, after};
-use crate::error::{FetchError, MintKeyset};
-use crate::matches::AsOf;
+use crate::error::{CheckError, FetchError, MintKeyset, listed};
+use crate::match_limit::match_limit;
+use crate::matches::{AsOf, Warning};
+use crate::policy::Policy;
 use crate::query_error::{QueryError, SearchError};
 use crate::restore::{Restore, RestoreOptions, Restored};
 
@@ -32,6 +35,8 @@ pub struct WalletOptions {
 pub struct RestoredWallet {
     /// Each keyset of the unit, inactive ones too.
     pub keysets: Vec<RestoredKeyset>,
+    /// A reason to doubt the number of all notes; usually empty.
+    pub warnings: Vec<Warning>,
 }
 
 /// What a seed gave for a keyset.
@@ -74,6 +79,23 @@ pub enum Problem {
     Note(#[from] NoteError),
 }
 
+/// Why nothing was restored. The mint was shown nothing.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WalletError {
+    /// The mint's keysets could not be fetched.
+    #[error("could not fetch the mint's keysets: {0}")]
+    Fetch(#[from] FetchError),
+    /// No keyset is of this unit.
+    #[error("the mint has no keyset of unit {unit:?}{}", listed(.keysets))]
+    NoKeyset {
+        /// The unit.
+        unit: String,
+        /// The mint's keysets.
+        keysets: Vec<MintKeyset>,
+    },
+}
+
 impl RestoredWallet {
     /// The notes of all keysets.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
@@ -111,7 +133,7 @@ impl RestoredWallet {
 ///
 /// # Errors
 ///
-/// The mint's keysets are unknown, or none is of this unit ([`FetchError::UnknownKeyset`]).
+/// [`WalletError`]. What is wrong with a keyset is one of its problems.
 ///
 /// # Cost
 ///
@@ -121,7 +143,7 @@ pub fn restore_wallet(
     seed: &Seed,
     unit: &str,
     options: &WalletOptions,
-) -> Result<RestoredWallet, FetchError> {
+) -> Result<RestoredWallet, WalletError> {
     let keysets = client.keysets()?;
     let mut ours: Vec<MintKeyset> = Vec::new();
     for keyset in keysets.iter().filter(|keyset| keyset.unit == unit) {
@@ -130,7 +152,10 @@ pub fn restore_wallet(
         }
     }
     if ours.is_empty() {
-        return Err(FetchError::UnknownKeyset { keysets });
+        return Err(WalletError::NoKeyset {
+            unit: unit.to_owned(),
+            keysets,
+        });
     }
     let end = after(options.restore.time_limit);
     let mut all: Vec<_> = ours
@@ -140,15 +165,28 @@ pub fn restore_wallet(
 
     // A valid filter announces those of the other keysets, so all are asked for before anything is shown.
     let has_filters = all.iter().any(|one| one.has_filters);
-    let is_refused = |one: &Searched| matches!(one.problems[..], [Problem::Restore(QueryError::Fetch(_))]);
+    let is_refused =
+        |one: &Searched| matches!(one.problems[..], [Problem::Restore(QueryError::Fetch(_))]);
     let may_fall_back = all.iter().any(is_refused)
-        && client.may_fall_back(&options.restore, has_filters || !options.last_seen.is_empty());
-    for one in all.iter_mut().filter(|one| may_fall_back && is_refused(one)) {
+        && client.may_fall_back(
+            &options.restore,
+            has_filters || !options.last_seen.is_empty(),
+        );
+    for one in all
+        .iter_mut()
+        .filter(|one| may_fall_back && is_refused(one))
+    {
         let restore = Restore::without_filters(&one.keyset.id, &options.restore, client.policy());
         (one.restore, one.problems) = (Some(restore), Vec::new());
     }
-    let live: usize = all.iter().map(Searched::live).sum();
-    let info = match all.iter().any(|one| one.restore.as_ref().is_some_and(Restore::wants_info)) {
+    let warning = match options.restore.expected {
+        Some(expected) => limit(&mut all, expected, client.policy()),
+        None => None,
+    };
+    let info = match all
+        .iter()
+        .any(|one| one.restore.as_ref().is_some_and(Restore::wants_info))
+    {
         true => client.info().unwrap_or_default(),
         false => MintInfo::default(),
     };
@@ -156,6 +194,35 @@ pub fn restore_wallet(
     let finish = |one: Searched| one.finish(client, &info, &keysets, &mut keys, end);
     Ok(RestoredWallet {
         keysets: all.into_iter().map(finish).collect(),
+        warnings: warning.into_iter().collect(),
+    })
+}
+
+/// Shows nothing if far more notes are live than expected; warns of far fewer.
+fn limit(all: &mut [Searched], expected: u64, policy: &Policy) -> Option<Warning> {
+    let restores = || all.iter().filter_map(|one| one.restore.as_ref());
+    let matches = restores().map(Restore::shown).sum();
+    let lookups = restores()
+        .map(|one| one.so_far().outcomes.len() as u64)
+        .sum();
+    let m = Params::CASHU.m();
+    let limit = match_limit(lookups, expected, m, policy.max_match_factor);
+    if matches > limit {
+        for one in all.iter_mut().filter(|one| one.restore.is_some()) {
+            let error = CheckError::TooManyMatches {
+                matches,
+                lookups,
+                expected,
+                limit,
+            };
+            (one.restore, one.problems) = (None, vec![QueryError::from(error).into()]);
+        }
+    }
+    let is_few = matches < expected.min(lookups).div_ceil(2);
+    is_few.then_some(Warning::FewMatches {
+        matches,
+        lookups,
+        expected,
     })
 }
 
@@ -195,6 +262,8 @@ impl Searched {
         };
         let options = RestoreOptions {
             last_seen: options.last_seen.get(id).copied(),
+            // Of all keysets together.
+            expected: None,
             ..options.restore.clone()
         };
         match client.search_until(id, &mut points, &options, end) {
@@ -240,7 +309,9 @@ impl Searched {
         });
         for (counter, signature) in found.live().filter(|(_, signature)| signature.amount > 0) {
             let id = &signature.keyset;
-            let keys = keys.entry(id.clone()).or_insert_with(|| fetch_keys(client, id));
+            let keys = keys
+                .entry(id.clone())
+                .or_insert_with(|| fetch_keys(client, id));
             match keys {
                 Ok(keys) => match Note::unblind(&points, counter, signature, keys) {
                     Ok(note) => restored.notes.push(note),
@@ -270,7 +341,14 @@ fn fetch_keys(client: &MintClient, keyset: &KeysetId) -> Result<Keys, FetchError
         Some((Amount::from(amount.parse::<u64>().ok()?), key))
     };
     let all = answer["keysets"].as_array().into_iter().flatten();
-    let is_ours = |one: &&Value| one["id"].as_str().is_some_and(|id| id.parse() == Ok(keyset.clone()));
-    let keys = all.filter(is_ours).filter_map(|one| one["keys"].as_object()).flatten();
+    let is_ours = |one: &&Value| {
+        one["id"]
+            .as_str()
+            .is_some_and(|id| id.parse() == Ok(keyset.clone()))
+    };
+    let keys = all
+        .filter(is_ours)
+        .filter_map(|one| one["keys"].as_object())
+        .flatten();
     Ok(Keys::new(keys.filter_map(key).collect()))
 }

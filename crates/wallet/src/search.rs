@@ -1,0 +1,309 @@
+//! The part of a restore that needs no network: looks all counters up in both filters, spent notes first.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use nutfilter::ItemHash;
+use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
+
+use crate::batches::shuffle;
+use crate::error::CheckError;
+use crate::match_limit::chance_limit;
+use crate::matches::{AsOf, Warning};
+use crate::mint_filter::{MintFilter, check_point};
+use crate::points::Points;
+use crate::query_error::QueryError;
+use crate::restore::RestoreOptions;
+
+/// Counters that are looked up at once.
+const PIECE: u32 = 256;
+
+/// Where a search ends that has found nothing. A mint may have dozens of keysets that the wallet never used.
+pub(crate) const UNTOUCHED: u32 = 300;
+
+/// The counters of NUT-13 are below this number.
+const COUNTERS: u32 = 1 << 31;
+
+/// Spent notes whose message is looked up too: as many with the highest counters, and as many others.
+const CHECKED: usize = 32;
+
+/// How far apart the filters may be without a warning, in seconds. Both are made at the same time.
+const APART: u64 = 3_600;
+
+/// What the filters say of one counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finding {
+    Absent,
+    Spent,
+    Live,
+}
+
+/// What the filters say.
+pub(crate) struct Found {
+    /// Of each counter.
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) ys: Vec<Vec<u8>>,
+    /// `B_` of live notes, and of the spent ones that were checked.
+    pub(crate) messages: BTreeMap<u32, Vec<u8>>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl Found {
+    pub(crate) fn counters(&self, wanted: Finding) -> Vec<u32> {
+        let all = (0..).zip(&self.findings);
+        all.filter(|&(_, &finding)| finding == wanted)
+            .map(|(counter, _)| counter)
+            .collect()
+    }
+}
+
+/// Looks the counters up.
+pub(crate) fn search<H: ItemHash>(
+    keyset: &KeysetId,
+    mut points: impl Points,
+    [spent, issued]: [&MintFilter<H>; 2],
+    options: &RestoreOptions,
+) -> Result<Found, QueryError> {
+    let warnings = compare(keyset, [spent, issued], options)?;
+    let mut found = Found {
+        findings: Vec::new(),
+        ys: Vec::new(),
+        messages: BTreeMap::new(),
+        warnings,
+    };
+    let (in_spent, in_issued) = (spent.indexed(), issued.indexed());
+    let mut derived: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    let (mut last, mut crossed) = (None, 0);
+    while let Some(ys) = next_ys(keyset, &mut points, found.ys.len() as u32, last, options)? {
+        let first = found.ys.len() as u32;
+        let is_spent = in_spent.matches(&ys);
+        crossed += count(&in_issued.matches(&ys));
+        let counters = (first..).zip(&is_spent).filter(|&(_, &spent)| !spent);
+        let counters: Vec<_> = counters.map(|(counter, _)| counter).collect();
+        let messages = messages(keyset, &mut points, &counters)?;
+        let is_issued = in_issued.matches(&messages);
+        crossed += count(&in_spent.matches(&messages));
+        let finding = |spent| [Finding::Absent, Finding::Spent][usize::from(spent)];
+        found.findings.extend(is_spent.into_iter().map(finding));
+        for ((counter, message), issued) in counters.into_iter().zip(messages).zip(is_issued) {
+            if issued {
+                found.findings[counter as usize] = Finding::Live;
+                found.messages.insert(counter, message);
+            } else {
+                derived.insert(counter, message);
+            }
+        }
+        found.ys.extend(ys);
+        last = found
+            .findings
+            .iter()
+            .rposition(|&one| one != Finding::Absent);
+        bound(&found, [spent, issued], points.end())?;
+    }
+    if found.ys.is_empty() {
+        return Err(CheckError::NoItems.into());
+    }
+    cross_check(&mut found, crossed, [spent, issued])?;
+    check_spent(keyset, &mut found, points, [spent, issued], options.confirm)?;
+    let messages: Vec<_> = derived.values().chain(found.messages.values()).collect();
+    for (filter, items) in [
+        (spent, found.ys.iter().collect::<Vec<_>>()),
+        (issued, messages),
+    ] {
+        let matched = filter.indexed().matches(&items);
+        found.warnings.extend(filter.doubts(&items, &matched)?);
+    }
+    Ok(found)
+}
+
+/// Refuses filters that do not belong together. Returns what is odd about them.
+fn compare<H: ItemHash>(
+    keyset: &KeysetId,
+    [spent, issued]: [&MintFilter<H>; 2],
+    options: &RestoreOptions,
+) -> Result<Vec<Warning>, QueryError> {
+    for (filter, kind) in [(spent, NoteKind::Spent), (issued, NoteKind::Issued)] {
+        let of = filter.source();
+        if of.kind != kind || of.keyset != *keyset || of.mint != spent.source().mint {
+            return Err(QueryError::OtherSource(Box::new(of.clone())));
+        }
+    }
+    let (n, of) = (spent.n(), issued.n());
+    if n > 0 && n == of && spent.filter().bytes() == issued.filter().bytes() {
+        return Err(CheckError::EqualFilters { n }.into());
+    }
+    let mut warnings = Vec::new();
+    if n > of {
+        warnings.push(Warning::MoreSpentThanIssued {
+            spent: n,
+            issued: of,
+        });
+    }
+    let as_of = AsOf {
+        spent: spent.as_of(),
+        issued: issued.as_of(),
+    };
+    if as_of.spent.abs_diff(as_of.issued) > APART {
+        warnings.push(Warning::DatesApart(as_of));
+    }
+    let oldest = as_of.spent.min(as_of.issued);
+    if let Some(last_activity) = options.last_activity.filter(|&last| oldest < last) {
+        warnings.push(Warning::OlderThanActivity {
+            as_of: oldest,
+            last_activity,
+        });
+    }
+    Ok(warnings)
+}
+
+/// `Y` of the next counters; `None` behind the end of the search.
+fn next_ys(
+    keyset: &KeysetId,
+    points: &mut impl Points,
+    first: u32,
+    last: Option<usize>,
+    options: &RestoreOptions,
+) -> Result<Option<Vec<Vec<u8>>>, QueryError> {
+    let end = points.end().unwrap_or_else(|| match last {
+        None => options.search.min(UNTOUCHED),
+        Some(last) => (last as u32 + 1).saturating_add(options.search),
+    });
+    let counters = first..end.min(first.saturating_add(PIECE)).min(COUNTERS);
+    if counters.is_empty() {
+        return Ok(None);
+    }
+    ys(keyset, points, counters).map(Some)
+}
+
+/// `Y` of these counters.
+pub(crate) fn ys(
+    keyset: &KeysetId,
+    points: &mut impl Points,
+    counters: Range<u32>,
+) -> Result<Vec<Vec<u8>>, QueryError> {
+    let ys = points.ys(counters.clone()).map_err(QueryError::Points)?;
+    check(keyset, points, "Y", &counters.collect::<Vec<_>>(), &ys)?;
+    Ok(ys)
+}
+
+/// `B_` of these counters.
+pub(crate) fn messages(
+    keyset: &KeysetId,
+    points: &mut impl Points,
+    counters: &[u32],
+) -> Result<Vec<Vec<u8>>, QueryError> {
+    let messages = points.messages(counters).map_err(QueryError::Points)?;
+    check(keyset, points, "B_", counters, &messages)?;
+    Ok(messages)
+}
+
+/// Whether there is a point of the keyset's curve for each counter. Derived points are on it if they have its form; those of
+/// a list may be anything.
+fn check(
+    keyset: &KeysetId,
+    points: &impl Points,
+    what: &'static str,
+    counters: &[u32],
+    given: &[Vec<u8>],
+) -> Result<(), QueryError> {
+    if given.len() != counters.len() {
+        let (given, wanted) = (given.len(), counters.len());
+        let error = format!("{given} points {what} for {wanted} counters");
+        return Err(QueryError::Points(error.into()));
+    }
+    let curve = Some(keyset.point_kind());
+    for (&counter, point) in counters.iter().zip(given) {
+        if points.end().is_some() || PointKind::of(point) != curve {
+            check_point(curve, counter as usize, what, point)?;
+        }
+    }
+    Ok(())
+}
+
+fn count(matched: &[bool]) -> u64 {
+    matched.iter().filter(|&&matched| matched).count() as u64
+}
+
+/// Ends a search that finds more notes than the filters have items: it would have no end.
+fn bound<H: ItemHash>(
+    found: &Found,
+    filters: [&MintFilter<H>; 2],
+    end: Option<u32>,
+) -> Result<(), CheckError> {
+    let lookups = found.findings.len() as u64;
+    for (filter, wanted) in filters.into_iter().zip([Finding::Spent, Finding::Live]) {
+        let matches = found.findings.iter().filter(|&&one| one == wanted).count() as u64;
+        let expected = u64::from(filter.n());
+        let limit = expected + chance_limit(lookups, filter.params().m());
+        if end.is_none() && matches > limit {
+            return Err(CheckError::TooManyMatches {
+                matches,
+                lookups,
+                expected,
+                limit,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses filters, or columns, that are exchanged: `Y` is in `issued`, or `B_` in `spent`.
+fn cross_check<H: ItemHash>(
+    found: &mut Found,
+    matches: u64,
+    [spent, issued]: [&MintFilter<H>; 2],
+) -> Result<(), CheckError> {
+    let lookups = 2 * found.ys.len() as u64;
+    let m = spent.params().m().min(issued.params().m());
+    match matches > chance_limit(lookups, m) {
+        true => Err(CheckError::Exchanged { matches, lookups }),
+        false => Ok(()),
+    }
+}
+
+/// Checks that spent notes were issued: the highest ones, which an older `issued` lacks, and some others.
+fn check_spent<H: ItemHash>(
+    keyset: &KeysetId,
+    found: &mut Found,
+    mut points: impl Points,
+    [spent, issued]: [&MintFilter<H>; 2],
+    is_all: bool,
+) -> Result<(), QueryError> {
+    let mut counters = found.counters(Finding::Spent);
+    if !is_all {
+        let mut others = counters;
+        counters = others.split_off(others.len().saturating_sub(CHECKED));
+        shuffle(&mut others)?;
+        others.truncate(CHECKED);
+        counters.extend(others);
+        counters.sort_unstable();
+    }
+    let messages = messages(keyset, &mut points, &counters)?;
+    let in_issued = issued.indexed().matches(&messages);
+    let checked = counters.len() as u64;
+    let missing = counters.iter().zip(&in_issued).filter(|&(_, &is)| !is);
+    let missing: Vec<_> = missing.map(|(&counter, _)| counter).collect();
+    found.messages.extend(counters.into_iter().zip(messages));
+    let limit = chance_limit(found.ys.len() as u64, spent.params().m());
+    if missing.len() as u64 > limit {
+        let is_fresh = spent.is_fresh() && issued.is_fresh();
+        if !is_fresh || issued.as_of() >= spent.as_of() {
+            return Err(CheckError::SpentNotIssued {
+                missing: missing.len() as u64,
+                checked,
+                limit,
+                is_fresh,
+            }
+            .into());
+        }
+    }
+    if !missing.is_empty() {
+        for counter in &missing {
+            found.messages.remove(counter);
+        }
+        found
+            .warnings
+            .push(Warning::SpentNotIssued { counters: missing });
+    }
+    Ok(())
+}
