@@ -1,14 +1,18 @@
 //! `nutfilter restore`: gets a mint's signatures on the live notes of a wallet, showing it nothing else.
 
+use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use nutfilter_wallet::cashu::{
+    RestoredWallet, Seed, SeedError, WalletOptions, restore_wallet, tokens,
+};
 use nutfilter_wallet::{
-    BlindSignature, CheckError, MintFilter, NoteKind, Outcome, QueryError, Restore, RestoreOptions,
-    Restored,
+    BlindSignature, CheckError, Fallback, MintClient, MintFilter, NoteKind, Outcome, QueryError,
+    Restore, RestoreOptions, Restored,
 };
 use serde_json::{Value, json};
 
@@ -19,6 +23,7 @@ use crate::globals::{Globals, eprint_error};
 use crate::hex::{self, HexError};
 use crate::items::Input;
 use crate::output;
+use crate::value_parsers;
 
 #[derive(Debug, Args)]
 #[command(
@@ -56,7 +61,7 @@ pub(crate) struct RestoreArgs {
 
     /// When to show the mint every message of the seed because its filters are
     /// missing: never, always, or unannounced: if it does not announce any.
-    #[arg(long, value_name = "WHEN", value_parser = fallback(), default_value = "unannounced", conflicts_with = "pairs")]
+    #[arg(long, value_name = "WHEN", value_parser = value_parsers::fallback(), default_value = "unannounced", conflicts_with = "pairs")]
     fallback: Fallback,
 
     /// Keyset of the candidates.
@@ -135,32 +140,171 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     let deadline = args
         .timeout
         .map(|timeout| timeout.min(Duration::from_secs(30)));
-    let client = fetch::client(&args.url, &args.fetch, deadline, globals)?;
+    let client = || fetch::client(&args.url, &args.fetch, deadline, globals);
+    match (&args.seed_file, &args.pairs, &args.keyset) {
+        (Some(file), ..) => {
+            let seed = read_seed(file, globals)?;
+            from_seed(&client()?, &seed, &args.unit, options, globals)
+        }
+        (_, Some(pairs), Some(keyset)) => {
+            let pairs = read_pairs(pairs)?;
+            from_pairs(&client()?, &pairs, keyset, &options, globals)
+        }
+        _ => Err(CliError::usage(
+            "expected --seed-file, or --keyset and PAIRS",
+        )),
+    }
+}
+
+/// Reads a seed. No error contains any of it.
+fn read_seed(path: &Path, globals: &Globals) -> Result<Seed, CliError> {
+    #[cfg(unix)]
+    if let Ok(file) = path.metadata() {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = file.permissions().mode() & 0o777;
+        if file.is_file() && mode & 0o077 != 0 {
+            globals.warn(format_args!(
+                "{}: other users may read the seed (mode {mode:03o}); use chmod 600",
+                path.display()
+            ));
+        }
+    }
+    let input = Input::open(path)?;
+    let name = input.name.clone();
+    let bytes = input.read_all()?;
+    let text = String::from_utf8(bytes).map_err(|_| CliError::at(&name, "invalid UTF-8"))?;
+    text.parse()
+        .map_err(|error: SeedError| CliError::at(&name, error))
+}
+
+/// Prints the notes of a seed as tokens, and a table of its keysets on stderr.
+fn from_seed(
+    client: &MintClient,
+    seed: &Seed,
+    unit: &str,
+    options: RestoreOptions,
+    globals: &Globals,
+) -> Result<ExitCode, CliError> {
+    let options = WalletOptions {
+        restore: options,
+        ..WalletOptions::default()
+    };
+    let at = |error: &dyn Display| CliError::at(fetch::place(client), error);
+    let wallet = restore_wallet(client, seed, unit, &options).map_err(|error| at(&error))?;
+    let tokens = tokens(client.base_url(), unit, wallet.notes()).map_err(|error| at(&error))?;
+    let printed = output::print((tokens.join("\n") + "\n").trim_start().as_bytes());
+    let mut problems = 0;
+    for one in &wallet.keysets {
+        let id = &one.keyset.id;
+        for warning in one.restored.iter().flat_map(|restored| &restored.warnings) {
+            globals.warn(format_args!("keyset {id}: {warning}"));
+        }
+        if let Some(chance) = one.restored.as_ref().and_then(|restored| restored.chance) {
+            globals.note(format_args!(
+                "keyset {id}: {chance}; --confirm asks the mint"
+            ));
+        }
+        for problem in &one.problems {
+            eprint_error(format_args!("keyset {id}: {problem}"));
+        }
+        problems += one.problems.len();
+    }
+    fetch::warn(&wallet.warnings, globals);
+    table(&wallet, globals);
+    let (notes, worth) = (wallet.notes().count(), wallet.worth());
+    globals.note(format_args!(
+        "restored {notes} notes worth {worth} {unit}, in {} tokens",
+        tokens.len()
+    ));
+    if problems > 0 {
+        return Err(CliError::failed(format_args!(
+            "notes may be missing: {problems} problems; what was found is printed"
+        )));
+    }
+    output::exit_code(printed, notes > 0)
+}
+
+/// Prints a line for each keyset.
+fn table(wallet: &RestoredWallet, globals: &Globals) {
+    let heads = [
+        "keyset",
+        "found",
+        "spent",
+        "pending",
+        "next counter",
+        "as of",
+    ];
+    let rows = wallet.keysets.iter().map(|one| {
+        let id = one.keyset.id.to_string();
+        let found = one.notes.len().to_string();
+        let Some(restored) = &one.restored else {
+            return [&id, "?", "?", "?", "?", "?"].map(str::to_owned);
+        };
+        let count = |wanted: &Outcome| {
+            let outcomes = restored.outcomes.iter();
+            outcomes
+                .filter(|&outcome| outcome == wanted)
+                .count()
+                .to_string()
+        };
+        let (spent, pending) = (count(&Outcome::Spent), count(&Outcome::Pending));
+        let oldest = restored.as_of.map(|as_of| as_of.spent.min(as_of.issued));
+        let as_of = oldest.map_or_else(|| "now, without filters".to_owned(), output::utc);
+        [
+            id,
+            found,
+            spent,
+            pending,
+            restored.next_counter().to_string(),
+            as_of,
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(heads.map(str::to_owned))
+        .chain(rows)
+        .collect();
+    let lengths = |column: usize| rows.iter().map(move |row: &[String; 6]| row[column].len());
+    let width = |column| lengths(column).max().unwrap_or_default();
+    for [id, numbers @ .., as_of] in &rows {
+        let mut line = format!("{id:width$}", width = width(0));
+        for (column, number) in (1..).zip(numbers) {
+            line.push_str(&format!("  {number:>width$}", width = width(column)));
+        }
+        globals.note(format_args!("{line}  {as_of}"));
+    }
+}
+
+/// Prints a line for each candidate.
+fn from_pairs(
+    client: &MintClient,
+    pairs: &[Pair],
+    keyset: &str,
+    options: &RestoreOptions,
+    globals: &Globals,
+) -> Result<ExitCode, CliError> {
     let at = |error: QueryError| match error {
         QueryError::Check(error @ CheckError::TooManyMatches { .. }) => {
             fetch::refused(client.base_url(), error)
         }
-        error => CliError::at(fetch::place(&client), error),
+        error => CliError::at(fetch::place(client), error),
     };
-    let keyset = fetch::keyset(&client, &args.keyset)?;
+    let keyset = fetch::keyset(client, keyset)?;
     let fetch = |kind| -> Result<MintFilter, CliError> {
-        let filter = fetch::filter(&client, &keyset, kind)?;
+        let filter = fetch::filter(client, &keyset, kind)?;
         say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
         Ok(filter)
     };
     let (spent, issued) = (fetch(NoteKind::Spent)?, fetch(NoteKind::Issued)?);
-    let points = &pairs[..];
-    let restore = Restore::new(&keyset, points, &spent, &issued, &options, client.policy());
+    let restore = Restore::new(&keyset, pairs, &spent, &issued, options, client.policy());
     let restore = restore.map_err(at)?;
     fetch::warn(&restore.so_far().warnings, globals);
-    let (restored, error) = match client.resume(restore, points) {
+    let (restored, error) = match client.resume(restore, pairs) {
         Ok(restored) => (restored, None),
         Err(error) => match error.unfinished {
             Some(unfinished) => (unfinished.so_far(), Some(at(error.cause))),
             None => return Err(at(error.cause)),
         },
     };
-    let printed = print(&restored, &pairs);
+    let printed = print(&restored, pairs);
     if let Some(error) = error {
         eprint_error(error);
     }
@@ -175,8 +319,8 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     output::exit_code(printed, restored.outcomes.iter().any(is_live))
 }
 
-fn read_pairs(args: &RestoreArgs) -> Result<Vec<Pair>, CliError> {
-    let input = Input::open(&args.pairs)?;
+fn read_pairs(path: &Path) -> Result<Vec<Pair>, CliError> {
+    let input = Input::open(path)?;
     let name = input.name.clone();
     let bytes = input.read_all()?;
     let mut pairs = Vec::new();

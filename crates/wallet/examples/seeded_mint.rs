@@ -20,23 +20,23 @@ use serde_json::{Value, json};
 type Error = Box<dyn std::error::Error>;
 
 /// The keysets with notes.
-pub const KEYSETS: [&str; 3] = [
+pub(crate) const KEYSETS: [&str; 3] = [
     "009a1f293253e41e",
     "012e23479a0029432eaad0d2040c09be53bab592d5cbf1d55e0dd26c9495951b30",
     "I2yN+iRYfk/T",
 ];
 
 /// The mint answers 400 to every question about this keyset.
-pub const BROKEN: &str = "00ffffffffffffff";
+pub(crate) const BROKEN: &str = "00ffffffffffffff";
 
 /// A keyset of a version whose notes the crate `cashu` does not derive.
-pub const DRAFT: &str = "02abababababababababababababababababababababababababababababababab";
+pub(crate) const DRAFT: &str = "02abababababababababababababababababababababababababababababababab";
 
 /// The counters that the mint signed, in each keyset with notes. A payment's blanks lie between.
-pub const SIGNED: [u32; 11] = [0, 1, 2, 3, 4, 120, 121, 122, 123, 124, 125];
+pub(crate) const SIGNED: [u32; 11] = [0, 1, 2, 3, 4, 120, 121, 122, 123, 124, 125];
 
 /// As many of them are spent.
-pub const SPENT: usize = 7;
+pub(crate) const SPENT: usize = 7;
 
 /// What a mint knows of a keyset.
 struct Keyset {
@@ -46,11 +46,15 @@ struct Keyset {
 }
 
 /// The mint, and the paths and bodies of the requests so far.
-pub struct Mint {
+pub(crate) struct Mint {
     /// Whether it has filters.
-    pub has_filters: bool,
+    pub(crate) has_filters: bool,
+    /// Whether it announces them.
+    pub(crate) announces: bool,
+    /// A change of each signature that it gives.
+    pub(crate) change: fn(&mut Value),
     /// The requests so far.
-    pub seen: Arc<Mutex<Vec<(String, Value)>>>,
+    pub(crate) seen: Arc<Mutex<Vec<(String, Value)>>>,
     keysets: Vec<Keyset>,
 }
 
@@ -63,17 +67,19 @@ fn main() -> Result<(), Error> {
 
 impl Mint {
     /// A mint that signed the notes of this seed.
-    pub fn new(seed: &Seed) -> Result<Self, Error> {
+    pub(crate) fn new(seed: &Seed) -> Result<Self, Error> {
         let keysets = KEYSETS.map(|id| Keyset::new(seed, id));
         Ok(Self {
             has_filters: true,
+            announces: true,
+            change: |_| {},
             seen: Arc::default(),
             keysets: keysets.into_iter().collect::<Result<_, _>>()?,
         })
     }
 
     /// Answers until the process ends.
-    pub fn serve(&self, listener: &TcpListener) -> Result<(), Error> {
+    pub(crate) fn serve(&self, listener: &TcpListener) -> Result<(), Error> {
         for stream in listener.incoming() {
             if let Err(error) = self.answer(stream?) {
                 eprintln!("{error}");
@@ -121,7 +127,9 @@ impl Mint {
         Ok(Some(match (path, named) {
             ("/v1/restore", _) => return Ok(self.restore(body)),
             ("/v1/checkstate", _) => self.states(body).to_string(),
-            ("/v1/info", _) => json!({"filters": {"supported": self.has_filters}}).to_string(),
+            ("/v1/info", _) => {
+                json!({"filters": {"supported": self.has_filters && self.announces}}).to_string()
+            }
             ("/v1/keysets", _) => {
                 let ids = [&KEYSETS[..], &[BROKEN, DRAFT]].concat();
                 let keyset = |id| json!({"id": id, "unit": "sat", "active": id == KEYSETS[1]});
@@ -151,6 +159,8 @@ impl Mint {
             let mut keysets = self.keysets.iter();
             if let Some(signature) = keysets.find_map(|keyset| keyset.signatures.get(blinded)) {
                 outputs.push(output);
+                let mut signature = signature.clone();
+                (self.change)(&mut signature);
                 signatures.push(signature);
             }
         }
