@@ -224,7 +224,7 @@ tutorial:
     (folder / "Cargo.lock").write_bytes(pathlib.Path("Cargo.lock").read_bytes())
     run = ["cargo", "run", "--quiet", "--manifest-path", folder / "Cargo.toml", "--target-dir", "target"]
     subprocess.run([*run[:1], "build", *run[2:]], check=True)
-    mint = subprocess.Popen(["cargo", "run", "--quiet", "-p", "nutfilter-wallet", "--example", "seeded_mint"], stdout=subprocess.PIPE)
+    mint = subprocess.Popen(["cargo", "run", "--quiet", "-p", "nutfilter-wallet", "--features", "cashu", "--example", "seeded_mint"], stdout=subprocess.PIPE)
     try:
         mint.stdout.readline()
         said = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout

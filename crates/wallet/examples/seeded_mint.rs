@@ -51,6 +51,8 @@ pub(crate) struct Mint {
     pub(crate) has_filters: bool,
     /// Whether it announces them.
     pub(crate) announces: bool,
+    /// Its keysets without notes.
+    pub(crate) others: Vec<&'static str>,
     /// A change of each signature that it gives.
     pub(crate) change: fn(&mut Value),
     /// The requests so far.
@@ -72,6 +74,7 @@ impl Mint {
         Ok(Self {
             has_filters: true,
             announces: true,
+            others: vec![BROKEN, DRAFT],
             change: |_| {},
             seen: Arc::default(),
             keysets: keysets.into_iter().collect::<Result<_, _>>()?,
@@ -108,7 +111,7 @@ impl Mint {
             Some(answer) => ("200 OK", answer),
             None => (
                 "400 Bad Request",
-                json!({"detail": "database error"}).to_string(),
+                json!({"detail": format!("invalid request: {body}")}).to_string(),
             ),
         };
         let head = format!("Content-Length: {}\r\nConnection: close", answer.len());
@@ -131,7 +134,7 @@ impl Mint {
                 json!({"filters": {"supported": self.has_filters && self.announces}}).to_string()
             }
             ("/v1/keysets", _) => {
-                let ids = [&KEYSETS[..], &[BROKEN, DRAFT]].concat();
+                let ids = [&KEYSETS[..], &self.others].concat();
                 let keyset = |id| json!({"id": id, "unit": "sat", "active": id == KEYSETS[1]});
                 json!({"keysets": ids.into_iter().map(keyset).collect::<Value>()}).to_string()
             }
