@@ -20,8 +20,9 @@ NOW = 1767225600  # Thu, 01 Jan 2026 00:00:00 GMT
 DEFAULTS = {
     "max_bytes": 2**30, "deadline_seconds": 30, "min_m": M, "min_p": 16, "max_future_seconds": 300,
     "max_match_factor": 10, "max_answer_bytes": 4 * 2**20, "batch": 100, "max_batch": 1000, "time_limit_seconds": 600,
-    "first_wait_seconds": 1, "longest_wait_seconds": 60, "max_refused": 10, "old_filter_seconds": 86400,
-    "stale_spent_seconds": 3600, "max_info_bytes": 2**16, "max_keysets_bytes": 2**20, "max_keysets_listed": 20,
+    "silence_seconds": 61, "longest_wait_seconds": 999_999_999, "max_refused": 10, "old_filter_seconds": 86400,
+    "dates_apart_seconds": 3600, "max_small_bytes": 8 * 2**20, "max_keysets_listed": 20, "max_items": 20_000_000,
+    "search": 1000, "search_untouched": 300, "gap": 40, "checked_spent": 32,
 }
 
 
@@ -38,9 +39,17 @@ def match_limit(lookups, expected, m, factor):
     return max(math.ceil(factor * (expected + mean)), expected + k)
 
 
+def chance_limit(lookups, m):
+    """The least k with P[Poisson(lookups / m) > k] <= 1e-6."""
+    mean, k = lookups / m, 0
+    while 1 - sum(math.exp(-mean) * mean**i / math.factorial(i) for i in range(k + 1)) > 1e-6:
+        k += 1
+    return k
+
+
 def retry_after(value):
     if value.isascii() and value.isdigit():
-        return max(int(value), 1) if len(value) <= 9 else None
+        return min(max(int(value), 1), DEFAULTS["longest_wait_seconds"])
     try:
         date = datetime.strptime(value, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
     except ValueError:
@@ -68,8 +77,8 @@ def batch(info):
 
 
 def next_counter(outcomes):
-    used = [i for i, outcome in enumerate(outcomes) if outcome not in ("unused", "unsigned")]
-    return used[-1] + 1 if used else 0
+    used = [i for i, outcome in enumerate(outcomes) if outcome != "unused"]
+    return (used[-1] + 1 if used else 0) + DEFAULTS["gap"]
 
 
 def vectors():
@@ -77,23 +86,20 @@ def vectors():
               (10000, 0, M, 10), (10**6, 0, M, 10), (10**6, 3, M, 1), (1000, 1, 10**6, 1), (100000, 0, 100, 10),
               (64, 0, 2**20, 10), (20000, 0, M, 1), (0, 0, M, 10),
               (1, 0, 1000, 0), (500, 0, 1000, 0), (1000, 0, 1000, 0), (3000, 0, 1000, 0), (10000, 0, 1000, 0), (10**6, 0, 1000, 0)]
-    headers = ["0", "1", "7", "120", "999999999", "1000000000", "-1", "1.5", "1e3", "soon", "", "Thu, 01 Jan 2026 00:01:30 GMT",
+    headers = ["0", "1", "7", "120", "999999999", "1000000000", "99999999999999999999", "-1", "1.5", "1e3", "soon", "", "Thu, 01 Jan 2026 00:01:30 GMT",
                "Thu, 01 Jan 2026 00:00:00 GMT", "Wed, 31 Dec 2025 23:00:00 GMT", "Thu, 01 Jan 2026 00:01:30 or later"]
     infos = ['{"max_array_length":1000}', '{"max_array_length":500,"name":"mint"}', '{"max_array_length":1}', '{"max_array_length":0}',
              '{"max_array_length":1001}', '{"max_array_length":100000}', '{"max_array_length":null}', '{"max_array_length":"500"}',
              '{"max_array_length":-5}', '{"max_array_length":2.5}', '{"name":"mint"}', "[]", "{", ""]
     outcomes = [[], ["unused"], ["unused", "unsigned"], ["live"], ["spent", "unused"], ["unused", "live", "unused", "spent", "unsigned"],
-                ["pending", "unused", "unused"], ["refused", "unused"], ["unsigned", "open", "unused"]]
-    waits, wait = [], 1
-    for _ in range(9):
-        waits.append(wait)
-        wait = min(2 * wait, 60)
+                ["pending", "unused", "unused"], ["refused", "unused"], ["unsigned", "open", "unused"], ["expired", "unused"], ["unknown", "unused"], ["unused", "unused", "unsigned"]]
     return {
         "comment": "Made by make_wallet_limits.py. crates/wallet/tests and bindings/npm/test read it.",
         "defaults": DEFAULTS,
         "match_limit": [dict(zip(("lookups", "expected", "m", "factor", "limit"), (*of, match_limit(*of)))) for of in limits],
         "retry_after": [{"value": value, "now": NOW, "seconds": retry_after(value)} for value in headers],
-        "waits": waits,
+        "chance_limit": [{"lookups": lookups, "m": m, "limit": chance_limit(lookups, m)} for lookups, m in
+                         [(0, M), (1, M), (300, M), (1000, M), (1110, M), (1111, M), (16000, M), (100_000, M), (1000, 2**30), (1000, 1000), (64, 64), (16000, 1000)]],
         "batch": [{"info": info, "batch": batch(info)} for info in infos],
         "chance": [dict(zip(("live", "m", "one_in", "text"), (live, m, *chance(live, m))))
                    for live, m in [(0, M), (1, M), (2, M), (59, M), (100, M), (10000, M), (59, 2**24), (10000, 2**30), (10**6, M), (7, 64)]],

@@ -30,6 +30,8 @@ mod response;
 pub use dialect::Nut25EmptyTail;
 pub use endpoint::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
 pub use points::PointKind;
+#[doc(hidden)]
+pub use response::integer_of;
 pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
 
 /// Compiles the README's example as a test.

@@ -5,18 +5,17 @@
 //! ```
 //!
 //! Reading is strict about types: a number in quotes or with a fraction is rejected. It is lenient where
-//! deployed servers differ: `p` and `m` may be missing or null, and `content` may be a list of one string, as
-//! in the schema of NUT-23. Writing always gives all five members and a plain string.
+//! deployed servers and parsers differ: `p` and `m` may be missing or null, `content` may be a list of one string, as
+//! in the schema of NUT-23, 1.0 and 1e0 are 1, and the last of several members of one name counts. Writing always gives all five members and a plain string.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::slice;
 
 use base64_simd::STANDARD;
-use serde::Deserialize;
-use serde::de::Error as _;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Error;
 use serde_json::value::RawValue;
 
@@ -189,16 +188,11 @@ impl<'a> Read<'a> {
             // The parser's own error would quote the input, whatever its length.
             return Err(bad_json(Error::custom("not an object")));
         }
-        if is_too_deep(json) {
-            return Err(bad_json(Error::custom(format_args!(
-                "nested deeper than {MAX_DEPTH}"
-            ))));
-        }
         let json = core::str::from_utf8(json).map_err(|_| bad_json(Error::custom("not UTF-8")))?;
         let wire: Wire<'_> = serde_json::from_str(json).map_err(bad_json)?;
         let optional = |name, value: Option<&RawValue>, default| {
             value
-                .map_or(Ok(default), |value| integer(name, value))
+                .map_or(Ok(default), |value| integer(name, Some(value)))
                 .map_err(bad_json)
         };
         let p = optional("p", wire.p, Params::CASHU.p().into())?;
@@ -208,7 +202,10 @@ impl<'a> Read<'a> {
         let p = u8::try_from(p).map_err(|_| bad_json(Error::custom("p is above 255")))?;
         let params =
             Params::new(p.into(), m).map_err(|error| ResponseError(Fault::Params(error)))?;
-        let text = base64_text(wire.content).map_err(bad_json)?;
+        let content = wire
+            .content
+            .ok_or_else(|| bad_json(Error::missing_field("content")))?;
+        let text = base64_text(content).map_err(bad_json)?;
         let len = STANDARD
             .decoded_length(&text)
             .map_err(|_| bad_base64(&text))?;
@@ -298,24 +295,78 @@ impl ResponseError {
 
 /// The object with the text of its values. An error of the parser for a value would quote it, and a string can be as
 /// long as the response.
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Wire<'a> {
-    #[serde(borrow)]
-    n: &'a RawValue,
-    #[serde(borrow)]
+    n: Option<&'a RawValue>,
     p: Option<&'a RawValue>,
-    #[serde(borrow)]
     m: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: &'a RawValue,
-    #[serde(borrow)]
-    timestamp: &'a RawValue,
+    content: Option<&'a RawValue>,
+    timestamp: Option<&'a RawValue>,
 }
 
-/// A number without sign or fraction.
-fn integer(name: &str, value: &RawValue) -> Result<u64, Error> {
-    let number = value.get().parse();
-    number.map_err(|_| Error::custom(format_args!("{name} is not an integer from 0 to 2^64 - 1")))
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Member {
+    N,
+    P,
+    M,
+    Content,
+    Timestamp,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Wire<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Wire::default())
+    }
+}
+
+/// Derived code would refuse a member that is given twice.
+impl<'de> Visitor<'de> for Wire<'de> {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Self, A::Error> {
+        while let Some(member) = members.next_key()? {
+            let place = match member {
+                Member::N => &mut self.n,
+                Member::P => &mut self.p,
+                Member::M => &mut self.m,
+                Member::Content => &mut self.content,
+                Member::Timestamp => &mut self.timestamp,
+                Member::Other => {
+                    members.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            *place = members.next_value()?;
+        }
+        Ok(self)
+    }
+}
+
+/// A number without sign or fraction, however it is written.
+fn integer(name: &str, value: Option<&RawValue>) -> Result<u64, Error> {
+    let value = value.ok_or_else(|| Error::custom(format_args!("missing field `{name}`")))?;
+    integer_of(value.get())
+        .ok_or_else(|| Error::custom(format_args!("{name} is not an integer from 0 to 2^64 - 1")))
+}
+
+/// The integer of a JSON text. One with a fraction or an exponent is exact up to 2^53.
+#[doc(hidden)]
+#[must_use]
+pub fn integer_of(json: &str) -> Option<u64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    json.parse().ok().or_else(|| {
+        let number: f64 = json.parse().ok()?;
+        // Also refuses NaN.
+        let is_integer = number >= 0.0 && number <= EXACT && number % 1.0 == 0.0;
+        is_integer.then_some(number as u64)
+    })
 }
 
 /// The base64 text of `content`, which is a string or a list of one; without its escapes.
@@ -375,48 +426,4 @@ fn unescape(text: &[u8]) -> Vec<u8> {
         }
     }
     plain
-}
-
-/// The parser's own limit.
-const MAX_DEPTH: usize = 127;
-
-/// Returns whether lists and objects are nested deeper than [`MAX_DEPTH`].
-///
-/// Checked before parsing. The parser has no limit for values that it skips, and keeps a byte of memory for
-/// each level.
-fn is_too_deep(json: &[u8]) -> bool {
-    // A response has one or two brackets, which this finds in vectors; the code below reads byte by byte.
-    if memchr::memchr2_iter(b'[', b'{', json)
-        .nth(MAX_DEPTH)
-        .is_none()
-    {
-        return false;
-    }
-    let mut depth = 0_usize;
-    let mut bytes = json.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            b'"' => skip_string(&mut bytes),
-            _ => {}
-        }
-        if depth > MAX_DEPTH {
-            return true;
-        }
-    }
-    false
-}
-
-/// Skips past the closing quote. An escaped quote does not close.
-fn skip_string(bytes: &mut slice::Iter<'_, u8>) {
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' => {
-                bytes.next();
-            }
-            b'"' => return,
-            _ => {}
-        }
-    }
 }

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::time::{Duration, UNIX_EPOCH};
 
+use nutfilter_cashu::integer_of;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::error::{FetchError, MintError, RejectReason};
 use crate::policy::{check_status, error_object};
@@ -282,12 +284,44 @@ pub(crate) fn seconds_of(retry_after: &str, now: u64) -> Option<u64> {
     Some(seconds.clamp(1, LONGEST_WAIT))
 }
 
-/// Parses an answer. The parser's error text is dropped, because it may quote a point.
-pub(crate) fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, AnswerFault> {
-    serde_json::from_slice(body).map_err(|error| AnswerFault::Form {
-        line: error.line(),
-        column: error.column(),
-    })
+/// The members of an object in an answer. Of several of one name the last counts, as in JavaScript. No error quotes the
+/// text, because it may hold a point.
+pub(crate) struct Members<'a>(HashMap<String, &'a RawValue>);
+
+impl<'a> Members<'a> {
+    pub(crate) fn parse(json: &'a [u8]) -> Result<Self, AnswerFault> {
+        let members = serde_json::from_slice(json);
+        members.map(Self).map_err(|_| form("JSON"))
+    }
+
+    pub(crate) fn list(&self, name: &'static str) -> Result<Vec<&'a RawValue>, AnswerFault> {
+        self.read(name)?.ok_or_else(|| form(name))
+    }
+
+    pub(crate) fn object(&self, name: &'static str) -> Result<Option<Self>, AnswerFault> {
+        Ok(self.read(name)?.map(Self))
+    }
+
+    pub(crate) fn text(&self, name: &'static str) -> Result<String, AnswerFault> {
+        self.read(name)?.ok_or_else(|| form(name))
+    }
+
+    pub(crate) fn integer(&self, name: &'static str) -> Result<u64, AnswerFault> {
+        let value = self.0.get(name).and_then(|value| integer_of(value.get()));
+        value.ok_or_else(|| form(name))
+    }
+
+    /// `None` for null, or without the member.
+    fn read<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, AnswerFault> {
+        let Some(&value) = self.0.get(name) else {
+            return Ok(None);
+        };
+        serde_json::from_str(value.get()).map_err(|_| form(name))
+    }
+}
+
+fn form(member: &'static str) -> AnswerFault {
+    AnswerFault::Form { member }
 }
 
 pub(crate) fn from_hex(text: &str, field: &'static str) -> Result<Vec<u8>, AnswerFault> {

@@ -303,7 +303,7 @@ impl MintClient {
             let url = self.base.join(path)?;
             let post = || self.transport.post(&url, &body, &policy);
             let reply = match post() {
-                Err(FetchError::Transport(_) | FetchError::Cut { .. }) => post(),
+                Err(error) if is_broken(&error) => post(),
                 reply => reply,
             }?;
             let retry_after = reply.retry_after.as_deref();
@@ -359,7 +359,7 @@ impl MintClient {
         end: Instant,
     ) -> Result<Reply, FetchError> {
         let url = self.base.join(path)?;
-        let mut is_first = true;
+        let mut first = None;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let policy = Policy {
@@ -367,18 +367,19 @@ impl MintClient {
                 ..policy.clone()
             };
             let reply = self.transport.get(&url, no_cache, &policy);
-            let is_again = match &reply {
-                Err(FetchError::Transport(_) | FetchError::Cut { .. }) => is_first,
-                Ok(reply) if reply.status == 429 => {
-                    sleep(wait(reply.retry_after.as_deref(), system_time()), end)
+            match (reply, first) {
+                (Ok(reply), _) if reply.status == 429 => {
+                    if !sleep(wait(reply.retry_after.as_deref(), system_time()), end) {
+                        return Ok(reply);
+                    }
+                    first = Some(Ok(reply));
                 }
-                Ok(reply) => is_first && reply.status >= 500,
-                Err(_) => false,
-            };
-            if !is_again {
-                return reply;
+                (Ok(reply), None) if reply.status >= 500 => first = Some(Ok(reply)),
+                (Err(error), None) if is_broken(&error) => first = Some(Err(error)),
+                // The first error says more than that of the second try.
+                (Err(error), Some(Err(first))) if is_broken(&error) => return Err(first),
+                (reply, _) => return reply,
             }
-            is_first = false;
         }
     }
 
@@ -403,6 +404,11 @@ impl MintClient {
         keysets.truncate(MAX_KEYSETS_LISTED);
         FetchError::UnknownKeyset { keysets }
     }
+}
+
+/// Whether the connection broke, so that another may do.
+fn is_broken(error: &FetchError) -> bool {
+    matches!(error, FetchError::Transport(_) | FetchError::Cut { .. })
 }
 
 /// The time after so long; in thirty years if the clock has no such time.

@@ -185,6 +185,14 @@ pub enum RejectReason {
         /// The policy's minimum.
         min: u32,
     },
+    /// The filter has more items than the policy allows.
+    #[error("filter of {n} items; at most {max} are accepted")]
+    TooManyItems {
+        /// The filter's N.
+        n: u32,
+        /// The policy's maximum.
+        max: u32,
+    },
     /// The filter's timestamp is too far in the future.
     #[error("filter is dated {timestamp}, {} s in the future", .timestamp.saturating_sub(*.now))]
     Future {

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter::{ItemHash, Params};
-use nutfilter_cashu::FilterResponse;
+use nutfilter_cashu::{FilterResponse, integer_of};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -35,6 +35,8 @@ pub struct Policy {
     /// Maximum body size, in bytes, decompressed. The filter in it has at most three quarters of that size. A body is also limited to what its own `n`, `p` and `m` can take, or to 64 MiB if they
     /// are not among its first 64 KiB. Default: 1 GiB.
     pub max_bytes: u64,
+    /// Maximum number of items of a filter. Default: 20 million, which take 70 MB as text.
+    pub max_items: u32,
     /// Deadline for each step before the body: name look-up, connection, request, head. The body may then take one second
     /// more for each 16 KiB, with no pause of this length. Default: 30 s.
     pub deadline: Duration,
@@ -57,6 +59,7 @@ impl Default for Policy {
         Self {
             // 300 million items in base64. What a body may really take is decided by the numbers at its beginning.
             max_bytes: 1 << 30,
+            max_items: 20_000_000,
             // Longer than an honest mint, also one behind Tor, takes to begin.
             deadline: Duration::from_secs(30),
             min_m: Params::CASHU.m(),
@@ -168,15 +171,30 @@ impl Policy {
         let mut body = body;
         let first = FIRST_BUFFER.min(self.max_bytes.saturating_add(1));
         body.by_ref().take(first).read_to_end(&mut bytes)?;
+        let justified = match justified(&bytes) {
+            Some((n, _)) if n > self.max_items => return Ok(Err(self.too_many(n))),
+            Some((_, bytes)) => bytes,
+            None => MAX_UNEXPLAINED,
+        };
         let limited = Self {
-            max_bytes: self
-                .max_bytes
-                .min(justified(&bytes).unwrap_or(MAX_UNEXPLAINED)),
+            max_bytes: self.max_bytes.min(justified),
             ..self.clone()
         };
-        let left = (limited.max_bytes + 1).saturating_sub(bytes.len() as u64);
-        body.take(left).read_to_end(&mut bytes)?;
-        // The caller keeps the buffer while it validates it; growing may have doubled its capacity.
+        let most = limited.max_bytes.saturating_add(1);
+        let mut left = most.saturating_sub(bytes.len() as u64);
+        while left > 0 {
+            // Growing by doubling would take twice the body.
+            let piece = (bytes.len() as u64 / 8)
+                .clamp(FIRST_BUFFER, left.max(FIRST_BUFFER))
+                .min(left);
+            bytes.reserve_exact(usize::try_from(piece).unwrap_or(usize::MAX));
+            let read = body.by_ref().take(piece).read_to_end(&mut bytes)? as u64;
+            if read < piece {
+                break;
+            }
+            left -= read;
+        }
+        // The caller keeps the buffer while it validates it.
         bytes.shrink_to_fit();
         Ok(limited.admit_length(bytes.len()).map(|()| bytes))
     }
@@ -200,6 +218,10 @@ impl Policy {
         check_status(status, &body)?;
         let mint_error = error_object(status, &body).map(RejectReason::Mint);
         self.admit_length(body.len())?;
+        let head = &body[..body.len().min(FIRST_BUFFER as usize)];
+        if let Some((n, _)) = justified(head).filter(|&(n, _)| n > self.max_items) {
+            return Err(self.too_many(n));
+        }
         let response = FilterResponse::from_json(body).map_err(|error| {
             match (error.decode_error(), mint_error) {
                 (Some(error), _) => RejectReason::Filter(error),
@@ -207,6 +229,9 @@ impl Policy {
                 (None, None) => RejectReason::Response(error),
             }
         })?;
+        if response.n > self.max_items {
+            return Err(self.too_many(response.n));
+        }
         let m = response.params.m();
         if m < self.min_m {
             return Err(RejectReason::LowM { m, min: self.min_m });
@@ -229,6 +254,11 @@ impl Policy {
         Ok(MintFilter::new(filter, timestamp, source, moment, factor))
     }
 
+    fn too_many(&self, n: u32) -> RejectReason {
+        let max = self.max_items;
+        RejectReason::TooManyItems { n, max }
+    }
+
     fn admit_length(&self, bytes: usize) -> Result<(), RejectReason> {
         if bytes as u64 > self.max_bytes {
             return Err(RejectReason::TooLarge {
@@ -240,8 +270,8 @@ impl Policy {
     }
 }
 
-/// The largest response that the numbers at its beginning allow, if it is a filter and they are there.
-fn justified(head: &[u8]) -> Option<u64> {
+/// N, and the largest response that the numbers at its beginning allow, if it is a filter and they are there.
+fn justified(head: &[u8]) -> Option<(u32, u64)> {
     let content = b"\"content\"";
     let before = head
         .windows(content.len())
@@ -250,16 +280,12 @@ fn justified(head: &[u8]) -> Option<u64> {
     let number = |name: &str| -> Option<u64> {
         let at = head
             .windows(name.len())
-            .position(|part| part == name.as_bytes())?;
+            .rposition(|part| part == name.as_bytes())?;
         let value = head[at + name.len()..]
             .trim_ascii_start()
             .strip_prefix(b":")?;
-        let value = value.trim_ascii_start();
-        let digits = value
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
-        str::from_utf8(&value[..digits]).ok()?.parse().ok()
+        let end = value.iter().position(|byte| b",}".contains(byte))?;
+        integer_of(str::from_utf8(&value[..end]).ok()?.trim_ascii())
     };
     let n = u32::try_from(number("\"n\"")?).ok()?;
     // They are null if they have their usual values.
@@ -268,7 +294,7 @@ fn justified(head: &[u8]) -> Option<u64> {
     let params = Params::new(u32::try_from(p).ok()?, m).ok()?;
     let bits = u128::from(n) * u128::from(p + 1) + u128::from(params.range(n) >> p);
     let base64 = bits.div_ceil(24) * 4;
-    Some(u64::try_from(base64).ok()?.saturating_add(MEMBERS))
+    Some((n, u64::try_from(base64).ok()?.saturating_add(MEMBERS)))
 }
 
 /// Accepts only status 200.
@@ -334,7 +360,7 @@ mod tests {
         let usual = r#"{"n":10,"p":null,"m":null,"content":""#;
         assert_eq!(justified(usual.as_bytes()), justified(small.as_bytes()));
         // 50 million items, as they are encoded, fit; so does the largest set.
-        let large = justified(br#"{"n":50000000,"p":19,"m":784931,"content":""#).unwrap();
+        let (_, large) = justified(br#"{"n":50000000,"p":19,"m":784931,"content":""#).unwrap();
         assert!((165 << 20..190 << 20).contains(&large), "{large}");
         assert!(justified(br#"{"n":4294967295,"p":0,"m":4294967295,"content":""#).is_some());
         for other in [

@@ -102,12 +102,10 @@ impl<E: Into<QueryError>> From<E> for RestoreError {
 #[non_exhaustive]
 pub enum AnswerFault {
     /// The answer is not JSON of the expected form.
-    #[error("malformed mint response at line {line}, column {column}")]
+    #[error("malformed mint response: {member}")]
     Form {
-        /// Line at which parsing stopped, counted from 1.
-        line: usize,
-        /// Column at which parsing stopped, counted from 1.
-        column: usize,
+        /// The member that is missing or has another type; `JSON` for the whole.
+        member: &'static str,
     },
     /// A field that must hold a point, or another number in hex, does not.
     #[error("mint response has an invalid {field}")]

@@ -629,11 +629,10 @@ impl Restore {
                 return Err(QueryError::Answer(fault.clone()));
             }
         }
-        let open = self
-            .outcomes
-            .iter()
-            .filter(|outcome| **outcome == Outcome::Open)
-            .count();
+        let places = self.first.iter().enumerate();
+        let places = places.filter(|&(place, &first)| place == first);
+        let open = places.filter(|&(place, _)| self.outcomes[place] == Outcome::Open);
+        let open = open.count();
         match open.max(self.left()) {
             0 => Ok(self.so_far()),
             left => Err(QueryError::Unfinished { left }),

@@ -1,13 +1,11 @@
 //! A mint's signature on a blinded message, as `/v1/restore` returns it (NUT-09).
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use nutfilter_cashu::{KeysetId, PointKind};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 
-use crate::batches::{Asked, Question, Said, from_hex, from_json};
+use crate::batches::{Asked, Members, Question, Said, from_hex};
 use crate::query_error::AnswerFault;
 
 /// A mint's signature on a blinded message, as sent by the mint. The curve has been checked. The signature itself is not
@@ -53,37 +51,6 @@ pub(crate) fn body(asked: &[Asked], keyset: &KeysetId) -> String {
     serde_json::json!({ "outputs": outputs }).to_string()
 }
 
-/// The fields of an answer that are used. Some mints repeat amount and keyset in the output; those of the signature
-/// count.
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    outputs: Vec<&'a RawValue>,
-    #[serde(borrow)]
-    signatures: Vec<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct OutputText<'a> {
-    #[serde(rename = "B_", borrow)]
-    blinded: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
-struct SignatureText {
-    amount: u64,
-    id: String,
-    #[serde(rename = "C_")]
-    c: String,
-    dleq: Option<DleqText>,
-}
-
-#[derive(Deserialize)]
-struct DleqText {
-    e: String,
-    s: String,
-}
-
 /// The signature on each message of the request; `None` for those that a faultless answer leaves out: the mint never signed
 /// them.
 pub(crate) fn read(
@@ -91,21 +58,23 @@ pub(crate) fn read(
     curve: PointKind,
     body: &[u8],
 ) -> Result<Said<Option<BlindSignature>>, AnswerFault> {
-    let answer: Answer<'_> = from_json(body)?;
-    if answer.outputs.len() != answer.signatures.len() {
+    let answer = Members::parse(body)?;
+    let (outputs, signatures) = (answer.list("outputs")?, answer.list("signatures")?);
+    if outputs.len() != signatures.len() {
+        let (outputs, signatures) = (outputs.len(), signatures.len());
         return Err(AnswerFault::Unpaired {
-            outputs: answer.outputs.len(),
-            signatures: answer.signatures.len(),
+            outputs,
+            signatures,
         });
     }
     let mut seen = HashSet::new();
     let mut equal = false;
-    let pairs = answer.outputs.iter().zip(&answer.signatures);
+    let pairs = outputs.iter().zip(&signatures);
     let mut said = Said::of(pairs.map(|(output, signature)| {
-        let output: OutputText<'_> = from_json(output.get().as_bytes())?;
-        let blinded = from_hex(&output.blinded, "B_")?;
-        let signature: SignatureText = from_json(signature.get().as_bytes())?;
-        let signature = signature.check(curve)?;
+        // Some mints repeat amount and keyset in the output; those of the signature count.
+        let output = Members::parse(output.get().as_bytes())?;
+        let blinded = from_hex(&output.text("B_")?, "B_")?;
+        let signature = checked(&Members::parse(signature.get().as_bytes())?, curve)?;
         let place = question.take(&blinded)?;
         equal |= !seen.insert(signature.c.clone());
         Ok((place, Some(signature), true))
@@ -121,32 +90,34 @@ pub(crate) fn read(
     Ok(said)
 }
 
-impl SignatureText {
-    fn check(&self, curve: PointKind) -> Result<BlindSignature, AnswerFault> {
-        let keyset = KeysetId::parse(&self.id).ok();
-        let keyset = keyset.filter(|keyset| keyset.point_kind() == curve);
-        let keyset = keyset.ok_or(AnswerFault::OtherKeyset)?;
-        let c = from_hex(&self.c, "C_")?;
-        if PointKind::on_curve(&c) != Some(curve) {
-            return Err(AnswerFault::Hex { field: "C_" });
-        }
-        let number = |text: &str| {
-            let number = from_hex(text, "dleq")?.try_into();
-            number.map_err(|_| AnswerFault::Hex { field: "dleq" })
-        };
-        // Where signatures have no proof, what a mint sends in its place means nothing.
-        let dleq = match &self.dleq {
-            Some(DleqText { e, s }) if curve.has_dleq() => Some(Dleq {
-                e: number(e)?,
-                s: number(s)?,
-            }),
-            _ => None,
-        };
-        Ok(BlindSignature {
-            amount: self.amount,
-            keyset,
-            c,
-            dleq,
-        })
+fn checked(signature: &Members<'_>, curve: PointKind) -> Result<BlindSignature, AnswerFault> {
+    let (amount, id) = (signature.integer("amount")?, signature.text("id")?);
+    let (c, dleq) = (signature.text("C_")?, signature.object("dleq")?);
+    let numbers = dleq.map(|dleq| Ok((dleq.text("e")?, dleq.text("s")?)));
+    let numbers = numbers.transpose()?;
+    let keyset = KeysetId::parse(&id).ok();
+    let keyset = keyset.filter(|keyset| keyset.point_kind() == curve);
+    let keyset = keyset.ok_or(AnswerFault::OtherKeyset)?;
+    let c = from_hex(&c, "C_")?;
+    if PointKind::on_curve(&c) != Some(curve) {
+        return Err(AnswerFault::Hex { field: "C_" });
     }
+    let number = |text: &str| {
+        let number = from_hex(text, "dleq")?.try_into();
+        number.map_err(|_| AnswerFault::Hex { field: "dleq" })
+    };
+    // Where signatures have no proof, what a mint sends in its place means nothing.
+    let dleq = match numbers.filter(|_| curve.has_dleq()) {
+        Some((e, s)) => Some(Dleq {
+            e: number(&e)?,
+            s: number(&s)?,
+        }),
+        None => None,
+    };
+    Ok(BlindSignature {
+        amount,
+        keyset,
+        c,
+        dleq,
+    })
 }

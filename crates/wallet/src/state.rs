@@ -1,11 +1,6 @@
 //! The state of a note, as `/v1/checkstate` returns it (NUT-07).
 
-use std::borrow::Cow;
-
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use crate::batches::{Asked, Question, Said, from_hex, from_json};
+use crate::batches::{Asked, Members, Question, Said, from_hex};
 use crate::query_error::AnswerFault;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,28 +16,15 @@ pub(crate) fn body(asked: &[Asked]) -> String {
     serde_json::json!({ "Ys": ys.collect::<Vec<_>>() }).to_string()
 }
 
-/// The fields of an answer that are used. The witness may be long and is ignored.
-#[derive(Deserialize)]
-struct States<'a> {
-    #[serde(borrow)]
-    states: Vec<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct StateOf<'a> {
-    #[serde(rename = "Y", borrow)]
-    y: Cow<'a, str>,
-    #[serde(borrow)]
-    state: Cow<'a, str>,
-}
-
 /// The state of each note in the request. NUT-07 requires the order of the request. Any order is accepted, because the
 /// answer names every point.
 pub(crate) fn read(mut question: Question<'_>, body: &[u8]) -> Result<Said<State>, AnswerFault> {
-    let States { states } = from_json(body)?;
+    let states = Members::parse(body)?.list("states")?;
     let asked = question.len();
     let mut said = Said::of(states.iter().map(|state| {
-        let StateOf { y, state } = from_json(state.get().as_bytes())?;
+        // The witness may be long and is ignored.
+        let of = Members::parse(state.get().as_bytes())?;
+        let (y, state) = (of.text("Y")?, of.text("state")?);
         let state = match &*state {
             "UNSPENT" => State::Unspent,
             "PENDING" => State::Pending,

@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 use serde_json::{Value, json as value};
 
 use crate::*;
-use nutfilter_wallet::{Outcome, RestoreError, RestoreOptions, Restored};
+use nutfilter_wallet::{
+    Fallback, FetchContext, FilterSource, Outcome, Restore, RestoreError, RestoreOptions, Restored,
+};
 
 pub(crate) const KEYSET: &str = "009a1f293253e41e";
 
@@ -110,10 +112,20 @@ pub(crate) fn posts(mint: &Loopback) -> Vec<String> {
     requests
 }
 
-pub(crate) const CONFIRM: RestoreOptions = RestoreOptions {
+pub(crate) const PLAIN: RestoreOptions = RestoreOptions {
     expected: None,
-    confirm: true,
+    confirm: false,
+    search: 1_000,
+    gap: 40,
+    last_seen: None,
+    last_activity: None,
+    fallback: Fallback::Unannounced,
     time_limit: Duration::from_secs(600),
+};
+
+pub(crate) const CONFIRM: RestoreOptions = RestoreOptions {
+    confirm: true,
+    ..PLAIN
 };
 
 pub(crate) fn restore(
@@ -121,7 +133,27 @@ pub(crate) fn restore(
     numbers: Range<usize>,
     options: &RestoreOptions,
 ) -> Result<Restored, RestoreError> {
-    client(mint).restore(&keyset(), &candidates(numbers), options)
+    client(mint).restore(&keyset(), &candidates(numbers)[..], options)
+}
+
+pub(crate) fn resume(mint: &Loopback, restore: Restore) -> Result<Restored, RestoreError> {
+    client(mint).resume(restore, &candidates(ALL)[..])
+}
+
+/// A validated filter that did not come from a client.
+pub(crate) fn accepted(response: &FilterResponse, kind: NoteKind, no_cache: bool) -> MintFilter {
+    let source = FilterSource {
+        mint: "https://mint.example".to_owned(),
+        keyset: keyset(),
+        kind,
+    };
+    let context = FetchContext {
+        no_cache,
+        ..FetchContext::now(None)
+    };
+    let body = response.to_json().into_bytes();
+    let filter = Policy::default().accept(200, body, source, context);
+    filter.expect("a filter")
 }
 
 /// The number of each outcome, by its word.

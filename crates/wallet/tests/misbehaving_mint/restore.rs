@@ -8,11 +8,9 @@ use serde_json::{Value, json as value};
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{AnswerFault, Dleq, Outcome, QueryError, Restore, RestoreOptions, Warning};
-
-const PLAIN: RestoreOptions = RestoreOptions {
-    confirm: false,
-    ..CONFIRM
+use nutfilter_wallet::{
+    AnswerFault, AsOf, Dleq, Fallback, MintInfo, Outcome, QueryError, Restore, RestoreOptions,
+    Warning,
 };
 
 fn paths(mint: &Loopback) -> Vec<String> {
@@ -26,7 +24,7 @@ fn restore_shows_live_messages_only_shuffled() {
     let mint = honest_mint();
     let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
     assert_honest(&restored);
-    assert_eq!(restored.next_counter(), LIVE.end);
+    assert_eq!(restored.next_counter(), LIVE.end as u32 + 40);
     assert!(restored.warnings.is_empty());
     let chance = restored.chance.expect("live notes").to_string();
     assert_eq!(
@@ -36,7 +34,8 @@ fn restore_shows_live_messages_only_shuffled() {
 
     let filters = NoteKind::ALL.map(|kind| format!("/v1/filter/{kind}/{KEYSET}"));
     let [spent, issued] = &filters;
-    let wanted = [issued, spent, "/v1/info", "/v1/restore", "/v1/restore"];
+    let asked_first = [spent, issued, "/v1/info", "/v1/keysets"];
+    let wanted = [&asked_first[..], &["/v1/restore"; 2]].concat();
     assert_eq!(paths(&mint), wanted);
     let posts = posts(&mint);
     let sent: Vec<_> = posts.iter().map(|post| asked(post)).collect();
@@ -56,20 +55,20 @@ fn restore_shows_live_messages_only_shuffled() {
 }
 
 #[test]
-fn up_to_100_live_notes_take_three_requests() {
+fn up_to_100_live_notes_take_one_post() {
     let mint = honest_mint();
     let restored = restore(&mint, 20..LIVE.start + 100, &PLAIN).expect("an honest mint");
     assert_eq!(counts(&restored), [("live", 100), ("spent", 100)].into());
-    assert_eq!(paths(&mint).len(), 3);
+    assert_eq!(posts(&mint).len(), 1);
     // Nothing is posted if nothing is live.
     let mint = honest_mint();
     let restored = restore(&mint, UNUSED, &PLAIN).expect("an honest mint");
-    assert_eq!((restored.next_counter(), restored.chance), (0, None));
+    assert_eq!((restored.next_counter(), restored.chance), (40, None));
     assert_eq!(paths(&mint).len(), 2);
 }
 
 #[test]
-fn confirmed_restore_asks_about_the_spent_ones_first() {
+fn confirmed_restore_asks_about_the_spent_ones_after_the_live_ones() {
     // Two spent notes are not spent for this mint: the filter matched them by chance. A third one is pending.
     let mint = mint(|request| {
         let mut answer = honest_answer(request);
@@ -85,17 +84,14 @@ fn confirmed_restore_asks_about_the_spent_ones_first() {
     assert_eq!(words[..4], ["live", "live", "pending", "spent"]);
     assert_eq!(counts(&restored)["live"], LIVE.len() + 2);
     assert_eq!(restored.chance, None);
-    let posts = posts(&mint);
-    let states = |post: &&String| post.starts_with("POST /v1/checkstate ");
-    let first: Vec<_> = posts
-        .iter()
-        .take_while(states)
-        .flat_map(|post| asked(post))
-        .collect();
-    let ys: BTreeSet<_> = first.iter().cloned().collect();
+    let counters = vec![2];
+    assert_eq!(restored.warnings, [Warning::Pending { counters }]);
+    let posts: Vec<_> = posts(&mint).iter().map(|post| asked(post)).collect();
+    let lens: Vec<_> = posts.iter().map(Vec::len).collect();
+    assert_eq!(lens, [100, 80, 100, 20, 2]);
+    let ys: BTreeSet<_> = posts[2..4].concat().into_iter().collect();
     assert_eq!(ys, SPENT.map(|i| hex(&point(ALL.end + i))).collect());
-    assert_eq!((first.len(), posts.len()), (SPENT.len(), 4));
-    assert_mixed(&first[..100]);
+    assert_mixed(&posts[2]);
 }
 
 #[test]
@@ -103,7 +99,7 @@ fn equal_candidates_are_asked_about_once() {
     let mint = honest_mint();
     let mut some = candidates(LIVE.start..LIVE.start + 3);
     some.extend(some.clone());
-    let restored = client(&mint).restore(&keyset(), &some, &PLAIN);
+    let restored = client(&mint).restore(&keyset(), &some[..], &PLAIN);
     let restored = restored.expect("an honest mint").outcomes;
     assert_eq!(restored[..3], restored[3..]);
     assert_eq!(asked(&posts(&mint)[0]).len(), 3);
@@ -176,8 +172,8 @@ fn wait_beyond_the_time_limit_is_an_error_that_resumes() {
     let so_far = unfinished.so_far();
     let counts = counts(&so_far);
     assert_eq!((counts["live"], counts["open"]), (100, 80));
-    assert_eq!(so_far.next_counter(), LIVE.end);
-    let restored = client(&mint).resume(*unfinished).expect("an honest mint");
+    assert_eq!(so_far.next_counter(), LIVE.end as u32 + 40);
+    let restored = resume(&mint, *unfinished).expect("an honest mint");
     assert_honest(&restored);
     assert_second_is_repeated(&mint);
     // No time at all: nothing is sent.
@@ -204,7 +200,7 @@ fn broken_connection_repeats_the_body_once() {
     let error = restore(&mint, ALL, &PLAIN).expect_err("broken twice");
     assert_failed!(Err::<(), _>(error.cause), QueryError::Fetch(_));
     let unfinished = error.unfinished.expect("one answered batch");
-    assert_honest(&client(&mint).resume(*unfinished).expect("an honest mint"));
+    assert_honest(&resume(&mint, *unfinished).expect("an honest mint"));
     let posts = posts(&mint);
     assert_eq!(posts.len(), 4);
     assert!(posts[2..].iter().all(|post| *post == posts[1]));
@@ -252,7 +248,7 @@ fn more_than_ten_refusals_end_the_restore() {
     let refused = counts(&unfinished.so_far())["refused"] as u64;
     assert_eq!(refused, crate::limits::default("max_refused"));
     assert_eq!(unfinished.request(), None);
-    let error = client(&mint).resume(*unfinished).expect_err("it is over");
+    let error = resume(&mint, *unfinished).expect_err("it is over");
     assert_failed!(
         Err::<(), _>(error.cause),
         QueryError::Unfinished { left: 170 }
@@ -260,7 +256,11 @@ fn more_than_ten_refusals_end_the_restore() {
 }
 
 #[test]
-fn mint_without_filters_is_sent_nothing() {
+fn mint_without_filters_is_sent_nothing_if_never_allowed() {
+    const NEVER: RestoreOptions = RestoreOptions {
+        fallback: Fallback::Never,
+        ..PLAIN
+    };
     let keysets = json(format!(
         r#"{{"keysets":[{{"id":"{KEYSET}","unit":"sat"}},{{"id":"00ffd48b8f5ecf80","unit":"usd"}}]}}"#
     ));
@@ -283,7 +283,7 @@ fn mint_without_filters_is_sent_nothing() {
             })
         });
         let id = KeysetId::parse(id).expect("an ID");
-        let error = client(&mint).restore(&id, &candidates(ALL), &PLAIN);
+        let error = client(&mint).restore(&id, &candidates(ALL)[..], &NEVER);
         let error = error.expect_err("no filters");
         assert_eq!(error.to_string(), wanted);
         let is_right = match error.cause {
@@ -292,7 +292,7 @@ fn mint_without_filters_is_sent_nothing() {
             _ => false,
         };
         assert!(is_right && error.unfinished.is_none());
-        assert_eq!(mint.requests().len(), 2);
+        assert_eq!(mint.requests().len(), 3);
     }
     // A list that does not come, or without end, says nothing.
     for list in ["", r#"{"keysets":[]}"#, r#"{"keysets":17}"#] {
@@ -324,16 +324,13 @@ pub(crate) fn offline(
         true => filter_of([[0; 33]; 0], times[1]),
         false => filter(NoteKind::Spent, times[1]),
     };
-    let [issued, spent]: [MintFilter; 2] = [issued, spent].map(|filter| {
-        let moment = nutfilter_wallet::FetchContext::now(None);
-        let filter = policy.accept(200, filter.to_json().into_bytes(), moment);
-        filter.expect("a filter")
-    });
+    let issued = accepted(&issued, NoteKind::Issued, false);
+    let spent = accepted(&spent, NoteKind::Spent, false);
     Restore::new(
         &keyset(),
-        &candidates(ALL),
-        &issued,
+        &candidates(ALL)[..],
         &spent,
+        &issued,
         options,
         &policy,
     )
@@ -384,9 +381,10 @@ fn old_or_stale_filters_give_warnings() {
             .warnings
     };
     assert_eq!(warnings([time, time - 3_600]), []);
-    assert_eq!(warnings([time - 7_200, time]), []);
-    let stale = warnings([time, time - 3_601]);
-    assert_eq!(stale, [Warning::StaleSpent { by: 3_601 }]);
+    for (issued, spent) in [(time, time - 3_601), (time - 3_601, time)] {
+        let apart = warnings([issued, spent]);
+        assert_eq!(apart, [Warning::DatesApart(AsOf { spent, issued })]);
+    }
     let old = warnings([time - 90_000; 2]);
     assert!(matches!(
         old[..],
@@ -402,16 +400,14 @@ fn filters_of_another_origin_are_refused() {
         NoteKind::ALL.map(|kind| client.fetch(&keyset(), kind).expect("a filter"));
     let new = |keyset: &KeysetId, issued, spent| {
         let policy = client.policy();
-        Restore::new(keyset, &candidates(ALL), issued, spent, &PLAIN, policy)
+        Restore::new(keyset, &candidates(ALL)[..], spent, issued, &PLAIN, policy)
     };
     let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
     assert_failed!(new(&other, &issued, &spent), QueryError::OtherSource(_));
     assert_failed!(new(&keyset(), &spent, &issued), QueryError::OtherSource(_));
     let elsewhere = honest_mint();
     let restore = new(&keyset(), &issued, &spent).expect("a restore");
-    let error = self::client(&elsewhere)
-        .resume(restore)
-        .expect_err("another mint");
+    let error = resume(&elsewhere, restore).expect_err("another mint");
     assert_failed!(Err::<(), _>(error.cause), QueryError::OtherSource(_));
     let theirs = self::client(&elsewhere).fetch(&keyset(), NoteKind::Spent);
     let mixed = new(&keyset(), &issued, &theirs.expect("a filter"));
@@ -423,7 +419,7 @@ fn filters_of_another_origin_are_refused() {
 fn request_is_the_same_until_it_is_answered() {
     let mut restore = offline([now(); 2], [false; 2], &PLAIN).expect("a restore");
     assert!(restore.wants_info());
-    restore.set_info(br#"{"max_array_length":90}"#);
+    restore.set_info(&MintInfo::parse(br#"{"max_array_length":90}"#).expect("an info"));
     assert!(!restore.wants_info());
     let answer = |restore: &Restore| {
         let (path, body) = restore.request().expect("a request");
@@ -433,22 +429,22 @@ fn request_is_the_same_until_it_is_answered() {
     assert_eq!(restore.request(), first);
     let answered = answer(&restore);
     restore
-        .answer(200, None, answered.as_bytes())
+        .answer(200, None, answered.as_bytes(), now())
         .expect("an answer");
     assert_ne!(restore.request(), first);
     // The first answer again: its points are not those of the second request.
     let second = restore.request();
-    let error = restore.answer(200, None, answered.as_bytes());
+    let error = restore.answer(200, None, answered.as_bytes(), now());
     assert_failed!(error, QueryError::Answer(AnswerFault::NotAsked));
     assert_failed!(restore.finish(), QueryError::Unfinished { left: 90 });
     assert_eq!(restore.request(), second);
     let answered = answer(&restore);
     restore
-        .answer(200, None, answered.as_bytes())
+        .answer(200, None, answered.as_bytes(), now())
         .expect("an answer");
     assert_honest(&restore.finish().expect("all answered"));
     assert_failed!(
-        restore.answer(200, None, answered.as_bytes()),
+        restore.answer(200, None, answered.as_bytes(), now()),
         QueryError::Unfinished { .. }
     );
 }

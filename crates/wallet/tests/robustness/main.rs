@@ -10,13 +10,22 @@ use std::time::Duration;
 use allocations::{FIXED, peak_of};
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
-use nutfilter_wallet::{FetchContext, MintClient, NoteKind, Policy, RejectReason};
+use nutfilter_wallet::{FetchContext, FilterSource, MintClient, NoteKind, Policy, RejectReason};
 
 /// The timestamp of the rows' responses.
 const MOMENT: FetchContext = FetchContext {
     now: 1_767_225_600,
     last_seen: None,
+    no_cache: false,
 };
+
+fn source() -> FilterSource {
+    FilterSource {
+        mint: String::new(),
+        keyset: "009a1f293253e41e".parse().expect("a keyset id"),
+        kind: NoteKind::Spent,
+    }
+}
 
 /// A mint that sends this many bytes at a time.
 struct Trickle<'a> {
@@ -57,7 +66,8 @@ fn filter_takes_twice_its_length_to_read_and_no_more_to_accept() {
             // While the body is validated, nothing else is kept.
             assert!(read == json && read.capacity() <= json.len() + FIXED);
         }
-        let (accepted, peak) = peak_of(|| policy.accept::<Nut25>(200, json.clone(), MOMENT));
+        let (accepted, peak) =
+            peak_of(|| policy.accept::<Nut25>(200, json.clone(), source(), MOMENT));
         assert_eq!(accepted.is_ok(), is_good);
         // The content takes the place of the text.
         assert!(peak <= json.len() + FIXED, "{peak} bytes");
@@ -135,8 +145,9 @@ fn invalid_responses_take_no_more_memory_either() {
             ("nesting", "[".repeat(len)),
         ] {
             for status in [200, 400] {
-                let (accepted, peak) =
-                    peak_of(|| policy.accept::<Nut25>(status, text.clone().into_bytes(), MOMENT));
+                let (accepted, peak) = peak_of(|| {
+                    policy.accept::<Nut25>(status, text.clone().into_bytes(), source(), MOMENT)
+                });
                 assert!(accepted.is_err(), "{what}");
                 assert!(
                     peak <= 2 * text.len() + FIXED,
