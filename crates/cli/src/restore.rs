@@ -208,6 +208,12 @@ fn from_seed(
             eprint_error(format_args!("keyset {id}: {problem}"));
         }
         problems += one.problems.len();
+        let unproved = one.notes.iter().filter(|note| note.dleq.is_none()).count();
+        if unproved > 0 {
+            globals.warn(format_args!(
+                "keyset {id}: {unproved} notes have no DLEQ proof; only a swap shows whether they are valid"
+            ));
+        }
     }
     fetch::warn(&wallet.warnings, globals);
     table(&wallet, globals);

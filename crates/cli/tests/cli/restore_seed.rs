@@ -117,6 +117,18 @@ fn other_keysets_are_printed_when_one_fails() {
 }
 
 #[test]
+fn notes_without_a_dleq_proof_are_a_warning() {
+    let (_mint, url) = mint(|mint| {
+        mint.others.clear();
+        mint.change = |signature| drop(signature.as_object_mut().expect("one").remove("dleq"));
+    });
+    let ran = run(&url, WORDS, "");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_contains(&ran.stderr, "4 notes have no DLEQ proof");
+    assert_contains(&ran.stderr, "restored 12 notes");
+}
+
+#[test]
 fn wallet_without_notes_is_exit_code_1() {
     let (_mint, url) = mint(|mint| mint.others.clear());
     let ran = run(&url, &"07".repeat(64), "");

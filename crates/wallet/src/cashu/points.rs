@@ -38,7 +38,7 @@ enum Derivation {
 #[non_exhaustive]
 pub enum DeriveError {
     /// The crate `cashu` does not derive notes of such keysets. The rule for `02` is an open draft.
-    #[error("keyset {0}: the crate cashu does not derive notes of keysets of this version")]
+    #[error("the crate cashu does not derive notes of keyset {0}")]
     Version(KeysetId),
     /// BIP32 has 2^31 hardened children.
     #[error("counter {0} is above 2^31 - 1, the last one of keyset versions before 01")]
