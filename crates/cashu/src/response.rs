@@ -364,7 +364,7 @@ pub fn integer_of(json: &str) -> Option<u64> {
     json.parse().ok().or_else(|| {
         let number: f64 = json.parse().ok()?;
         // Also refuses NaN.
-        let is_integer = number >= 0.0 && number <= EXACT && number % 1.0 == 0.0;
+        let is_integer = (0.0..=EXACT).contains(&number) && number % 1.0 == 0.0;
         is_integer.then_some(number as u64)
     })
 }

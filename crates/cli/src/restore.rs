@@ -193,7 +193,10 @@ fn from_seed(
     let wallet = restore_wallet(client, seed, unit, &options).map_err(|error| at(&error))?;
     let tokens = tokens(client.base_url(), unit, wallet.notes()).map_err(|error| at(&error))?;
     let printed = output::print((tokens.join("\n") + "\n").trim_start().as_bytes());
-    let mut problems = 0;
+    let mut problems = wallet.problems.len();
+    for problem in &wallet.problems {
+        eprint_error(problem);
+    }
     for one in &wallet.keysets {
         let id = &one.keyset.id;
         for warning in one.restored.iter().flat_map(|restored| &restored.warnings) {

@@ -372,13 +372,10 @@ impl<'a> Question<'a> {
         self.places.len()
     }
 
-    /// The candidate of this point, which must not have occurred in the answer before.
-    pub(crate) fn take(&mut self, point: &[u8]) -> Result<usize, AnswerFault> {
+    /// The candidate of this point, and whether it occurs in the answer for the first time.
+    pub(crate) fn take(&mut self, point: &[u8]) -> Result<(usize, bool), AnswerFault> {
         let place = *self.places.get(point).ok_or(AnswerFault::NotAsked)?;
-        match self.open.remove(&place) {
-            true => Ok(place),
-            false => Err(AnswerFault::Repeated),
-        }
+        Ok((place, self.open.remove(&place)))
     }
 
     /// The candidates that the answer left out.

@@ -284,8 +284,8 @@ impl MintClient {
         }
         let limit = restore.time_limit();
         if restore.wants_info() {
-            restore.set_info(&self.info().unwrap_or_default());
-            restore.set_keysets(&self.keysets().unwrap_or_default());
+            restore.set_info(&self.info_until(end).unwrap_or_default());
+            restore.set_keysets(&self.keysets_until(end).unwrap_or_default());
         }
         loop {
             restore.more(&mut points)?;
@@ -307,12 +307,10 @@ impl MintClient {
                 reply => reply,
             }?;
             let retry_after = reply.retry_after.as_deref();
-            if let Some(wait) =
-                restore.answer(reply.status, retry_after, &reply.body, system_time())?
-            {
-                if !sleep(wait, end) {
-                    return Err(QueryError::RateLimited { wait });
-                }
+            let now = system_time();
+            let wait = restore.answer(reply.status, retry_after, &reply.body, now)?;
+            if let Some(wait) = wait.filter(|&wait| !sleep(wait, end)) {
+                return Err(QueryError::RateLimited { wait });
             }
         }
     }
@@ -323,8 +321,12 @@ impl MintClient {
     ///
     /// As [`fetch`](Self::fetch); [`FetchError::BadInfo`].
     pub fn info(&self) -> Result<MintInfo, FetchError> {
+        self.info_until(after(self.policy.deadline))
+    }
+
+    fn info_until(&self, end: Instant) -> Result<MintInfo, FetchError> {
         let ask = || {
-            let reply = self.get_small("/v1/info")?;
+            let reply = self.get_small("/v1/info", end)?;
             MintInfo::parse(&reply.body).ok_or(FetchError::BadInfo)
         };
         ask().or_else(|_| ask())
@@ -336,21 +338,26 @@ impl MintClient {
     ///
     /// As [`fetch`](Self::fetch).
     pub fn keysets(&self) -> Result<Vec<MintKeyset>, FetchError> {
-        Ok(MintKeyset::parse(&self.get_small("/v1/keysets")?.body))
+        self.keysets_until(after(self.policy.deadline))
+    }
+
+    fn keysets_until(&self, end: Instant) -> Result<Vec<MintKeyset>, FetchError> {
+        let reply = self.get_small("/v1/keysets", end)?;
+        Ok(MintKeyset::parse(&reply.body))
     }
 
     /// A body of status 200 and at most [`MAX_SMALL_BYTES`].
-    pub(crate) fn get_small(&self, path: &str) -> Result<Reply, FetchError> {
+    pub(crate) fn get_small(&self, path: &str, end: Instant) -> Result<Reply, FetchError> {
         let policy = Policy {
             max_bytes: MAX_SMALL_BYTES,
             ..self.policy.clone()
         };
-        let reply = self.get(path, &policy, false, after(self.policy.deadline))?;
+        let reply = self.get(path, &policy, false, end)?;
         check_status(reply.status, &reply.body)?;
         Ok(reply)
     }
 
-    /// Sends a GET request, once more after a broken connection or a server's error, and waits when the mint says so.
+    /// Sends a GET request, and once more after a broken connection, a server's error, or the wait that the mint asks for.
     fn get(
         &self,
         path: &str,
@@ -359,7 +366,7 @@ impl MintClient {
         end: Instant,
     ) -> Result<Reply, FetchError> {
         let url = self.base.join(path)?;
-        let mut first = None;
+        let (mut is_first, mut broken) = (true, None);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let policy = Policy {
@@ -367,19 +374,19 @@ impl MintClient {
                 ..policy.clone()
             };
             let reply = self.transport.get(&url, no_cache, &policy);
-            match (reply, first) {
-                (Ok(reply), _) if reply.status == 429 => {
+            match reply {
+                Ok(reply) if is_first && reply.status == 429 => {
                     if !sleep(wait(reply.retry_after.as_deref(), system_time()), end) {
                         return Ok(reply);
                     }
-                    first = Some(Ok(reply));
                 }
-                (Ok(reply), None) if reply.status >= 500 => first = Some(Ok(reply)),
-                (Err(error), None) if is_broken(&error) => first = Some(Err(error)),
+                Ok(reply) if is_first && reply.status >= 500 => {}
+                Err(error) if is_first && is_broken(&error) => broken = Some(error),
                 // The first error says more than that of the second try.
-                (Err(error), Some(Err(first))) if is_broken(&error) => return Err(first),
-                (reply, _) => return reply,
+                Err(error) if is_broken(&error) => return Err(broken.unwrap_or(error)),
+                reply => return reply,
             }
+            is_first = false;
         }
     }
 

@@ -353,30 +353,25 @@ pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
 
 /// A mint's text, truncated, safe for a terminal, and without what may be a point: an answer may echo the request.
 pub(crate) fn printable(text: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
+    let (mut shown, mut rest) = (String::new(), text);
+    for _ in 0..MAX_QUOTED {
         let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
-        if digits > 0 {
-            shown.push_str(if digits < POINT_LIKE {
-                &rest[..digits]
-            } else {
-                "…"
-            });
-            rest = &rest[digits..];
-            continue;
-        }
-        shown.push(if is_unprintable(first) {
-            char::REPLACEMENT_CHARACTER
+        let Some(first) = rest.chars().next() else {
+            return shown;
+        };
+        let len = if digits < POINT_LIKE {
+            first.len_utf8()
         } else {
-            first
+            digits
+        };
+        shown.push(match (digits < POINT_LIKE, is_unprintable(first)) {
+            (false, _) => '…',
+            (true, true) => char::REPLACEMENT_CHARACTER,
+            (true, false) => first,
         });
-        rest = &rest[first.len_utf8()..];
+        rest = &rest[len..];
     }
-    match shown.char_indices().nth(MAX_QUOTED) {
-        Some((end, _)) => format!("{}…", &shown[..end]),
-        None => shown,
-    }
+    shown + if rest.is_empty() { "" } else { "…" }
 }
 
 /// Hex digits that may be part of a point or of a secret.

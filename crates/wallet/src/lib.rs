@@ -1,8 +1,8 @@
 //! Checks a wallet's notes against a mint's compact filters, without trusting the mint.
 //!
 //! A wallet that restores from its seed has thousands of candidates: pairs of `B_`, the message that it would have sent,
-//! and `Y`, the note. It fetches two filters, of all messages that the mint signed and of all spent notes, looks both
-//! up locally, and shows the mint only the messages of notes that are still there.
+//! and `Y`, the note. It fetches two filters, of all spent notes and of all messages that the mint signed, looks both
+//! up locally, and shows the mint only the messages of notes that are still there. [`Points`] gives it the pairs.
 //!
 //! The mint may lie, stall, or send garbage. Responses are size-checked before buffering and validated before use.
 //! **An error never means "absent"**, and no code path falls back to revealing anything else.

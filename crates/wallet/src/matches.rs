@@ -146,7 +146,7 @@ impl fmt::Display for Warning {
             }
             Warning::Expired { counters } => write!(
                 f,
-                "the keyset has expired, nothing was shown: {} may be lost",
+                "the keyset has expired, and nothing was shown; live notes: {}",
                 listed(counters)
             ),
             Warning::OddAnswer(fault) => write!(f, "{fault}; every note was answered"),
@@ -172,6 +172,7 @@ fn listed(counters: &[u32]) -> String {
     let shown = counters.iter().take(SHOWN).map(u32::to_string);
     let shown = shown.collect::<Vec<_>>().join(", ");
     match counters.len() {
+        0 => "unknown".to_owned(),
         1 => format!("counter {shown}"),
         len if len > SHOWN => format!("{len} counters ({shown} ...)"),
         _ => format!("counters {shown}"),
@@ -179,19 +180,6 @@ fn listed(counters: &[u32]) -> String {
 }
 
 impl Warning {
-    /// The counters that it is about, if it is about some.
-    #[must_use]
-    pub fn counters(&self) -> Option<&[u32]> {
-        match self {
-            Warning::SpentNotIssued { counters }
-            | Warning::Unsigned { counters }
-            | Warning::Pending { counters }
-            | Warning::Refused { counters }
-            | Warning::Expired { counters } => Some(counters),
-            _ => None,
-        }
-    }
-
     pub(crate) fn is_about_the_hash(&self) -> bool {
         matches!(self, Warning::PossibleOtherDialect(_))
     }

@@ -246,6 +246,7 @@ pub struct Restore {
     messages: BTreeMap<u32, Vec<u8>>,
     /// Without filters: whether every message was asked about.
     is_searched: bool,
+    is_expired: bool,
     batch: Option<NonZeroUsize>,
     max_answer_bytes: u64,
     /// `M` of the `spent` filter.
@@ -366,6 +367,7 @@ impl Restore {
             unspent: Vec::new(),
             messages: BTreeMap::new(),
             is_searched: false,
+            is_expired: false,
             batch: None,
             max_answer_bytes: policy.max_answer_bytes,
             m: 0,
@@ -377,10 +379,12 @@ impl Restore {
     }
 
     /// A restore that shows the mint every message, for a mint without filters: [`more`](Self::more) before each request.
+    #[cfg(feature = "client")]
     #[must_use]
     pub fn without_filters(keyset: &KeysetId, options: &RestoreOptions, policy: &Policy) -> Self {
         let mut restore = Self::empty(keyset, options, policy);
         restore.warnings = vec![Warning::WithoutFilters];
+        restore.now = crate::policy::system_time();
         restore
     }
 
@@ -392,7 +396,7 @@ impl Restore {
     /// [`QueryError::Points`], [`QueryError::Check`], [`QueryError::Randomness`].
     pub fn more(&mut self, mut points: impl Points) -> Result<(), QueryError> {
         let is_asked = self.signatures.left() == 0;
-        if self.as_of.is_some() || self.is_searched || !is_asked {
+        if self.as_of.is_some() || self.is_searched || self.is_expired || !is_asked {
             return Ok(());
         }
         let first = self.outcomes.len() as u32;
@@ -457,6 +461,7 @@ impl Restore {
         let ours = keysets.iter().find(|keyset| keyset.id == self.keyset);
         let expiry = ours.and_then(|keyset| keyset.final_expiry);
         if expiry.is_some_and(|expiry| expiry <= self.now) {
+            self.is_expired = true;
             for outcome in &mut self.outcomes {
                 if *outcome == Outcome::Open {
                     *outcome = Outcome::Expired;
@@ -581,29 +586,23 @@ impl Restore {
             .iter()
             .map(|&place| self.outcomes[place].clone())
             .collect();
-        let counters = |is: fn(&Outcome) -> bool| -> Vec<u32> {
-            let all = (0..).zip(&outcomes).filter(|(_, outcome)| is(outcome));
-            all.map(|(counter, _)| counter).collect()
-        };
         let mut warnings = self.warnings.clone();
-        let left = [
-            Warning::Unsigned {
-                counters: counters(|one| *one == Outcome::Unsigned),
-            },
-            Warning::Pending {
-                counters: counters(|one| *one == Outcome::Pending),
-            },
-            Warning::Refused {
-                counters: counters(|one| matches!(one, Outcome::Refused(_))),
-            },
-            Warning::Expired {
-                counters: counters(|one| *one == Outcome::Expired),
-            },
+        type About = fn(Vec<u32>) -> Warning;
+        let left: [(&str, About); 4] = [
+            ("unsigned", |counters| Warning::Unsigned { counters }),
+            ("pending", |counters| Warning::Pending { counters }),
+            ("refused", |counters| Warning::Refused { counters }),
+            ("expired", |counters| Warning::Expired { counters }),
         ];
-        warnings.extend(
-            left.into_iter()
-                .filter(|warning| warning.counters().is_some_and(|all| !all.is_empty())),
-        );
+        for (word, warning) in left {
+            let all = (0..).zip(&outcomes);
+            let all = all.filter(|(_, outcome)| outcome.word() == word);
+            let counters: Vec<_> = all.map(|(counter, _)| counter).collect();
+            let is_unknown = word == "expired" && self.is_expired && self.as_of.is_none();
+            if is_unknown || !counters.is_empty() {
+                warnings.push(warning(counters));
+            }
+        }
         for batches in [&self.signatures, &self.states] {
             if let Some((fault, false)) = batches.fault() {
                 warnings.push(Warning::OddAnswer(fault.clone()));

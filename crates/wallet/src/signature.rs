@@ -1,6 +1,6 @@
 //! A mint's signature on a blinded message, as `/v1/restore` returns it (NUT-09).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use nutfilter_cashu::{KeysetId, PointKind};
 use serde::Serialize;
@@ -67,18 +67,32 @@ pub(crate) fn read(
             signatures,
         });
     }
-    let mut seen = HashSet::new();
-    let mut equal = false;
+    let mut answered: HashMap<usize, BlindSignature> = HashMap::new();
+    let mut ambiguous = HashSet::new();
     let pairs = outputs.iter().zip(&signatures);
     let mut said = Said::of(pairs.map(|(output, signature)| {
         // Some mints repeat amount and keyset in the output; those of the signature count.
         let output = Members::parse(output.get().as_bytes())?;
         let blinded = from_hex(&output.text("B_")?, "B_")?;
         let signature = checked(&Members::parse(signature.get().as_bytes())?, curve)?;
-        let place = question.take(&blinded)?;
-        equal |= !seen.insert(signature.c.clone());
+        let (place, is_new) = question.take(&blinded)?;
+        if !is_new {
+            if answered.get(&place) != Some(&signature) {
+                ambiguous.insert(place);
+            }
+            return Err(AnswerFault::Repeated);
+        }
+        answered.insert(place, signature.clone());
         Ok((place, Some(signature), true))
     }));
+    // Which of two signatures is valid is not known.
+    said.found.retain(|(place, ..)| !ambiguous.contains(place));
+    let equal = answered
+        .values()
+        .map(|signature| &signature.c)
+        .collect::<HashSet<_>>()
+        .len()
+        < answered.len();
     if said.fault.is_none() {
         let left_out = question.left_out();
         said.found

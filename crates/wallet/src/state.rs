@@ -31,12 +31,12 @@ pub(crate) fn read(mut question: Question<'_>, body: &[u8]) -> Result<Said<State
             "SPENT" => State::Spent,
             _ => return Err(AnswerFault::UnknownState),
         };
+        let (place, is_new) = question.take(&from_hex(&y, "Y")?)?;
+        if !is_new {
+            return Err(AnswerFault::Repeated);
+        }
         // A mint may publish pending notes as spent. An unspent note does not belong in the filter.
-        Ok((
-            question.take(&from_hex(&y, "Y")?)?,
-            state,
-            state != State::Unspent,
-        ))
+        Ok((place, state, state != State::Unspent))
     }));
     let missing = asked - said.found.len();
     if missing > 0 {

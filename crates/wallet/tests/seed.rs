@@ -65,7 +65,7 @@ fn seed() -> Seed {
 fn all_keysets_give_their_notes_and_only_live_ones_are_shown() {
     let world = World::new(|_| {});
     let wallet = world.restore(Fallback::default(), Some(12));
-    assert_eq!(wallet.warnings, []);
+    assert_eq!((wallet.warnings.len(), wallet.problems.len()), (0, 0));
     for (keyset, id) in wallet.keysets.iter().zip(KEYSETS) {
         assert_eq!(keyset.keyset.id.as_str(), id);
         let counters = keyset.notes.iter().map(|note| note.counter);
@@ -199,6 +199,15 @@ fn signatures_that_give_no_note_are_problems_of_their_own() {
             ]
         );
     }
+}
+
+#[test]
+fn keysets_of_unknown_form_are_problems() {
+    let id = format!("03{}", "cd".repeat(32));
+    let world = World::new(|mint| mint.others = vec![id.clone().leak()]);
+    let wallet = world.restore(Fallback::default(), None);
+    assert_eq!((wallet.keysets.len(), wallet.notes().count()), (3, 12));
+    assert!(matches!(&wallet.problems[..], [Problem::Keyset { id: named }] if *named == id));
 }
 
 #[test]

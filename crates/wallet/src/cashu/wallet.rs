@@ -35,6 +35,8 @@ pub struct WalletOptions {
 pub struct RestoredWallet {
     /// Each keyset of the unit, inactive ones too.
     pub keysets: Vec<RestoredKeyset>,
+    /// Keysets that could not be read.
+    pub problems: Vec<Problem>,
     /// A reason to doubt the number of all notes; usually empty.
     pub warnings: Vec<Warning>,
 }
@@ -59,6 +61,12 @@ pub enum Problem {
     /// The seed gives no notes of this keyset.
     #[error(transparent)]
     Derive(#[from] DeriveError),
+    /// The mint lists a keyset of an unknown form, whose notes were not looked for.
+    #[error("keyset {id:?}: unknown form of an id, or no unit; its notes were not looked for")]
+    Keyset {
+        /// Its id: at most 80 printable characters.
+        id: String,
+    },
     /// The restore ended before its end.
     #[error(transparent)]
     Restore(#[from] QueryError),
@@ -144,7 +152,9 @@ pub fn restore_wallet(
     unit: &str,
     options: &WalletOptions,
 ) -> Result<RestoredWallet, WalletError> {
-    let keysets = client.keysets()?;
+    let end = after(options.restore.time_limit);
+    let body = client.get_small("/v1/keysets", end)?.body;
+    let keysets = MintKeyset::parse(&body);
     let mut ours: Vec<MintKeyset> = Vec::new();
     for keyset in keysets.iter().filter(|keyset| keyset.unit == unit) {
         if ours.iter().all(|one| one.id != keyset.id) {
@@ -157,7 +167,6 @@ pub fn restore_wallet(
             keysets,
         });
     }
-    let end = after(options.restore.time_limit);
     let mut all: Vec<_> = ours
         .into_iter()
         .map(|keyset| Searched::new(client, seed, keyset, options, end))
@@ -194,8 +203,21 @@ pub fn restore_wallet(
     let finish = |one: Searched| one.finish(client, &info, &keysets, &mut keys, end);
     Ok(RestoredWallet {
         keysets: all.into_iter().map(finish).collect(),
+        problems: unread(&body, unit),
         warnings: warning.into_iter().collect(),
     })
+}
+
+/// The keysets of the unit, or of none, whose ids have an unknown form.
+fn unread(body: &[u8], unit: &str) -> Vec<Problem> {
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let all = answer["keysets"].as_array().into_iter().flatten();
+    let ours = all.filter(|one| one["unit"].as_str().is_none_or(|of| of == unit));
+    let ids = ours.map(|one| (one["id"].as_str().unwrap_or_default(), &one["unit"]));
+    let bad = ids.filter(|(id, unit)| KeysetId::parse(id).is_err() || !unit.is_string());
+    let printable = |id: &str| id.chars().filter(char::is_ascii_graphic).take(80).collect();
+    bad.map(|(id, _)| Problem::Keyset { id: printable(id) })
+        .collect()
 }
 
 /// Shows nothing if far more notes are live than expected; warns of far fewer.
@@ -311,7 +333,7 @@ impl Searched {
             let id = &signature.keyset;
             let keys = keys
                 .entry(id.clone())
-                .or_insert_with(|| fetch_keys(client, id));
+                .or_insert_with(|| fetch_keys(client, id, end));
             match keys {
                 Ok(keys) => match Note::unblind(&points, counter, signature, keys) {
                     Ok(note) => restored.notes.push(note),
@@ -331,10 +353,10 @@ impl Searched {
 }
 
 /// The public keys of a keyset (NUT-01). A key that is invalid is left out: the notes of other amounts are good.
-fn fetch_keys(client: &MintClient, keyset: &KeysetId) -> Result<Keys, FetchError> {
+fn fetch_keys(client: &MintClient, keyset: &KeysetId, end: Instant) -> Result<Keys, FetchError> {
     // nutshell takes ids in base64 in their URL-safe form only.
     let id = keyset.as_str().replace('+', "-").replace('/', "_");
-    let reply = client.get_small(&format!("/v1/keys/{id}"))?;
+    let reply = client.get_small(&format!("/v1/keys/{id}"), end)?;
     let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let key = |(amount, key): (&String, &Value)| {
         let key = key.as_str()?.parse::<PublicKey>().ok()?;

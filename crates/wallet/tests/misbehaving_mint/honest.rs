@@ -1,5 +1,6 @@
 //! An honest mint, and what it learns.
 
+use crate::conversation::*;
 use crate::*;
 
 #[test]
@@ -49,6 +50,32 @@ fn requests_do_not_identify_the_wallet() {
             .to_ascii_lowercase()
             .contains("accept-encoding: gzip")
     );
+}
+
+#[test]
+fn user_agent_and_headers_are_the_callers() {
+    let mint = honest_mint();
+    let number = AtomicU64::new(0);
+    let client = client(&mint)
+        .with_user_agent("wallet/1.0")
+        .with_headers(move |path| {
+            let number = number.fetch_add(1, Ordering::SeqCst);
+            vec![("Blind-Auth".to_owned(), format!("{path} {number}"))]
+        });
+    let points = candidates(LIVE);
+    client
+        .restore(&keyset(), &points[..], &PLAIN)
+        .expect("an honest mint");
+    for (number, request) in mint.requests().iter().enumerate() {
+        let path = request.split(' ').nth(1).expect("a path");
+        let head = request.to_ascii_lowercase();
+        assert!(head.contains("user-agent: wallet/1.0\r\n"), "{request}");
+        assert!(
+            head.contains(&format!("blind-auth: {path} {number}\r\n").to_ascii_lowercase()),
+            "{request}"
+        );
+    }
+    assert!(!format!("{client:?}").contains("Blind-Auth"));
 }
 
 #[test]

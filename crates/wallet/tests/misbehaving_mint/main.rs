@@ -37,6 +37,7 @@ mod loopback;
 mod proxy;
 mod redirects;
 mod restore;
+mod search;
 mod size;
 mod time;
 mod tls;

@@ -147,15 +147,32 @@ fn assert_second_is_repeated(mint: &Loopback) {
 #[test]
 fn after_429_the_same_body_is_sent_when_the_mint_says() {
     let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(2));
-    for header in [Some(soon), None] {
-        let mint = failing(move |number| {
-            let headers = header.iter().map(|value| ("Retry-After", value.as_str()));
-            let headers: Vec<_> = headers.collect();
-            (number == 1).then(|| response("429 Slow down", &headers, ""))
+    let mint = failing(move |number| {
+        let headers = [("Retry-After", soon.as_str())];
+        (number == 1).then(|| response("429 Slow down", &headers, ""))
+    });
+    let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
+    assert_honest(&restored);
+    assert_second_is_repeated(&mint);
+    // Without a time the wallet is silent for nutshell's minute, which each refused request begins again.
+    for (header, seconds) in [(None, 61), (Some("99999999999999999999"), 999_999_999)] {
+        let mint = failing(move |_| {
+            let headers: Vec<_> = header
+                .map(|value| ("Retry-After", value))
+                .into_iter()
+                .collect();
+            Some(response("429 Slow down", &headers, ""))
         });
-        let restored = restore(&mint, ALL, &PLAIN).expect("an honest mint");
-        assert_honest(&restored);
-        assert_second_is_repeated(&mint);
+        let options = RestoreOptions {
+            time_limit: Duration::from_secs(60),
+            ..PLAIN
+        };
+        let error = restore(&mint, ALL, &options)
+            .expect_err("a long wait")
+            .cause;
+        let wait = Duration::from_secs(seconds);
+        assert_failed!(Err::<(), _>(error), QueryError::RateLimited { wait: w } if w == wait);
+        assert_eq!(posts(&mint).len(), 1);
     }
 }
 

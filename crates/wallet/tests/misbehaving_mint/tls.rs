@@ -23,7 +23,18 @@ fn answer_without_tls_is_named_and_nothing_is_asked_in_plain_text() {
 }
 
 #[test]
-fn untrusted_certificate_is_rejected() {
+fn only_a_trusted_certificate_is_accepted() {
+    fetch_by_tls(false);
+    fetch_by_tls(true);
+    let client = MintClient::new("https://mint.example", Policy::default()).expect("a good URL");
+    for pem in ["", "nonsense", "-----BEGIN CERTIFICATE-----\n-----END"] {
+        let error = client.clone().with_root_certificates(pem.as_bytes());
+        assert_failed!(error, FetchError::BadCertificates);
+    }
+}
+
+/// Fetches a filter from a mint with a certificate of its own, which the wallet may trust.
+fn fetch_by_tls(is_trusted: bool) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -43,6 +54,7 @@ fn untrusted_certificate_is_rejected() {
     let address = listener.local_addr().expect("its address");
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
+        drop(listener);
         let mut session = rustls::ServerConnection::new(config).expect("a session");
         let mut tls = rustls::Stream::new(&mut session, &mut stream);
         if tls.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {
@@ -51,12 +63,18 @@ fn untrusted_certificate_is_rejected() {
         }
     });
     let url = format!("https://localhost:{}", address.port());
-    let client = MintClient::new(&url, Policy::default());
-    let error = client
-        .expect("a good URL")
-        .fetch(&keyset(), NoteKind::Spent)
-        .expect_err("refused");
+    let mut client = MintClient::new(&url, Policy::default()).expect("a good URL");
+    if is_trusted {
+        let pem = own.cert.pem().into_bytes();
+        client = client.with_root_certificates(&pem).expect("a certificate");
+    }
+    let fetched = client.fetch(&keyset(), NoteKind::Spent);
     server.join().expect("the server");
+    if is_trusted {
+        assert_eq!(fetched.expect("a filter").n(), ITEMS);
+        return;
+    }
+    let error = fetched.expect_err("refused");
     assert!(matches!(error, FetchError::Transport(_)), "{error:?}");
     assert!(error.to_string().contains("certificate"), "{error}");
     assert_eq!(

@@ -10,7 +10,9 @@ use std::time::Duration;
 use allocations::{FIXED, peak_of};
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
-use nutfilter_wallet::{FetchContext, FilterSource, MintClient, NoteKind, Policy, RejectReason};
+use nutfilter_wallet::{
+    FetchContext, FetchError, FilterSource, MintClient, MintFilter, NoteKind, Policy, RejectReason,
+};
 
 /// The timestamp of the rows' responses.
 const MOMENT: FetchContext = FetchContext {
@@ -236,5 +238,72 @@ fn endless_responses_take_bounded_memory() {
             assert_eq!(error, "response longer than 1048576 bytes");
         }
         assert!(peak <= most, "{what}: {peak} bytes, not {most}");
+    }
+}
+
+/// Fetches this body, compressed, and returns the most memory that this takes, and its result.
+fn fetch_compressed(body: &[u8]) -> (Result<MintFilter, FetchError>, usize) {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(body).expect("memory");
+    let compressed = encoder.finish().expect("memory");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let _ = stream.read(&mut [0; 4096]);
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: gzip\r\n\r\n";
+        let _ = stream.write_all(&[head.as_bytes(), &compressed].concat());
+    });
+    let client = MintClient::new(&url, Policy::default()).expect("a good URL");
+    peak_of(|| client.fetch(&source().keyset, NoteKind::Spent))
+}
+
+/// With its index, whatever the values are.
+#[test]
+fn compressed_filter_takes_three_times_its_text() {
+    const N: u32 = 400_000;
+    let params = Params::CASHU;
+    let zeros = vec![0; (N as usize * 20).div_ceil(8)];
+    let hashes = SortedHashes::from_items((0..N).map(u32::to_le_bytes));
+    let usual = hashes.encode(params).expect("a filter");
+    // All the length of the unary part in one code, and short codes beside it.
+    let mut skewed: Vec<u64> = (0..u64::from(N) - 1).collect();
+    skewed.push(params.range(N) - 1);
+    let skewed = nutfilter::Filter::from_values(&skewed, params).expect("a filter");
+    for (what, content) in [
+        ("zeros", &zeros[..]),
+        ("usual", usual.bytes()),
+        ("skewed", skewed.bytes()),
+    ] {
+        let mut text = Vec::new();
+        FilterResponse::write(&mut text, N, params, content, MOMENT.now).expect("memory");
+        let (filter, peak) = fetch_compressed(&text);
+        assert_eq!(filter.expect(what).n(), N);
+        assert!(
+            peak <= 3 * text.len(),
+            "{what}: {peak} bytes for {}",
+            text.len()
+        );
+    }
+}
+
+#[test]
+fn small_body_that_inflates_is_bounded_by_what_its_numbers_allow() {
+    for (n, refused) in [(300_000_000_u32, true), (20_000_000, false)] {
+        let mut body = format!(r#"{{"n":{n},"p":19,"m":784931,"content":""#).into_bytes();
+        body.resize(100 << 20, b'A');
+        let (fetched, peak) = fetch_compressed(&body);
+        let error = fetched.expect_err("too large");
+        let is_n = matches!(
+            error,
+            FetchError::Refused(RejectReason::TooManyItems {
+                max: 20_000_000,
+                ..
+            })
+        );
+        assert_eq!(is_n, refused, "{error}");
+        // 20 million notes are 69 MB of text.
+        let most = if refused { 1 << 20 } else { 2 * (70 << 20) };
+        assert!(peak <= most, "{peak}");
     }
 }

@@ -1,0 +1,174 @@
+//! The search: how far it goes, what it derives, and where the wallet goes on.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::conversation::*;
+use crate::*;
+use nutfilter_wallet::{Outcome, Points, PointsError, QueryError, Restore, RestoreOptions};
+
+/// The points of a wallet, in the form of points only, and what was derived.
+#[derive(Default)]
+struct Derived {
+    ys: u32,
+    messages: BTreeSet<u32>,
+    fails: bool,
+}
+
+fn derive(kind: u8, counter: u32) -> Vec<u8> {
+    [&[2, kind][..], &[0; 27], &counter.to_be_bytes()].concat()
+}
+
+impl Points for Derived {
+    fn ys(&mut self, counters: Range<u32>) -> Result<Vec<Vec<u8>>, PointsError> {
+        assert_eq!(counters.start, self.ys, "in order, and once");
+        self.ys = counters.end;
+        Ok(counters.map(|counter| derive(1, counter)).collect())
+    }
+
+    fn messages(&mut self, counters: &[u32]) -> Result<Vec<Vec<u8>>, PointsError> {
+        for &counter in counters {
+            assert!(self.messages.insert(counter), "{counter} twice");
+        }
+        match self.fails {
+            true => Ok(vec![]),
+            false => Ok(counters.iter().map(|&counter| derive(0, counter)).collect()),
+        }
+    }
+}
+
+/// Looks up a wallet with these counters spent, and these live.
+fn search(
+    points: &mut Derived,
+    spent: Range<u32>,
+    live: &[u32],
+    options: &RestoreOptions,
+) -> Result<Restore, QueryError> {
+    let time = now();
+    let issued = spent.clone().chain(live.iter().copied());
+    let issued = filter_of(issued.map(|counter| derive(0, counter)), time);
+    let spent = filter_of(spent.map(|counter| derive(1, counter)), time);
+    let issued = accepted(&issued, NoteKind::Issued, false);
+    let spent = accepted(&spent, NoteKind::Spent, false);
+    Restore::new(
+        &keyset(),
+        points,
+        &spent,
+        &issued,
+        options,
+        &Policy::default(),
+    )
+}
+
+#[test]
+fn search_crosses_gaps_and_derives_messages_of_unspent_notes_only() {
+    let late: Vec<u32> = (3_000..3_029).collect();
+    for (spent, live, found, searched, next, messages) in [
+        (0..0, &[][..], 0, 300, 40, 300),
+        (0..0, &[0, 250], 2, 1_251, 291, 1_251),
+        (0..0, &[1, 250, 600], 3, 1_601, 641, 1_601),
+        (0..0, &[299], 1, 1_300, 340, 1_300),
+        (0..0, &[300], 0, 300, 40, 300),
+        (0..1, &[1_000], 1, 2_001, 1_041, 2_001),
+        (0..1, &[1_001], 0, 1_001, 41, 1_001),
+        // 64 spent notes are checked.
+        (0..3_000, &late, 29, 4_029, 3_069, 1_029 + 64),
+        (0..60, &[], 0, 1_060, 100, 1_060),
+    ] {
+        let mut points = Derived::default();
+        let restore = search(&mut points, spent.clone(), live, &PLAIN).expect("a restore");
+        let restored = restore.so_far();
+        let is_open = |outcome: &&Outcome| **outcome == Outcome::Open;
+        assert_eq!(
+            restored.outcomes.iter().filter(is_open).count(),
+            found,
+            "{live:?}"
+        );
+        assert_eq!(
+            (points.ys, restored.outcomes.len()),
+            (searched, searched as usize),
+            "{live:?}"
+        );
+        assert_eq!(restored.next_counter(), next, "{live:?}");
+        assert_eq!(points.messages.len(), messages, "{live:?}");
+        assert!(restored.warnings.is_empty(), "{:?}", restored.warnings);
+        // The highest ones, since an older `issued` lacks them.
+        assert!(
+            (spent.end.saturating_sub(32)..spent.end).all(|one| points.messages.contains(&one))
+        );
+    }
+}
+
+#[test]
+fn search_and_gap_are_the_callers() {
+    let options = RestoreOptions {
+        search: 10,
+        gap: 7,
+        ..PLAIN
+    };
+    for (live, searched, next) in [
+        (&[9_u32, 19][..], 30, 27),
+        (&[9, 20], 20, 17),
+        (&[10], 10, 7),
+    ] {
+        let mut points = Derived::default();
+        let restore = search(&mut points, 0..0, live, &options).expect("a restore");
+        let restored = restore.so_far();
+        assert_eq!(
+            (points.ys, restored.next_counter(), restored.gap),
+            (searched, next, 7)
+        );
+    }
+}
+
+#[test]
+fn points_that_are_missing_or_of_another_form_are_errors() {
+    let mut points = Derived {
+        fails: true,
+        ..Derived::default()
+    };
+    let error = search(&mut points, 0..0, &[1], &PLAIN).expect_err("no messages");
+    assert_eq!(error.to_string(), "no points: 0 points B_ for 256 counters");
+    struct Wrong;
+    impl Points for Wrong {
+        fn ys(&mut self, counters: Range<u32>) -> Result<Vec<Vec<u8>>, PointsError> {
+            Ok(counters.map(|_| vec![7; 32]).collect())
+        }
+        fn messages(&mut self, _: &[u32]) -> Result<Vec<Vec<u8>>, PointsError> {
+            Err("no seed".into())
+        }
+    }
+    let time = now();
+    let [issued, spent] =
+        [NoteKind::Issued, NoteKind::Spent].map(|kind| accepted(&filter(kind, time), kind, false));
+    let new = |points: &mut dyn Points| {
+        Restore::new(
+            &keyset(),
+            points,
+            &spent,
+            &issued,
+            &PLAIN,
+            &Policy::default(),
+        )
+    };
+    assert_failed!(
+        new(&mut Wrong),
+        QueryError::Check(CheckError::NotAPoint { bytes: 32, .. })
+    );
+}
+
+#[test]
+fn live_notes_given_twice_are_counted_once() {
+    let mut some = candidates(LIVE.start..LIVE.start + 30);
+    some.extend(some.clone());
+    let mint = honest_mint();
+    let options = RestoreOptions {
+        expected: Some(3),
+        ..PLAIN
+    };
+    let restored = client(&mint)
+        .restore(&keyset(), &some[..], &options)
+        .expect("ten times as many");
+    assert_eq!(restored.chance.map(|chance| chance.live), Some(30));
+    assert_eq!(restored.live().count(), 60);
+}
