@@ -14,7 +14,7 @@ use nutfilter_wallet::{
 };
 use serde_json::{Value, json};
 
-type Error = Box<dyn std::error::Error>;
+type Error = Box<dyn std::error::Error + Send + Sync>;
 
 const COUNTERS: u32 = 16_000;
 const LIVE: u32 = 29;

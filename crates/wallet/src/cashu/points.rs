@@ -5,9 +5,8 @@ use std::ops::Range;
 use bitcoin::base64::Engine;
 use bitcoin::base64::engine::general_purpose::STANDARD;
 use bitcoin::bip32::{ChildNumber, Xpriv};
-use bitcoin::hashes::{Hash, HashEngine, Hmac, HmacEngine, sha512};
-use bitcoin::secp256k1::{Scalar, SecretKey as Key};
-use cashu::dhke::hash_to_curve;
+use bitcoin::hashes::{Hash, HashEngine, Hmac, HmacEngine, sha256, sha512};
+use bitcoin::secp256k1::{PublicKey as Point, Scalar, SecretKey as Key};
 use cashu::secret::Secret;
 use cashu::{Id, PublicKey, SECP256K1, SecretKey};
 use nutfilter_cashu::{KeysetId, PointKind};
@@ -119,9 +118,9 @@ impl SeedPoints {
     /// [`DeriveError`].
     pub fn message(&self, counter: u32) -> Result<PublicKey, DeriveError> {
         let (secret, r) = self.note(counter)?;
-        let blinded = cashu::dhke::blind_message(secret.as_bytes(), Some(r));
-        let (blinded, _) = blinded.map_err(|_| DeriveError::NoNote(counter))?;
-        Ok(blinded)
+        let y = hash_to_curve(secret.as_bytes()).ok_or(DeriveError::NoNote(counter))?;
+        let blinded = y.combine(&r.public_key());
+        Ok(blinded.map_err(|_| DeriveError::NoNote(counter))?.into())
     }
 
     /// The keys at `counter'/child`. `Xpriv` would multiply the generator five times for the two of them: for their
@@ -169,8 +168,9 @@ impl std::fmt::Debug for Derivation {
 impl Points for SeedPoints {
     fn ys(&mut self, counters: Range<u32>) -> Result<Vec<Vec<u8>>, PointsError> {
         let y = |counter| {
-            let y = hash_to_curve(self.secret(counter)?.as_bytes())?;
-            Ok(y.to_bytes().to_vec())
+            let y = hash_to_curve(self.secret(counter)?.as_bytes());
+            let y = y.ok_or(DeriveError::NoNote(counter))?;
+            Ok(y.serialize().to_vec())
         };
         counters.map(y).collect()
     }
@@ -179,6 +179,21 @@ impl Points for SeedPoints {
         let message = |&counter| Ok(self.message(counter)?.to_bytes().to_vec());
         counters.iter().map(message).collect()
     }
+}
+
+/// `Y` of a secret (NUT-00). The crate's own function takes a square root more.
+fn hash_to_curve(secret: &[u8]) -> Option<Point> {
+    let sha256 = |parts: [&[u8]; 2]| {
+        let mut engine = sha256::Hash::engine();
+        parts.iter().for_each(|part| engine.input(part));
+        sha256::Hash::from_engine(engine).to_byte_array()
+    };
+    let hash = sha256([b"Secp256k1_HashToCurve_Cashu_", secret]);
+    let mut point = [2; 33];
+    (0..1_u32 << 16).find_map(|counter| {
+        point[1..].copy_from_slice(&sha256([&hash, &counter.to_le_bytes()]));
+        Point::from_slice(&point).ok()
+    })
 }
 
 /// The keyset's index in BIP32: its bytes as a number, modulo 2^31 - 1.
