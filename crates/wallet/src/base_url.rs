@@ -14,6 +14,11 @@ pub(crate) struct BaseUrl {
 impl BaseUrl {
     pub(crate) fn parse(url: &str) -> Result<Self, FetchError> {
         let refuse = |why| FetchError::bad_url(url, why);
+        if !url.is_ascii() {
+            return Err(refuse(
+                "host and path must be ASCII: xn--... for the host, %XX in the path",
+            ));
+        }
         let uri: Uri = url.parse().map_err(|_| refuse("not a URL"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(refuse("must begin with http:// or https://"));
@@ -77,6 +82,7 @@ mod tests {
             "https://mint.example?x=1",
             "https://mint.example/#x",
             "https://mint example/",
+            "https://münze.example",
         ] {
             assert!(
                 matches!(BaseUrl::parse(bad), Err(FetchError::BadUrl { .. })),

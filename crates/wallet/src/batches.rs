@@ -259,13 +259,13 @@ impl MintInfo {
     /// Parses a body of `/v1/info`; `None` if it is not a JSON object.
     #[must_use]
     pub fn parse(body: &[u8]) -> Option<Self> {
-        let info: serde_json::Value = serde_json::from_slice(body).ok()?;
-        let told = info.as_object()?.get("max_array_length");
-        let told = told.and_then(serde_json::Value::as_u64);
+        let info = Members::parse(body).ok()?;
+        let told = info.integer("max_array_length").ok();
         let told = told.map(|length| length.clamp(1, MAX_BATCH) as usize);
+        let filters = info.object("filters").ok().flatten();
         Some(Self {
             batch: told.and_then(NonZeroUsize::new).unwrap_or(BATCH),
-            has_filters: info["filters"]["supported"] == true,
+            has_filters: filters.is_some_and(|filters| filters.is_true("supported")),
         })
     }
 }
@@ -309,6 +309,10 @@ impl<'a> Members<'a> {
     pub(crate) fn integer(&self, name: &'static str) -> Result<u64, AnswerFault> {
         let value = self.0.get(name).and_then(|value| integer_of(value.get()));
         value.ok_or_else(|| form(name))
+    }
+
+    pub(crate) fn is_true(&self, name: &'static str) -> bool {
+        self.read(name).is_ok_and(|value| value == Some(true))
     }
 
     /// `None` for null, or without the member.

@@ -171,9 +171,9 @@ impl MintClient {
         let mut restore = match self.search_until(keyset, &mut points, options, end) {
             Ok(restore) => restore,
             Err(SearchError {
-                cause: QueryError::Fetch(_),
+                cause: QueryError::Fetch(error),
                 has_filters,
-            }) if self.may_fall_back(options, has_filters) => {
+            }) if error.is_answer() && self.may_fall_back(options, has_filters) => {
                 Restore::without_filters(keyset, options, &self.policy)
             }
             Err(SearchError {
@@ -226,8 +226,15 @@ impl MintClient {
             let issued = fetch(NoteKind::Issued, seen.map(|seen| seen.issued));
             let has_filters = spent.is_ok() || issued.is_ok();
             let failed = |cause: QueryError| SearchError { cause, has_filters };
-            let spent = spent.map_err(|error| failed(error.into()))?;
-            let issued = issued.map_err(|error| failed(error.into()))?;
+            let limit = options.time_limit;
+            let cause = |error| match error {
+                FetchError::Deadline { .. } if Instant::now() >= end => {
+                    QueryError::OutOfTime { limit }
+                }
+                error => error.into(),
+            };
+            let spent = spent.map_err(|error| failed(cause(error)))?;
+            let issued = issued.map_err(|error| failed(cause(error)))?;
             match Restore::new(keyset, &mut points, &spent, &issued, options, &self.policy) {
                 // The filters may be from before and after a refresh, or exchanged by a cache.
                 Err(QueryError::Check(

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use nutfilter::DecodeError;
 use nutfilter_cashu::{KeysetId, ResponseError};
+use serde_json::value::RawValue;
 use thiserror::Error;
 
+use crate::batches::Members;
 use crate::dialect::OtherDialect;
 
 /// The error code of "keyset is not known" in a mint's error object.
@@ -106,17 +108,18 @@ impl MintKeyset {
     /// Those of a body of `/v1/keysets` that have a valid id.
     #[must_use]
     pub fn parse(body: &[u8]) -> Vec<Self> {
-        let list: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-        let all = list["keysets"].as_array().into_iter().flatten();
-        let keyset = |keyset: &serde_json::Value| {
+        let list = Members::parse(body).and_then(|list| list.list("keysets"));
+        let keyset = |keyset: &RawValue| {
+            let keyset = Members::parse(keyset.get().as_bytes()).ok()?;
             Some(Self {
-                id: KeysetId::parse(keyset["id"].as_str()?).ok()?,
-                unit: printable(keyset["unit"].as_str()?),
-                active: keyset["active"].as_bool().unwrap_or(true),
-                final_expiry: keyset["final_expiry"].as_u64(),
+                id: KeysetId::parse(&keyset.text("id").ok()?).ok()?,
+                unit: printable(&keyset.text("unit").ok()?),
+                active: keyset.is_true("active"),
+                final_expiry: keyset.integer("final_expiry").ok(),
             })
         };
-        all.filter_map(keyset).collect()
+        let list = list.unwrap_or_default().into_iter();
+        list.filter_map(keyset).collect()
     }
 }
 
@@ -278,14 +281,12 @@ pub enum CheckError {
     },
     /// More spent notes were never issued than chance explains: the filters contradict each other.
     #[error(
-        "the filters contradict each other: {missing} of {checked} spent notes were not issued, chance explains {limit}{}",
+        "the filters contradict each other: {missing} spent notes were not issued, chance explains {limit}{}",
         if *.is_fresh { "" } else { "; fetch both again without caches" }
     )]
     SpentNotIssued {
         /// Spent notes that are not in `issued`.
         missing: u64,
-        /// Spent notes that were looked up there.
-        checked: u64,
         /// The maximum that chance explains.
         limit: u64,
         /// Whether both filters were requested with `Cache-Control: no-cache`. If not, fetch both once more.
@@ -311,6 +312,16 @@ fn curve_of(bytes: Option<usize>) -> String {
 pub struct TransportError(Box<dyn std::error::Error + Send + Sync>);
 
 impl FetchError {
+    /// Whether the mint answered. If nothing came, that says nothing about its filters.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        use FetchError::{LargeHead, NoFilters, Redirect, Refused, UnknownKeyset};
+        matches!(
+            self,
+            LargeHead { .. } | Redirect { .. } | NoFilters | UnknownKeyset { .. } | Refused(_)
+        )
+    }
+
     #[cfg(feature = "client")]
     pub(crate) fn bad_url(url: &str, why: &'static str) -> Self {
         FetchError::BadUrl {
@@ -382,4 +393,52 @@ fn is_unprintable(c: char) -> bool {
     let is_format = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
     c.is_control() || is_format
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_text_has_no_points_and_no_characters_that_reorder() {
+        let point = "02AbCdEf01";
+        for (text, shown) in [
+            ("no such keyset", "no such keyset"),
+            ("1234567", "1234567"),
+            ("bad 12345678 here", "bad … here"),
+            (&format!("{point}...{point}"), "…...…"),
+            (&format!("x{point}"), "x…"),
+            ("sat\u{202e}tas", "sat\u{fffd}tas"),
+            (
+                "a\u{2066}b\u{200b}c\u{feff}\u{1b}[2J",
+                "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}[2J",
+            ),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+        let long = printable(&"é".repeat(400));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (301, true));
+        assert_eq!(printable(&"é".repeat(300)).chars().count(), 300);
+    }
+
+    #[test]
+    fn keysets_with_a_valid_id_and_a_unit_are_listed() {
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        let body = format!(
+            r#"{{"keysets":[{{"id":"009a1f293253e41e","unit":"sat","active":true,"final_expiry":1.7e9,"x":{deep}}},
+            {{"id":"x","unit":"sat"}},7,{{"id":"00ffd48b8f5ecf80","unit":"\u202eusd","active":false}}]}}"#
+        );
+        let found = MintKeyset::parse(body.as_bytes());
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.unit.as_str(), one.active, one.final_expiry))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("sat", true, Some(1_700_000_000)),
+                ("\u{fffd}usd", false, None)
+            ]
+        );
+    }
 }

@@ -103,16 +103,21 @@ pub(crate) fn search<H: ItemHash>(
     if found.ys.is_empty() {
         return Err(CheckError::NoItems.into());
     }
-    cross_check(&mut found, crossed, [spent, issued])?;
-    check_spent(keyset, &mut found, points, [spent, issued], options.confirm)?;
+    let missing = not_issued(keyset, &mut found, points, issued, options.confirm)?;
+    // Another hash explains all that follows.
     let messages: Vec<_> = derived.values().chain(found.messages.values()).collect();
-    for (filter, items) in [
-        (spent, found.ys.iter().collect::<Vec<_>>()),
-        (issued, messages),
-    ] {
+    let ys: Vec<_> = found.ys.iter().collect();
+    for (filter, items) in [(spent, ys), (issued, messages)] {
         let matched = filter.indexed().matches(&items);
         found.warnings.extend(filter.doubts(&items, &matched)?);
     }
+    let lookups = 2 * found.ys.len() as u64;
+    let m = spent.params().m().min(issued.params().m());
+    if crossed > chance_limit(lookups, m) {
+        let matches = crossed;
+        return Err(CheckError::Exchanged { matches, lookups }.into());
+    }
+    contradiction(&mut found, missing, [spent, issued])?;
     Ok(found)
 }
 
@@ -247,28 +252,14 @@ fn bound<H: ItemHash>(
     Ok(())
 }
 
-/// Refuses filters, or columns, that are exchanged: `Y` is in `issued`, or `B_` in `spent`.
-fn cross_check<H: ItemHash>(
-    found: &mut Found,
-    matches: u64,
-    [spent, issued]: [&MintFilter<H>; 2],
-) -> Result<(), CheckError> {
-    let lookups = 2 * found.ys.len() as u64;
-    let m = spent.params().m().min(issued.params().m());
-    match matches > chance_limit(lookups, m) {
-        true => Err(CheckError::Exchanged { matches, lookups }),
-        false => Ok(()),
-    }
-}
-
-/// Checks that spent notes were issued: the highest ones, which an older `issued` lacks, and some others.
-fn check_spent<H: ItemHash>(
+/// The spent notes that were not issued: of the highest ones, which an older `issued` lacks, and of some others.
+fn not_issued<H: ItemHash>(
     keyset: &KeysetId,
     found: &mut Found,
     mut points: impl Points,
-    [spent, issued]: [&MintFilter<H>; 2],
+    issued: &MintFilter<H>,
     is_all: bool,
-) -> Result<(), QueryError> {
+) -> Result<Vec<u32>, QueryError> {
     let mut counters = found.counters(Finding::Spent);
     if !is_all {
         let mut others = counters;
@@ -280,27 +271,32 @@ fn check_spent<H: ItemHash>(
     }
     let messages = messages(keyset, &mut points, &counters)?;
     let in_issued = issued.indexed().matches(&messages);
-    let checked = counters.len() as u64;
     let missing = counters.iter().zip(&in_issued).filter(|&(_, &is)| !is);
-    let missing: Vec<_> = missing.map(|(&counter, _)| counter).collect();
+    let missing = missing.map(|(&counter, _)| counter).collect();
     found.messages.extend(counters.into_iter().zip(messages));
+    Ok(missing)
+}
+
+/// Refuses filters in which more spent notes were not issued than chance explains, or an older `issued`.
+fn contradiction<H: ItemHash>(
+    found: &mut Found,
+    missing: Vec<u32>,
+    [spent, issued]: [&MintFilter<H>; 2],
+) -> Result<(), CheckError> {
     let limit = chance_limit(found.ys.len() as u64, spent.params().m());
-    if missing.len() as u64 > limit {
-        let is_fresh = spent.is_fresh() && issued.is_fresh();
-        if !is_fresh || issued.as_of() >= spent.as_of() {
-            return Err(CheckError::SpentNotIssued {
-                missing: missing.len() as u64,
-                checked,
-                limit,
-                is_fresh,
-            }
-            .into());
-        }
+    let is_fresh = spent.is_fresh() && issued.is_fresh();
+    let is_older = is_fresh && issued.as_of() < spent.as_of();
+    if missing.len() as u64 > limit && !is_older {
+        return Err(CheckError::SpentNotIssued {
+            missing: missing.len() as u64,
+            limit,
+            is_fresh,
+        });
     }
     if !missing.is_empty() {
-        for counter in &missing {
-            found.messages.remove(counter);
-        }
+        found
+            .messages
+            .retain(|counter, _| missing.binary_search(counter).is_err());
         found
             .warnings
             .push(Warning::SpentNotIssued { counters: missing });

@@ -322,6 +322,9 @@ fn filter_in(case: &Value, kind: &str) -> FilterResponse {
 }
 
 fn said(answer: &Value) -> Vec<u8> {
+    if answer["cut"] == true {
+        return [&head("200 OK", &[("Content-Length", "9")])[..], b"{"].concat();
+    }
     let headers = answer["headers"].as_object().into_iter().flatten();
     let headers: Vec<_> = headers
         .map(|(name, value)| (name.as_str(), value.as_str().expect("text")))
