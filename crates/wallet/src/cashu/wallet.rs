@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::notes::{Note, NoteError};
 use super::points::{DeriveError, SeedPoints};
 use super::seed::Seed;
-use crate::batches::MintInfo;
+use crate::batches::{Members, MintInfo};
 use crate::client::{MintClient, after};
 use crate::error::{CheckError, FetchError, MintKeyset, listed};
 use crate::match_limit::match_limit;
@@ -174,8 +174,7 @@ pub fn restore_wallet(
 
     // A valid filter announces those of the other keysets, so all are asked for before anything is shown.
     let has_filters = all.iter().any(|one| one.has_filters);
-    let is_refused =
-        |one: &Searched| matches!(one.problems[..], [Problem::Restore(QueryError::Fetch(_))]);
+    let is_refused = |one: &Searched| matches!(&one.problems[..], [Problem::Restore(QueryError::Fetch(error))] if error.is_answer());
     let may_fall_back = all.iter().any(is_refused)
         && client.may_fall_back(
             &options.restore,
@@ -208,16 +207,23 @@ pub fn restore_wallet(
     })
 }
 
-/// The keysets of the unit, or of none, whose ids have an unknown form.
+/// The keysets of the unit, or of none, that have no id of a known form.
 fn unread(body: &[u8], unit: &str) -> Vec<Problem> {
-    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-    let all = answer["keysets"].as_array().into_iter().flatten();
-    let ours = all.filter(|one| one["unit"].as_str().is_none_or(|of| of == unit));
-    let ids = ours.map(|one| (one["id"].as_str().unwrap_or_default(), &one["unit"]));
-    let bad = ids.filter(|(id, unit)| KeysetId::parse(id).is_err() || !unit.is_string());
-    let printable = |id: &str| id.chars().filter(char::is_ascii_graphic).take(80).collect();
-    bad.map(|(id, _)| Problem::Keyset { id: printable(id) })
-        .collect()
+    let list = Members::parse(body).and_then(|list| list.list("keysets"));
+    let mut problems = Vec::new();
+    for one in list.unwrap_or_default() {
+        let one = Members::parse(one.get().as_bytes()).ok();
+        let text = |name| one.as_ref().and_then(|one| one.text(name).ok());
+        let (id, of) = (text("id").unwrap_or_default(), text("unit"));
+        let is_read = of.is_some() && KeysetId::parse(&id).is_ok();
+        if !is_read && of.is_none_or(|of| of == unit) {
+            let printable = id.chars().filter(char::is_ascii_graphic).take(80);
+            problems.push(Problem::Keyset {
+                id: printable.collect(),
+            });
+        }
+    }
+    problems
 }
 
 /// Shows nothing if far more notes are live than expected; warns of far fewer.
