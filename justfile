@@ -26,7 +26,7 @@ gate: (steps "style prose deny clippy test test:levels vectors cross docs releas
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm release-dry-run native dashboard histories real-mints e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants")
+campaign: (steps "test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants")
 
 # Run the steps, RECIPE or RECIPE:ARGUMENT, one after another, and end with a table of results and seconds.
 [private]
@@ -76,6 +76,8 @@ prose:
 [group('gate')]
 deny:
     cargo deny --locked --workspace check bans licenses sources
+    # The command has at most 250 crates.
+    [ "$(cargo tree --locked -p nutfilter-cli -e normal --prefix none | sed 's/ (.*//' | sort -u | wc -l)" -le 250 ]
     for binding in c python; do \
         cargo deny --locked --log-level error --manifest-path "bindings/$binding/Cargo.toml" --config deny.toml check licenses sources || exit 1; \
     done
@@ -224,7 +226,7 @@ tutorial:
     (folder / "Cargo.lock").write_bytes(pathlib.Path("Cargo.lock").read_bytes())
     run = ["cargo", "run", "--quiet", "--manifest-path", folder / "Cargo.toml", "--target-dir", "target"]
     subprocess.run([*run[:1], "build", *run[2:]], check=True)
-    mint = subprocess.Popen(["cargo", "run", "--quiet", "-p", "nutfilter-wallet", "--example", "seeded_mint"], stdout=subprocess.PIPE)
+    mint = subprocess.Popen(["cargo", "run", "--quiet", "-p", "nutfilter-wallet", "--features", "cashu", "--example", "seeded_mint"], stdout=subprocess.PIPE)
     try:
         mint.stdout.readline()
         said = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -326,6 +328,15 @@ npm: binary e2e-venv
     npm run test:browser
     npm ci --no-audit --no-fund --ignore-scripts --prefix {{justfile_directory()}}/e2e/cashu-ts
     cd {{justfile_directory()}} && {{e2e}} -m cashu_ts --require
+
+# 10,000 notes that nutshell derives from seeds are those of the Rust wallet, of the crate `cashu`, and of cashu-ts
+[group('campaign')]
+seed-notes: e2e-venv
+    mkdir -p {{work}}
+    target/e2e/bin/python tests/vectors/make_seed_notes.py 10000 > {{work}}/seed-notes.json
+    NUTFILTER_SEED_NOTES={{work}}/seed-notes.json cargo test --quiet --locked --release -p nutfilter-wallet --features cashu --lib notes_equal
+    npm ci --no-audit --no-fund --ignore-scripts --prefix e2e/cashu-ts
+    node e2e/cashu-ts/seed_notes.mjs {{work}}/seed-notes.json
 
 # The C library: its header, and an example under valgrind
 [group('campaign')]

@@ -19,7 +19,7 @@ MARKERS = {
     "follow": "the service follows a real nutshell for --minutes, on SQLite and on Postgres",
     "load": "ten million notes, and requests per second",
     "real_cdk": "a real cdk-mintd, by --cdk-mintd: the comparisons, and a restore by cashu-ts",
-    "cashu_ts": "a wallet of cashu-ts restores at a real nutshell, in three orders",
+    "cashu_ts": "a wallet of cashu-ts restores at a real nutshell, in three orders; its versions read tokens",
     "contrib": "the examples in contrib/",
     "bitcoin": "block filters next to other libraries, and a light client",
 }

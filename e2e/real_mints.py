@@ -49,7 +49,7 @@ class WalletProcess:
 
     def __init__(self, python, work, url):
         self.directory, self.log = work / "wallet", work / "wallet.log"
-        self.directory.mkdir(exist_ok=True)
+        self.directory.mkdir(exist_ok=True, parents=True)
         environment = clean_environment(HOME=work, CASHU_DIR=self.directory, MINT_URL=url, TOR="FALSE", PYTHONPATH=ROOT)
         with open(self.log, "ab") as output:
             self.process = subprocess.Popen(
@@ -71,6 +71,11 @@ class WalletProcess:
     @property
     def notes(self):
         return json.loads((self.directory / "notes.json").read_text())
+
+    def words(self):
+        """Of its seed."""
+        with contextlib.closing(sqlite3.connect(next(self.directory.glob("*.sqlite3")))) as database:
+            return database.execute("SELECT mnemonic FROM seed").fetchone()[0]
 
     def close(self):
         with contextlib.suppress(OSError):

@@ -1,6 +1,7 @@
 """Real mints: is what the command and the service say of them true?"""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ from e2e import events, real_mints
 from e2e.conftest import ROOT
 from e2e.scenario import Scenario, Skipped
 from e2e.service_under_test import faketime_library
-from e2e.wallet_checks import WalletChecks
+from e2e.wallet_checks import WalletChecks, proxy, run
 
 
 def checked(binary, mint, work, notes=120):
@@ -32,6 +33,44 @@ def checked(binary, mint, work, notes=120):
 def test_real_nutshell_agrees_with_the_command(binary, work):
     totals = checked(binary, real_mints.Nutshell(work), work)
     assert totals["spent"] >= 320 and totals["live"] > 60 and totals["unused"] > 19_000
+
+
+@pytest.mark.cashu_ts
+def test_words_alone_give_notes_that_nutshells_wallet_receives(binary, work):
+    """The mint is shown the live messages and nothing else; every token is read by three versions of cashu-ts."""
+    mint = real_mints.Nutshell(work)
+    with Scenario(binary, mint, work) as scenario:
+        mint.begin()
+        mint.spend(120, melts=1)
+        mint.new_keyset()
+        mint.spend(48)
+        words, file = mint.wallet.words(), work / "words"
+        file.write_text(words)
+        file.chmod(0o600)
+        scenario.start(clients=False)
+        checks = WalletChecks(binary, mint, scenario.service.address.url(), work)
+        live = {message for keyset in mint.keysets for message, _ in checks.live(keyset)}
+        with proxy(mint.url, scenario.service.address.url()) as (url, seen):
+            done = run([binary, "restore", "--mint", url, "--proxy", "none", "--seed-file", file], work)
+        assert done.returncode == 0, done.stderr
+        print(done.stderr, end="")
+        shown = [output["B_"] for path, body in seen if path == "/v1/restore" for output in body["outputs"]]
+        assert len(live) > 29 and sorted(shown) == sorted(live)
+        assert not any(path == "/v1/checkstate" for path, _ in seen)
+        assert not set(words.split()) & set(re.findall("[a-z]+", done.stderr))
+        tokens = done.stdout.split()
+        script = ROOT / "e2e/cashu-ts/read_tokens.mjs"
+        read = subprocess.run(["node", script], input="\n".join(tokens), capture_output=True, text=True, check=True)
+        other = real_mints.WalletProcess(mint.python, work / "other", mint.url)
+        try:
+            other.tell("receive", tokens=tokens)
+            notes, amount = other.notes["received"]
+            print(f"received {other.notes['balance']} of {amount} sat, {notes} notes; {read.stdout}", end="")
+            assert notes == len(live) and amount - notes <= other.notes["balance"] <= amount
+            assert json.loads(read.stdout) == dict.fromkeys(["@cashu/cashu-ts", "cashu-ts-3", "cashu-ts-2"], [notes, amount])
+        finally:
+            other.close()
+        assert scenario.finish() == []
 
 
 # What a live mint meets; the others need a synthetic one, or take the machine away from other tests.

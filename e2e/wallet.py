@@ -9,8 +9,10 @@ command; each is answered by a line, `{}` or `{"error": ...}`, when it is done a
     {"do": "settle"}                   take the result of melts that were pending
     {"do": "again", "since": time}     spend the notes again that were spent since then: the mint has forgotten it
     {"do": "collide", "keyset": id}    have two points signed that have the same 64-bit hash
+    {"do": "receive", "tokens": [...]} swap the notes of tokens to the wallet
 
-`notes.json`: {"proofs": {keyset: [Y]}, "signed": {keyset: [B_]}, "unsigned": {keyset: [B_]}, "pairs": {B_: Y}}
+`notes.json`: {"proofs": {keyset: [Y]}, "signed": {keyset: [B_]}, "unsigned": {keyset: [B_]}, "pairs": {B_: Y},
+"received": the number of notes in tokens and their sum, "balance": of the wallet}
 """
 
 import argparse
@@ -26,6 +28,8 @@ import traceback
 from bolt11 import Bolt11, Feature, Features, FeatureState, MilliSatoshi, TagChar, Tags, encode
 from cashu.core.base import MeltQuoteState
 from cashu.core.crypto.b_dhke import hash_to_curve, step1_alice
+from cashu.wallet.helpers import deserialize_token_from_string
+from cashu.wallet.helpers import receive as receive_token
 from cashu.wallet.wallet import Wallet
 
 from e2e.reference_filter import colliding_points
@@ -49,6 +53,7 @@ class NotingWallet(Wallet):
         self.notes = {}   # Y hex -> keyset, of every note ever held
         self.pairs = {}   # B_ hex -> Y hex, of every output whose secret is known
         self.spent = 0
+        self.received = [0, 0]
         self.kept = []    # notes of the last round, for the next one
         self.given = []   # (time, notes) of each swap and settled melt
         self.pending = []  # (quote, notes, blank outputs) of pending melts
@@ -200,6 +205,13 @@ async def collide(wallet, pause=0.0):
     wallet.gave(notes)
 
 
+async def receive(wallet, tokens):
+    for token in map(deserialize_token_from_string, tokens):
+        wallet.received[0] += len(token.proofs)
+        wallet.received[1] += sum(proof.amount for proof in token.proofs)
+        await receive_token(wallet, token)
+
+
 async def use(wallet, keyset):
     """Reads the mint's keysets again, and mints in `keyset` from here on."""
     await wallet.load_mint_keysets()
@@ -235,7 +247,7 @@ def by_keyset(points):
 
 async def obey(args, answers):
     wallet = await NotingWallet.with_db(args.mint, str(args.directory), unit="sat")
-    commands = {"spend": spend, "settle": settle, "again": again, "collide": collide}
+    commands = {"spend": spend, "settle": settle, "again": again, "collide": collide, "receive": receive}
     while line := await asyncio.to_thread(sys.stdin.readline):
         command = json.loads(line)
         try:
@@ -250,7 +262,7 @@ async def obey(args, answers):
         unsigned = {point: keyset for point, keyset in wallet.made.items() if point not in wallet.signed}
         (args.directory / "notes.json").write_text(json.dumps(
             {"proofs": by_keyset(wallet.notes), "signed": by_keyset(wallet.signed), "unsigned": by_keyset(unsigned),
-             "pairs": wallet.pairs}))
+             "pairs": wallet.pairs, "received": wallet.received, "balance": sum(note.amount for note in wallet.proofs)}))
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -1,14 +1,18 @@
 //! `nutfilter restore`: gets a mint's signatures on the live notes of a wallet, showing it nothing else.
 
+use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use nutfilter_wallet::cashu::{
+    RestoredWallet, Seed, SeedError, WalletOptions, restore_wallet, tokens,
+};
 use nutfilter_wallet::{
-    BlindSignature, CheckError, MintFilter, NoteKind, Outcome, QueryError, Restore, RestoreOptions,
-    Restored,
+    BlindSignature, CheckError, Fallback, MintClient, MintFilter, NoteKind, Outcome, QueryError,
+    Restore, RestoreOptions, Restored,
 };
 use serde_json::{Value, json};
 
@@ -19,27 +23,56 @@ use crate::globals::{Globals, eprint_error};
 use crate::hex::{self, HexError};
 use crate::items::Input;
 use crate::output;
+use crate::value_parsers;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "nutfilter restore [OPTIONS] --mint <URL> --seed-file <FILE>\n       \
+                      nutfilter restore [OPTIONS] --mint <URL> --keyset <ID> <PAIRS>"
+)]
 pub(crate) struct RestoreArgs {
     /// File of candidates, in the order of the counters: `B_<TAB>Y` in hex, one
-    /// pair per line. `-` is standard input.
-    #[arg(value_name = "PAIRS")]
-    pairs: PathBuf,
+    /// pair per line. `-` is standard input. Not with --seed-file.
+    #[arg(
+        value_name = "PAIRS",
+        requires = "keyset",
+        required_unless_present = "seed_file"
+    )]
+    pairs: Option<PathBuf>,
 
     /// URL of the mint, which is not trusted.
     #[arg(long = "mint", id = "mint", value_name = "URL", help_heading = "Mint")]
     url: String,
+
+    /// File of the wallet's seed: BIP39 words in English, or 128 hex digits. `-`
+    /// is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pairs", "keyset"])]
+    seed_file: Option<PathBuf>,
+
+    /// Unit of the notes to restore from the seed.
+    #[arg(
+        long,
+        value_name = "UNIT",
+        default_value = "sat",
+        conflicts_with = "pairs"
+    )]
+    unit: String,
+
+    /// When to show the mint every message of the seed because its filters are
+    /// missing: never, always, or unannounced: if it does not announce any.
+    #[arg(long, value_name = "WHEN", value_parser = value_parsers::fallback(), default_value = "unannounced", conflicts_with = "pairs")]
+    fallback: Fallback,
 
     /// Keyset of the candidates.
     #[arg(
         long,
         value_name = "ID",
         allow_hyphen_values = true,
+        requires = "pairs",
         help_heading = "Mint"
     )]
-    keyset: String,
+    keyset: Option<String>,
 
     /// Number of live notes by the wallet's records. Far more are an error, and
     /// the mint is shown nothing; far fewer are a warning.
@@ -61,25 +94,33 @@ pub(crate) struct RestoreArgs {
 }
 
 const EXAMPLES: &str = "\
-Fetches both filters of the keyset, looks all candidates up, and asks the mint
-for signatures (NUT-09) on those that are issued and not spent, and about
-nothing else. Prints one line per candidate, in input order:
+Fetches both filters of each keyset, looks all counters up, and asks the mint
+for signatures (NUT-09) on the notes that are issued and not spent, and about
+nothing else.
+
+With --seed-file, restores all keysets of the unit and prints one token per 100
+notes. Anyone who sees a token can spend it: receive it in a wallet at once. stderr
+has a table of the keysets. New notes of the same seed must begin at the table's
+next counter. Gaps of up to 1,000 counters are searched.
+
+With PAIRS, prints one line per candidate, in input order:
   live<TAB>B_<TAB>signature   the signature is JSON: amount, id, C_, maybe dleq
-  spent<TAB>B_                in both filters
+  spent<TAB>B_                in the filter of spent notes
   pending<TAB>B_              a payment is pending (with --confirm)
   unused<TAB>B_               not issued as of the filter's time
-  unsigned<TAB>B_             matched `issued` by chance
+  unsigned<TAB>B_             in `issued`, but the mint gave no signature
+  expired<TAB>B_              live, but the keyset has expired
   unknown<TAB>B_              not issued, but the filter's hash is in doubt
+The signatures are not verified: unblind them, and check them against the keys
+of the keyset that they name. After an error the lines that are known are
+printed: run it again with the rest.
+
 Without --confirm, one unspent note in M is taken for spent; stderr says how
-likely that is. After an error the lines that are known are printed: run it
-again with the rest.
+likely that is.
 Exit code: 0 some note is live, 1 none is, 2 error.
 
-The signatures are not verified: unblind them, and check them against the keys
-of the keyset that they name. Deriving the candidates from a seed, and deciding
-when to stop (the gap limit of NUT-13), is up to the wallet.
-
 Examples:
+  nutfilter restore --mint https://mint.example --seed-file words.txt
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e pairs
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e \\
       pairs --confirm | grep ^live | cut -f2,3";
@@ -88,43 +129,191 @@ Examples:
 type Pair = (Vec<u8>, Vec<u8>);
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
-    let pairs = read_pairs(args)?;
     let usual = RestoreOptions::default();
     let options = RestoreOptions {
         expected: args.expected,
         confirm: args.confirm,
         time_limit: args.timeout.unwrap_or(usual.time_limit),
+        fallback: args.fallback,
         ..usual
     };
     let deadline = args
         .timeout
         .map(|timeout| timeout.min(Duration::from_secs(30)));
-    let client = fetch::client(&args.url, &args.fetch, deadline, globals)?;
+    let client = || fetch::client(&args.url, &args.fetch, deadline, globals);
+    match (&args.seed_file, &args.pairs, &args.keyset) {
+        (Some(file), ..) => {
+            let seed = read_seed(file, globals)?;
+            from_seed(&client()?, &seed, &args.unit, options, globals)
+        }
+        (_, Some(pairs), Some(keyset)) => {
+            let pairs = read_pairs(pairs)?;
+            from_pairs(&client()?, &pairs, keyset, &options, globals)
+        }
+        _ => Err(CliError::usage(
+            "expected --seed-file, or --keyset and PAIRS",
+        )),
+    }
+}
+
+/// Reads a seed. No error contains any of it.
+fn read_seed(path: &Path, globals: &Globals) -> Result<Seed, CliError> {
+    #[cfg(unix)]
+    if let Ok(file) = path.metadata() {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = file.permissions().mode() & 0o777;
+        if file.is_file() && mode & 0o077 != 0 {
+            globals.warn(format_args!(
+                "{}: other users may read the seed (mode {mode:03o}); use chmod 600",
+                path.display()
+            ));
+        }
+    }
+    let input = Input::open(path)?;
+    let name = input.name.clone();
+    let bytes = input.read_all()?;
+    let text = String::from_utf8(bytes).map_err(|_| CliError::at(&name, "invalid UTF-8"))?;
+    text.parse()
+        .map_err(|error: SeedError| CliError::at(&name, error))
+}
+
+/// Prints the notes of a seed as tokens, and a table of its keysets on stderr.
+fn from_seed(
+    client: &MintClient,
+    seed: &Seed,
+    unit: &str,
+    options: RestoreOptions,
+    globals: &Globals,
+) -> Result<ExitCode, CliError> {
+    let options = WalletOptions {
+        restore: options,
+        ..WalletOptions::default()
+    };
+    let at = |error: &dyn Display| CliError::at(fetch::place(client), error);
+    let wallet = restore_wallet(client, seed, unit, &options).map_err(|error| at(&error))?;
+    let tokens = tokens(client.base_url(), unit, wallet.notes()).map_err(|error| at(&error))?;
+    let printed = output::print((tokens.join("\n") + "\n").trim_start().as_bytes());
+    let mut problems = wallet.problems.len();
+    for problem in &wallet.problems {
+        eprint_error(problem);
+    }
+    for one in &wallet.keysets {
+        let id = &one.keyset.id;
+        for warning in one.restored.iter().flat_map(|restored| &restored.warnings) {
+            globals.warn(format_args!("keyset {id}: {warning}"));
+        }
+        if let Some(chance) = one.restored.as_ref().and_then(|restored| restored.chance) {
+            globals.note(format_args!(
+                "keyset {id}: {chance}; --confirm asks the mint"
+            ));
+        }
+        for problem in &one.problems {
+            eprint_error(format_args!("keyset {id}: {problem}"));
+        }
+        problems += one.problems.len();
+        let unproved = one.notes.iter().filter(|note| note.dleq.is_none()).count();
+        if unproved > 0 {
+            globals.warn(format_args!(
+                "keyset {id}: {unproved} notes have no DLEQ proof; only a swap shows whether they are valid"
+            ));
+        }
+    }
+    fetch::warn(&wallet.warnings, globals);
+    table(&wallet, globals);
+    let (notes, worth) = (wallet.notes().count(), wallet.worth());
+    globals.note(format_args!(
+        "restored {notes} notes worth {worth} {unit}, in {} tokens",
+        tokens.len()
+    ));
+    if problems > 0 {
+        return Err(CliError::failed(format_args!(
+            "notes may be missing: {problems} problems; what was found is printed"
+        )));
+    }
+    output::exit_code(printed, notes > 0)
+}
+
+/// Prints a line for each keyset.
+fn table(wallet: &RestoredWallet, globals: &Globals) {
+    let heads = [
+        "keyset",
+        "found",
+        "spent",
+        "pending",
+        "next counter",
+        "as of",
+    ];
+    let rows = wallet.keysets.iter().map(|one| {
+        let id = one.keyset.id.to_string();
+        let found = one.notes.len().to_string();
+        let Some(restored) = &one.restored else {
+            return [&id, "?", "?", "?", "?", "?"].map(str::to_owned);
+        };
+        let count = |wanted: &Outcome| {
+            let outcomes = restored.outcomes.iter();
+            outcomes
+                .filter(|&outcome| outcome == wanted)
+                .count()
+                .to_string()
+        };
+        let (spent, pending) = (count(&Outcome::Spent), count(&Outcome::Pending));
+        let oldest = restored.as_of.map(|as_of| as_of.spent.min(as_of.issued));
+        let as_of = oldest.map_or_else(|| "now, without filters".to_owned(), output::utc);
+        [
+            id,
+            found,
+            spent,
+            pending,
+            restored.next_counter().to_string(),
+            as_of,
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(heads.map(str::to_owned))
+        .chain(rows)
+        .collect();
+    let lengths = |column: usize| rows.iter().map(move |row: &[String; 6]| row[column].len());
+    let width = |column| lengths(column).max().unwrap_or_default();
+    for [id, numbers @ .., as_of] in &rows {
+        let mut line = format!("{id:width$}", width = width(0));
+        for (column, number) in (1..).zip(numbers) {
+            line.push_str(&format!("  {number:>width$}", width = width(column)));
+        }
+        globals.note(format_args!("{line}  {as_of}"));
+    }
+}
+
+/// Prints a line for each candidate.
+fn from_pairs(
+    client: &MintClient,
+    pairs: &[Pair],
+    keyset: &str,
+    options: &RestoreOptions,
+    globals: &Globals,
+) -> Result<ExitCode, CliError> {
     let at = |error: QueryError| match error {
         QueryError::Check(error @ CheckError::TooManyMatches { .. }) => {
             fetch::refused(client.base_url(), error)
         }
-        error => CliError::at(fetch::place(&client), error),
+        error => CliError::at(fetch::place(client), error),
     };
-    let keyset = fetch::keyset(&client, &args.keyset)?;
+    let keyset = fetch::keyset(client, keyset)?;
     let fetch = |kind| -> Result<MintFilter, CliError> {
-        let filter = fetch::filter(&client, &keyset, kind)?;
+        let filter = fetch::filter(client, &keyset, kind)?;
         say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
         Ok(filter)
     };
     let (spent, issued) = (fetch(NoteKind::Spent)?, fetch(NoteKind::Issued)?);
-    let points = &pairs[..];
-    let restore = Restore::new(&keyset, points, &spent, &issued, &options, client.policy());
+    let restore = Restore::new(&keyset, pairs, &spent, &issued, options, client.policy());
     let restore = restore.map_err(at)?;
     fetch::warn(&restore.so_far().warnings, globals);
-    let (restored, error) = match client.resume(restore, points) {
+    let (restored, error) = match client.resume(restore, pairs) {
         Ok(restored) => (restored, None),
         Err(error) => match error.unfinished {
             Some(unfinished) => (unfinished.so_far(), Some(at(error.cause))),
             None => return Err(at(error.cause)),
         },
     };
-    let printed = print(&restored, &pairs);
+    let printed = print(&restored, pairs);
     if let Some(error) = error {
         eprint_error(error);
     }
@@ -139,8 +328,8 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     output::exit_code(printed, restored.outcomes.iter().any(is_live))
 }
 
-fn read_pairs(args: &RestoreArgs) -> Result<Vec<Pair>, CliError> {
-    let input = Input::open(&args.pairs)?;
+fn read_pairs(path: &Path) -> Result<Vec<Pair>, CliError> {
+    let input = Input::open(path)?;
     let name = input.name.clone();
     let bytes = input.read_all()?;
     let mut pairs = Vec::new();

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nutfilter_cashu::NoteKind;
 use nutfilter_mint::MintType;
+use nutfilter_wallet::Fallback;
 
 /// `spent` or `issued`.
 pub(crate) fn kind() -> impl TypedValueParser<Value = NoteKind> {
@@ -12,6 +13,16 @@ pub(crate) fn kind() -> impl TypedValueParser<Value = NoteKind> {
 /// The supported mint implementations.
 pub(crate) fn mint_type() -> impl TypedValueParser<Value = MintType> {
     words(MintType::ALL, MintType::as_str)
+}
+
+/// When a restore may show the mint every message.
+pub(crate) fn fallback() -> impl TypedValueParser<Value = Fallback> {
+    let all = [Fallback::Never, Fallback::Unannounced, Fallback::Always];
+    words(all, |when| match when {
+        Fallback::Never => "never",
+        Fallback::Unannounced => "unannounced",
+        Fallback::Always => "always",
+    })
 }
 
 fn words<T: Copy + Send + Sync + 'static, const N: usize>(

@@ -204,7 +204,7 @@ impl MintClient {
         self.search_until(keyset, points, options, after(options.time_limit))
     }
 
-    fn search_until(
+    pub(crate) fn search_until(
         &self,
         keyset: &KeysetId,
         mut points: impl Points,
@@ -280,7 +280,7 @@ impl MintClient {
             })
     }
 
-    fn converse(
+    pub(crate) fn converse(
         &self,
         restore: &mut Restore,
         mut points: impl Points,
@@ -354,7 +354,7 @@ impl MintClient {
     }
 
     /// A body of status 200 and at most [`MAX_SMALL_BYTES`].
-    fn get_small(&self, path: &str, end: Instant) -> Result<Reply, FetchError> {
+    pub(crate) fn get_small(&self, path: &str, end: Instant) -> Result<Reply, FetchError> {
         let policy = Policy {
             max_bytes: MAX_SMALL_BYTES,
             ..self.policy.clone()
@@ -426,7 +426,7 @@ fn is_broken(error: &FetchError) -> bool {
 }
 
 /// The time after so long; in thirty years if the clock has no such time.
-fn after(wait: Duration) -> Instant {
+pub(crate) fn after(wait: Duration) -> Instant {
     const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
     let now = Instant::now();
     now.checked_add(wait).unwrap_or_else(|| now + LONGEST)

@@ -124,7 +124,7 @@ impl MintKeyset {
 }
 
 /// The keysets in an error.
-fn listed(keysets: &[MintKeyset]) -> String {
+pub(crate) fn listed(keysets: &[MintKeyset]) -> String {
     let keysets = keysets
         .iter()
         .map(|MintKeyset { id, unit, .. }| format!("{id} ({unit})"));

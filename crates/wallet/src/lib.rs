@@ -40,12 +40,16 @@
 //! deadlines. Such a wallet takes this crate without its feature `client`, and so without HTTP and TLS. Its client must
 //! not follow redirects.
 //!
+//! # From a seed to notes
+//!
+//! With the feature `cashu`, [`cashu::restore_wallet`](https://docs.rs/nutfilter-wallet) derives the notes of a seed (NUT-13), restores all
+//! keysets of a unit, unblinds the signatures, and verifies their DLEQ proofs.
+//!
 //! # What is not included
 //!
 //! - Whether a payment is valid. "Absent" refers to a moment in the past, so a wallet must never *accept* a note
 //!   because of it.
-//! - Deriving notes from a seed, and deciding when to stop looking for more (the gap of NUT-13).
-//! - Keys: whether a signature is valid.
+//! - Without the feature `cashu`: deriving notes from a seed, and whether a signature is valid.
 
 #![forbid(unsafe_code)]
 
@@ -57,6 +61,8 @@ struct DocsOfTheWallet;
 #[cfg(feature = "client")]
 mod base_url;
 mod batches;
+#[cfg(feature = "cashu")]
+pub mod cashu;
 #[cfg(feature = "client")]
 mod client;
 mod dialect;

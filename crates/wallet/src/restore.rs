@@ -485,6 +485,12 @@ impl Restore {
         states.map(|asked| ("/v1/checkstate", state::body(asked)))
     }
 
+    /// How many messages are still to be shown.
+    #[cfg(feature = "cashu")]
+    pub(crate) fn shown(&self) -> u64 {
+        self.signatures.left() as u64
+    }
+
     fn left(&self) -> usize {
         self.signatures.left() + self.states.left()
     }

@@ -1,5 +1,7 @@
 //! Filters that were made with a hash other than the one used for the look-up. The wallet crate tests which ones are found.
 
+use std::ops::Range;
+
 use nutfilter::{ItemHash, Nut23, Nut25, Params, SortedHashes};
 use nutfilter_cashu::{FilterResponse, Nut25EmptyTail};
 
@@ -7,7 +9,11 @@ use crate::asking_mint::{Mint, TIMESTAMP, point, points};
 use crate::nutfilter::{Place, assert_contains};
 
 fn filter<H: ItemHash + Default>(items: usize) -> String {
-    let hashes = SortedHashes::builder(H::default()).hash_items((0..items).map(point));
+    filter_of::<H>(0..items)
+}
+
+fn filter_of<H: ItemHash + Default>(items: Range<usize>) -> String {
+    let hashes = SortedHashes::builder(H::default()).hash_items(items.map(point));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     FilterResponse::new(&filter, TIMESTAMP).to_json()
 }
@@ -45,10 +51,10 @@ fn answers_of_another_hash_are_refused_or_unknown() {
 
 #[test]
 fn restore_asks_nothing_if_a_filter_has_another_hash() {
-    let items = points(0..1_000);
-    let pairs: String = items
-        .lines()
-        .map(|item| format!("{item}\t{item}\n"))
+    let (messages, notes) = (points(0..1_000), points(5_000..6_000));
+    let pairs = messages.lines().zip(notes.lines());
+    let pairs: String = pairs
+        .map(|(message, note)| format!("{message}\t{note}\n"))
         .collect();
     let restore = |kind, other: String, good: String| {
         let mint = Mint::answering(move |request| match request.line.contains(kind) {
@@ -59,9 +65,15 @@ fn restore_asks_nothing_if_a_filter_has_another_hash() {
         assert_eq!(mint.posts().len(), 0);
         ran
     };
-    for kind in ["issued", "spent"] {
-        restore(kind, filter::<Nut23>(1_000), filter::<Nut25>(500))
-            .error_with("made with nut23, not nut25");
+    for (kind, other, good) in [
+        ("issued", filter::<Nut23>(1_000), filter::<Nut25>(0)),
+        (
+            "spent",
+            filter_of::<Nut23>(5_000..6_000),
+            filter::<Nut25>(500),
+        ),
+    ] {
+        restore(kind, other, good).error_with("made with nut23, not nut25");
     }
     // In doubt, nothing is called unused.
     let ran = restore("issued", filter::<Nut23>(3), filter::<Nut25>(0));

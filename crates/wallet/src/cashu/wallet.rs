@@ -1,0 +1,382 @@
+//! Restores all keysets of a unit.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use cashu::{Amount, Keys, PublicKey};
+use nutfilter::Params;
+use nutfilter_cashu::KeysetId;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::notes::{Note, NoteError};
+use super::points::{DeriveError, SeedPoints};
+use super::seed::Seed;
+use crate::batches::{Members, MintInfo};
+use crate::client::{MintClient, after};
+use crate::error::{CheckError, FetchError, MintKeyset, listed};
+use crate::match_limit::match_limit;
+use crate::matches::{AsOf, Warning};
+use crate::policy::Policy;
+use crate::query_error::{QueryError, SearchError};
+use crate::restore::{Restore, RestoreOptions, Restored};
+
+/// How a wallet restores from its seed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WalletOptions {
+    /// For each keyset; the time limit is for all, and the expected number of notes too.
+    pub restore: RestoreOptions,
+    /// [`Restored::as_of`] of the last restore of each keyset: older filters are an error.
+    pub last_seen: HashMap<KeysetId, AsOf>,
+}
+
+/// What a seed gave at a mint.
+#[derive(Debug)]
+pub struct RestoredWallet {
+    /// Each keyset of the unit, inactive ones too.
+    pub keysets: Vec<RestoredKeyset>,
+    /// Keysets that could not be read.
+    pub problems: Vec<Problem>,
+    /// A reason to doubt the number of all notes; usually empty.
+    pub warnings: Vec<Warning>,
+}
+
+/// What a seed gave for a keyset.
+#[derive(Debug)]
+pub struct RestoredKeyset {
+    /// The keyset.
+    pub keyset: MintKeyset,
+    /// The notes, in the order of their counters.
+    pub notes: Vec<Note>,
+    /// Every counter that was searched, the next counter, and the date; `None` if nothing is known.
+    pub restored: Option<Restored>,
+    /// Why more may be there. Without problems and [warnings](Restored::warnings), everything is known.
+    pub problems: Vec<Problem>,
+}
+
+/// Why notes of a keyset may be missing.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The seed gives no notes of this keyset.
+    #[error(transparent)]
+    Derive(#[from] DeriveError),
+    /// The mint lists a keyset of an unknown form, whose notes were not looked for.
+    #[error("keyset {id:?}: unknown form of an id, or no unit; its notes were not looked for")]
+    Keyset {
+        /// Its id: at most 80 printable characters.
+        id: String,
+    },
+    /// The restore ended before its end.
+    #[error(transparent)]
+    Restore(#[from] QueryError),
+    /// The keys of a keyset are unknown, so a signature could not be unblinded.
+    #[error("counter {counter}: no keys of keyset {keyset} for a note of {amount}: {cause}")]
+    Keys {
+        /// The keyset that the signature names.
+        keyset: KeysetId,
+        /// The counter.
+        counter: u32,
+        /// The amount that the signature names.
+        amount: u64,
+        /// Why.
+        cause: String,
+    },
+    /// A signature gives no note.
+    #[error(transparent)]
+    Note(#[from] NoteError),
+}
+
+/// Why nothing was restored. The mint was shown nothing.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WalletError {
+    /// The mint's keysets could not be fetched.
+    #[error("could not fetch the mint's keysets: {0}")]
+    Fetch(#[from] FetchError),
+    /// No keyset is of this unit.
+    #[error("the mint has no keyset of unit {unit:?}{}", listed(.keysets))]
+    NoKeyset {
+        /// The unit.
+        unit: String,
+        /// The mint's keysets.
+        keysets: Vec<MintKeyset>,
+    },
+}
+
+impl RestoredWallet {
+    /// The notes of all keysets.
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.keysets.iter().flat_map(|keyset| &keyset.notes)
+    }
+
+    /// The sum of all notes, in the unit.
+    #[must_use]
+    pub fn worth(&self) -> u64 {
+        let amounts = self.notes().map(|note| note.amount);
+        amounts.fold(0, u64::saturating_add)
+    }
+}
+
+/// Restores a wallet from its seed: the spendable notes of all keysets of a unit, inactive ones too. Keeps what is known of a
+/// keyset, whatever happens to another one.
+///
+/// ```no_run
+/// use nutfilter_wallet::cashu::{Seed, WalletOptions, restore_wallet};
+/// use nutfilter_wallet::{MintClient, Policy};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = MintClient::new("https://mint.example", Policy::default())?;
+/// let seed: Seed = std::fs::read_to_string("words.txt")?.parse()?;
+/// let wallet = restore_wallet(&client, &seed, "sat", &WalletOptions::default())?;
+/// for keyset in &wallet.keysets {
+///     for problem in &keyset.problems {
+///         eprintln!("{problem}");
+///     }
+/// }
+/// println!("{} notes worth {} sat", wallet.notes().count(), wallet.worth());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`WalletError`]. What is wrong with a keyset is one of its problems.
+///
+/// # Cost
+///
+/// Four requests per keyset with notes, two per other keyset. See [`SeedPoints`] for a counter's.
+pub fn restore_wallet(
+    client: &MintClient,
+    seed: &Seed,
+    unit: &str,
+    options: &WalletOptions,
+) -> Result<RestoredWallet, WalletError> {
+    let end = after(options.restore.time_limit);
+    let body = client.get_small("/v1/keysets", end)?.body;
+    let keysets = MintKeyset::parse(&body);
+    let mut ours: Vec<MintKeyset> = Vec::new();
+    for keyset in keysets.iter().filter(|keyset| keyset.unit == unit) {
+        if ours.iter().all(|one| one.id != keyset.id) {
+            ours.push(keyset.clone());
+        }
+    }
+    if ours.is_empty() {
+        return Err(WalletError::NoKeyset {
+            unit: unit.to_owned(),
+            keysets,
+        });
+    }
+    let mut all: Vec<_> = ours
+        .into_iter()
+        .map(|keyset| Searched::new(client, seed, keyset, options, end))
+        .collect();
+
+    // A valid filter announces those of the other keysets, so all are asked for before anything is shown.
+    let has_filters = all.iter().any(|one| one.has_filters);
+    let is_refused = |one: &Searched| matches!(&one.problems[..], [Problem::Restore(QueryError::Fetch(error))] if error.is_answer());
+    let may_fall_back = all.iter().any(is_refused)
+        && client.may_fall_back(
+            &options.restore,
+            has_filters || !options.last_seen.is_empty(),
+        );
+    for one in all
+        .iter_mut()
+        .filter(|one| may_fall_back && is_refused(one))
+    {
+        let restore = Restore::without_filters(&one.keyset.id, &options.restore, client.policy());
+        (one.restore, one.problems) = (Some(restore), Vec::new());
+    }
+    let warning = match options.restore.expected {
+        Some(expected) => limit(&mut all, expected, client.policy()),
+        None => None,
+    };
+    let info = match all
+        .iter()
+        .any(|one| one.restore.as_ref().is_some_and(Restore::wants_info))
+    {
+        true => client.info().unwrap_or_default(),
+        false => MintInfo::default(),
+    };
+    let mut keys = HashMap::new();
+    let finish = |one: Searched| one.finish(client, &info, &keysets, &mut keys, end);
+    Ok(RestoredWallet {
+        keysets: all.into_iter().map(finish).collect(),
+        problems: unread(&body, unit),
+        warnings: warning.into_iter().collect(),
+    })
+}
+
+/// The keysets of the unit, or of none, that have no id of a known form.
+fn unread(body: &[u8], unit: &str) -> Vec<Problem> {
+    let list = Members::parse(body).and_then(|list| list.list("keysets"));
+    let mut problems = Vec::new();
+    for one in list.unwrap_or_default() {
+        let one = Members::parse(one.get().as_bytes()).ok();
+        let text = |name| one.as_ref().and_then(|one| one.text(name).ok());
+        let (id, of) = (text("id").unwrap_or_default(), text("unit"));
+        let is_read = of.is_some() && KeysetId::parse(&id).is_ok();
+        if !is_read && of.is_none_or(|of| of == unit) {
+            let printable = id.chars().filter(char::is_ascii_graphic).take(80);
+            problems.push(Problem::Keyset {
+                id: printable.collect(),
+            });
+        }
+    }
+    problems
+}
+
+/// Shows nothing if far more notes are live than expected; warns of far fewer.
+fn limit(all: &mut [Searched], expected: u64, policy: &Policy) -> Option<Warning> {
+    let restores = || all.iter().filter_map(|one| one.restore.as_ref());
+    let matches = restores().map(Restore::shown).sum();
+    let lookups = restores()
+        .map(|one| one.so_far().outcomes.len() as u64)
+        .sum();
+    let m = Params::CASHU.m();
+    let limit = match_limit(lookups, expected, m, policy.max_match_factor);
+    if matches > limit {
+        for one in all.iter_mut().filter(|one| one.restore.is_some()) {
+            let error = CheckError::TooManyMatches {
+                matches,
+                lookups,
+                expected,
+                limit,
+            };
+            (one.restore, one.problems) = (None, vec![QueryError::from(error).into()]);
+        }
+    }
+    let is_few = matches < expected.min(lookups).div_ceil(2);
+    is_few.then_some(Warning::FewMatches {
+        matches,
+        lookups,
+        expected,
+    })
+}
+
+/// A keyset between the look-ups and the questions.
+struct Searched {
+    keyset: MintKeyset,
+    points: Option<SeedPoints>,
+    restore: Option<Restore>,
+    /// Whether one of its filters was valid.
+    has_filters: bool,
+    problems: Vec<Problem>,
+}
+
+impl Searched {
+    /// Fetches the filters, and looks all counters up.
+    fn new(
+        client: &MintClient,
+        seed: &Seed,
+        keyset: MintKeyset,
+        options: &WalletOptions,
+        end: Instant,
+    ) -> Self {
+        let mut searched = Self {
+            keyset,
+            points: None,
+            restore: None,
+            has_filters: false,
+            problems: Vec::new(),
+        };
+        let id = &searched.keyset.id;
+        let mut points = match SeedPoints::new(seed, id) {
+            Ok(points) => points,
+            Err(error) => {
+                searched.problems.push(error.into());
+                return searched;
+            }
+        };
+        let options = RestoreOptions {
+            last_seen: options.last_seen.get(id).copied(),
+            // Of all keysets together.
+            expected: None,
+            ..options.restore.clone()
+        };
+        match client.search_until(id, &mut points, &options, end) {
+            Ok(restore) => {
+                searched.has_filters = true;
+                searched.restore = Some(restore);
+            }
+            Err(SearchError { cause, has_filters }) => {
+                searched.has_filters = has_filters;
+                searched.problems.push(cause.into());
+            }
+        }
+        searched.points = Some(points);
+        searched
+    }
+
+    /// Asks the mint for the signatures, and unblinds them.
+    fn finish(
+        self,
+        client: &MintClient,
+        info: &MintInfo,
+        keysets: &[MintKeyset],
+        keys: &mut HashMap<KeysetId, Result<Keys, FetchError>>,
+        end: Instant,
+    ) -> RestoredKeyset {
+        let mut restored = RestoredKeyset {
+            keyset: self.keyset,
+            notes: Vec::new(),
+            restored: None,
+            problems: self.problems,
+        };
+        let (Some(mut restore), Some(mut points)) = (self.restore, self.points) else {
+            return restored;
+        };
+        if restore.wants_info() {
+            restore.set_info(info);
+            restore.set_keysets(keysets);
+        }
+        let result = client.converse(&mut restore, &mut points, end);
+        let found = result.unwrap_or_else(|cause| {
+            restored.problems.push(cause.into());
+            restore.so_far()
+        });
+        for (counter, signature) in found.live().filter(|(_, signature)| signature.amount > 0) {
+            let id = &signature.keyset;
+            let keys = keys
+                .entry(id.clone())
+                .or_insert_with(|| fetch_keys(client, id, end));
+            match keys {
+                Ok(keys) => match Note::unblind(&points, counter, signature, keys) {
+                    Ok(note) => restored.notes.push(note),
+                    Err(error) => restored.problems.push(error.into()),
+                },
+                Err(cause) => restored.problems.push(Problem::Keys {
+                    keyset: id.clone(),
+                    counter,
+                    amount: signature.amount,
+                    cause: cause.to_string(),
+                }),
+            }
+        }
+        restored.restored = Some(found);
+        restored
+    }
+}
+
+/// The public keys of a keyset (NUT-01). A key that is invalid is left out: the notes of other amounts are good.
+fn fetch_keys(client: &MintClient, keyset: &KeysetId, end: Instant) -> Result<Keys, FetchError> {
+    // nutshell takes ids in base64 in their URL-safe form only.
+    let id = keyset.as_str().replace('+', "-").replace('/', "_");
+    let reply = client.get_small(&format!("/v1/keys/{id}"), end)?;
+    let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let key = |(amount, key): (&String, &Value)| {
+        let key = key.as_str()?.parse::<PublicKey>().ok()?;
+        Some((Amount::from(amount.parse::<u64>().ok()?), key))
+    };
+    let all = answer["keysets"].as_array().into_iter().flatten();
+    let is_ours = |one: &&Value| {
+        one["id"]
+            .as_str()
+            .is_some_and(|id| id.parse() == Ok(keyset.clone()))
+    };
+    let keys = all
+        .filter(is_ours)
+        .filter_map(|one| one["keys"].as_object())
+        .flatten();
+    Ok(Keys::new(keys.filter_map(key).collect()))
+}

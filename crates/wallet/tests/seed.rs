@@ -1,0 +1,225 @@
+//! Restores from a seed at the mint of the tutorial.
+
+#[path = "../examples/seeded_mint.rs"]
+mod seeded_mint;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread;
+
+use nutfilter_wallet::cashu::{
+    DeriveError, Problem, RestoredWallet, Seed, WalletError, WalletOptions, restore_wallet, tokens,
+};
+use nutfilter_wallet::{
+    CheckError, Fallback, MintClient, Outcome, Policy, QueryError, RestoreOptions, Warning,
+};
+use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, SIGNED, SPENT};
+use serde_json::Value;
+
+/// A mint, and a client for it.
+struct World {
+    mint: Arc<Mint>,
+    client: MintClient,
+}
+
+impl World {
+    fn new(change: impl FnOnce(&mut Mint)) -> Self {
+        let mut mint = Mint::new(&seed()).expect("a mint");
+        change(&mut mint);
+        let mint = Arc::new(mint);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("its address"));
+        let server = mint.clone();
+        thread::spawn(move || server.serve(&listener).expect("a request"));
+        let client = MintClient::new(&url, Policy::default()).expect("a URL");
+        Self { mint, client }
+    }
+
+    fn restore(&self, fallback: Fallback, expected: Option<u64>) -> RestoredWallet {
+        let restore = RestoreOptions {
+            fallback,
+            expected,
+            ..RestoreOptions::default()
+        };
+        let options = WalletOptions {
+            restore,
+            ..WalletOptions::default()
+        };
+        restore_wallet(&self.client, &seed(), "sat", &options).expect("keysets")
+    }
+
+    /// The points that the mint was shown.
+    fn shown(&self, path: &str, list: &str) -> usize {
+        let seen = self.mint.seen.lock().expect("no panic");
+        let bodies = seen.iter().filter(|(seen, _)| seen == path);
+        let number = |(_, body): &(String, Value)| body[list].as_array().map_or(0, Vec::len);
+        bodies.map(number).sum()
+    }
+}
+
+fn seed() -> Seed {
+    Seed::from([7; 64])
+}
+
+#[test]
+fn all_keysets_give_their_notes_and_only_live_ones_are_shown() {
+    let world = World::new(|_| {});
+    let wallet = world.restore(Fallback::default(), Some(12));
+    assert_eq!((wallet.warnings.len(), wallet.problems.len()), (0, 0));
+    for (keyset, id) in wallet.keysets.iter().zip(KEYSETS) {
+        assert_eq!(keyset.keyset.id.as_str(), id);
+        let counters = keyset.notes.iter().map(|note| note.counter);
+        assert!(counters.eq(SIGNED[SPENT..].iter().copied()), "{id}");
+        assert!(keyset.notes.iter().all(|note| note.dleq.is_some()), "{id}");
+        let restored = keyset.restored.as_ref().expect("results");
+        assert_eq!((restored.next_counter(), restored.gap), (166, 40), "{id}");
+        assert!(
+            restored.as_of.is_some() && restored.warnings.is_empty(),
+            "{id}"
+        );
+        let spent = restored
+            .outcomes
+            .iter()
+            .filter(|&one| *one == Outcome::Spent);
+        assert_eq!(spent.count(), SPENT, "{id}");
+        assert!(keyset.problems.is_empty(), "{id}: {:?}", keyset.problems);
+    }
+    let [.., broken, draft] = &wallet.keysets[..] else {
+        panic!("five keysets");
+    };
+    assert_eq!(
+        [&broken.keyset.id, &draft.keyset.id].map(|id| id.as_str()),
+        [BROKEN, DRAFT]
+    );
+    assert!(matches!(
+        broken.problems[..],
+        [Problem::Restore(QueryError::Fetch(_))]
+    ));
+    let is_named = |error: &DeriveError| error.to_string().contains(DRAFT);
+    assert!(matches!(&draft.problems[..], [Problem::Derive(error)] if is_named(error)));
+    assert_eq!(world.shown("/v1/restore", "outputs"), 12);
+    assert_eq!(world.shown("/v1/checkstate", "Ys"), 0);
+    assert_eq!(wallet.worth(), 3 * (128 + 1 + 2 + 4));
+
+    let tokens = tokens(world.client.base_url(), "sat", wallet.notes()).expect("tokens");
+    let [new, old] = &tokens[..] else {
+        panic!("one token for ids in hex, one for base64");
+    };
+    let new: cashu::nuts::nut00::Token = new.parse().expect("a token");
+    assert_eq!(u64::from(new.value().expect("a sum")), 270);
+    assert_eq!(
+        new.mint_url().expect("a URL").to_string(),
+        world.client.base_url()
+    );
+    assert!(old.starts_with("cashuA"));
+}
+
+#[test]
+fn mint_without_filters_gives_the_same_notes() {
+    let world = World::new(|_| {});
+    let with: Vec<_> = world
+        .restore(Fallback::default(), None)
+        .notes()
+        .cloned()
+        .collect();
+    let world = World::new(|mint| mint.has_filters = false);
+    let wallet = world.restore(Fallback::Never, None);
+    assert!(wallet.notes().next().is_none());
+    assert_eq!(world.shown("/v1/restore", "outputs"), 0);
+    assert!(
+        wallet
+            .keysets
+            .iter()
+            .all(|keyset| keyset.problems.len() == 1)
+    );
+    let wallet = world.restore(Fallback::default(), None);
+    assert!(wallet.notes().eq(&with));
+    for keyset in &wallet.keysets[..3] {
+        let restored = keyset.restored.as_ref().expect("results");
+        assert_eq!((restored.next_counter(), restored.as_of), (166, None));
+        assert!(restored.warnings.contains(&Warning::WithoutFilters));
+    }
+}
+
+#[test]
+fn far_more_notes_than_expected_show_the_mint_nothing() {
+    let world = World::new(|_| {});
+    let wallet = world.restore(Fallback::default(), Some(1));
+    for keyset in &wallet.keysets[..3] {
+        let error = &keyset.problems[..];
+        let is_it = |error: &CheckError| matches!(error, CheckError::TooManyMatches { .. });
+        assert!(matches!(error, [Problem::Restore(QueryError::Check(error))] if is_it(error)));
+    }
+    assert_eq!(world.shown("/v1/restore", "outputs"), 0);
+    let wallet = world.restore(Fallback::default(), Some(100));
+    assert!(matches!(
+        wallet.warnings[..],
+        [Warning::FewMatches { matches: 12, .. }]
+    ));
+    assert_eq!(wallet.notes().count(), 12);
+}
+
+#[test]
+fn filters_of_one_keyset_announce_those_of_the_others() {
+    let world = World::new(|mint| mint.announces = false);
+    let wallet = world.restore(Fallback::default(), None);
+    assert_eq!(wallet.notes().count(), 12);
+    let shown = world.mint.seen.lock().expect("no panic").clone();
+    assert!(
+        shown
+            .iter()
+            .all(|(_, body)| !body.to_string().contains(BROKEN))
+    );
+}
+
+#[test]
+fn signatures_that_give_no_note_are_problems_of_their_own() {
+    let world = World::new(|mint| {
+        mint.change = |signature| match signature["amount"].as_u64() {
+            Some(1) => signature["amount"] = 3.into(),
+            Some(2) => signature["dleq"]["e"] = signature["dleq"]["s"].clone(),
+            Some(4) => drop(signature.as_object_mut().expect("an object").remove("dleq")),
+            _ => {}
+        }
+    });
+    let wallet = world.restore(Fallback::default(), None);
+    for keyset in &wallet.keysets[..3] {
+        let notes = keyset
+            .notes
+            .iter()
+            .map(|note| (note.counter, note.dleq.is_some()));
+        assert!(notes.eq([(122, true), (125, false)]));
+        let problems: Vec<_> = keyset.problems.iter().map(ToString::to_string).collect();
+        let id = &keyset.keyset.id;
+        assert_eq!(
+            problems,
+            [
+                format!("counter 123: keyset {id} has no key for 3"),
+                "counter 124: the signature of 2 has an invalid DLEQ proof".to_owned(),
+            ]
+        );
+    }
+}
+
+#[test]
+fn keysets_of_unknown_form_are_problems() {
+    let id = format!("03{}", "cd".repeat(32));
+    let world = World::new(|mint| mint.others = vec![id.clone().leak()]);
+    let wallet = world.restore(Fallback::default(), None);
+    assert_eq!((wallet.keysets.len(), wallet.notes().count()), (3, 12));
+    assert!(matches!(&wallet.problems[..], [Problem::Keyset { id: named }] if *named == id));
+}
+
+#[test]
+fn unit_that_no_keyset_has_is_an_error_with_those_that_are() {
+    let world = World::new(|_| {});
+    let error = restore_wallet(&world.client, &seed(), "usd", &WalletOptions::default());
+    let error = error.expect_err("no such unit");
+    assert!(matches!(error, WalletError::NoKeyset { .. }));
+    assert!(
+        error
+            .to_string()
+            .contains("no keyset of unit \"usd\"; it has 009a1f293253e41e (sat)"),
+        "{error}"
+    );
+}
