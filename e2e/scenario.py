@@ -92,7 +92,7 @@ class Scenario:
                     away = self.away
                     try:
                         self.look(key, FORMS[turn % 2])
-                    except Exception as error:  # also what is no answer
+                    except Exception as error:  # whatever it is that was not answered
                         if not away:
                             self.find(f"{'/'.join(key)}: {error!r}")
 

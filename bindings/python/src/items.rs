@@ -104,7 +104,7 @@ fn refuse_padded(items: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// Refuses records of a masked array that are masked. A mask of some bytes of a record is no mask of it: netCDF4 masks each byte
+/// Refuses records of a masked array that are masked. A mask of some bytes of a record does not mask it: netCDF4 masks each byte
 /// of value 255.
 fn refuse_masked(items: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(mask) = items
