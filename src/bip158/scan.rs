@@ -7,6 +7,7 @@ use core::fmt;
 #[cfg(feature = "verify")]
 use super::HeaderChain;
 use super::{FilterHeader, Scratch, Watchlist};
+#[cfg(target_arch = "x86_64")]
 use crate::arch::Kind;
 #[cfg(test)]
 use crate::arch::SimdLevel;

@@ -117,25 +117,23 @@ impl Plain {
         if !value.is_object() {
             return Some(Err(ResponseErrorKind::Json));
         }
-        // Parse again, because a `Value` does not show duplicate members.
+        // Parse again, because a `Value` does not show the order of members.
         let members: Members = serde_json::from_slice(text).ok()?;
         Some(Self::of(&members))
     }
 
     fn of(members: &Members) -> Result<Self, ResponseErrorKind> {
         let json = ResponseErrorKind::Json;
+        // Of several members of one name the last one counts.
         let member = |name: &str| {
-            let mut values = members.0.iter().filter(|(known, _)| known == name);
-            let value = values.next().map(|(_, value)| value);
-            if values.next().is_some() {
-                Err(json)
-            } else {
-                Ok(value)
-            }
+            let mut values = members.0.iter().rev();
+            values
+                .find(|(known, _)| known == name)
+                .map(|(_, value)| value)
         };
-        let (n, p, m) = (member("n")?, member("p")?, member("m")?);
-        let (content, timestamp) = (member("content")?, member("timestamp")?);
-        let number = |value: Option<&Value>| value.and_then(Value::as_u64).ok_or(json);
+        let (n, p, m) = (member("n"), member("p"), member("m"));
+        let (content, timestamp) = (member("content"), member("timestamp"));
+        let number = |value: Option<&Value>| value.and_then(whole).ok_or(json);
         let or_default = |value: Option<&Value>, default| match value {
             None | Some(Value::Null) => Ok(default),
             given => number(given),
@@ -143,8 +141,8 @@ impl Plain {
         let (n, timestamp) = (number(n)?, number(timestamp)?);
         let (p, m) = (or_default(p, 19)?, or_default(m, 784_931)?);
         let p = u8::try_from(p).map_err(|_| json)?;
-        let content = content.ok_or(json)?;
         let params = Params::new(u32::from(p), m).map_err(|_| ResponseErrorKind::BadParameter)?;
+        let content = content.ok_or(json)?;
         let content = match content {
             Value::Array(list) if list.len() == 1 => &list[0],
             other => other,
@@ -161,6 +159,16 @@ impl Plain {
             timestamp,
         })
     }
+}
+
+/// A number without a fraction, however it is written: exact up to 2^53 with a point or an exponent.
+fn whole(value: &Value) -> Option<u64> {
+    let float = || {
+        let number = value.as_f64()?;
+        let is_whole = number >= 0.0 && number.trunc() == number && number <= (1_u64 << 53) as f64;
+        is_whole.then_some(number as u64)
+    };
+    value.as_u64().or_else(float)
 }
 
 /// The members of an object in order, including duplicates.
