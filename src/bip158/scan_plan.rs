@@ -281,19 +281,12 @@ impl ScanPlan {
         B: Copy + Into<SipHash>,
         F: AsRef<[u8]>,
     {
-        let Some(Part {
-            forward, heights, ..
-        }) = self.part.clone()
-        else {
+        let Some(part) = &mut self.part else {
             return Vec::new();
         };
+        let (forward, heights) = (part.forward, part.heights.clone());
         // They are tested with the others.
-        let inserted = self
-            .part
-            .iter_mut()
-            .map(|part| mem::take(&mut part.inserted));
-        let inserted: Vec<_> = inserted.flatten().collect();
-        for (from, script) in inserted {
+        for (from, script) in mem::take(&mut part.inserted) {
             self.owe(from, script);
         }
         let given = filters
@@ -470,16 +463,64 @@ mod tests {
         spent: Option<u32>,
     }
 
+    /// What is true, and what a wallet knows.
+    struct Coins {
+        all: Vec<Coin>,
+        /// The numbers of the coins that were seen, and whether they are spent.
+        seen: BTreeMap<usize, bool>,
+    }
+
+    impl Coins {
+        fn new(all: Vec<Coin>) -> Self {
+            let seen = BTreeMap::new();
+            Self { all, seen }
+        }
+
+        /// The wallet takes a block.
+        fn apply(&mut self, height: u32, revealed: u32) {
+            for (number, coin) in self.all.iter().enumerate() {
+                if coin.paid == height && coin.address < revealed {
+                    self.seen.entry(number).or_default();
+                }
+                if coin.spent == Some(height) {
+                    self.seen.entry(number).and_modify(|spent| *spent = true);
+                }
+            }
+        }
+
+        /// In another branch, the payments from `height` on come a block later.
+        fn postpone(&mut self, height: u32) {
+            for (number, coin) in self.all.iter_mut().enumerate() {
+                if coin.paid >= height {
+                    self.seen.remove(&number);
+                    coin.paid += 1;
+                }
+                if let Some(spent) = coin.spent.as_mut().filter(|spent| **spent >= height) {
+                    self.seen.entry(number).and_modify(|spent| *spent = false);
+                    *spent += 1;
+                }
+            }
+        }
+
+        /// All coins below `end` are known.
+        fn check(&self, revealed: u32, end: u32) {
+            for (number, coin) in self.all.iter().enumerate() {
+                let is_mine = coin.address < revealed && coin.paid < end;
+                let is_spent = coin.spent.is_some_and(|spent| spent < end);
+                let expected = is_mine.then_some(is_spent);
+                assert_eq!(self.seen.get(&number).copied(), expected, "coin {number}");
+            }
+        }
+    }
+
     /// A wallet that looks for four addresses more than the last one that was paid.
     struct Wallet {
         plan: ScanPlan,
         random: Random,
-        coins: Vec<Coin>,
+        coins: Coins,
         revealed: u32,
         /// How often each address was tested at each height.
         tested: Vec<[u32; 300]>,
-        /// The numbers of the coins that were seen, and whether they are spent.
-        seen: BTreeMap<usize, bool>,
     }
 
     const FIRST: u32 = 10;
@@ -489,10 +530,9 @@ mod tests {
             let mut wallet = Self {
                 plan: ScanPlan::new(FIRST),
                 random: Random::new(seed),
-                coins,
+                coins: Coins::new(coins),
                 revealed: 0,
                 tested: Vec::new(),
-                seen: BTreeMap::new(),
             };
             wallet.reveal(5);
             wallet
@@ -529,7 +569,7 @@ mod tests {
                             scripts.contains(coin.address.to_le_bytes())
                                 && (coin.paid == height || coin.spent == Some(height))
                         };
-                        if self.coins.iter().any(touched) {
+                        if self.coins.all.iter().any(touched) {
                             matching = Some(height);
                             break;
                         }
@@ -541,7 +581,7 @@ mod tests {
             if first {
                 self.plan.advance(stop, matching);
             }
-            for coin in self.coins.clone() {
+            for coin in self.coins.all.clone() {
                 if matching == Some(coin.paid) && coin.address < self.revealed {
                     self.reveal(coin.address + 5);
                 }
@@ -554,15 +594,8 @@ mod tests {
 
         fn apply(&mut self, height: u32) {
             let matches = |coin: &Coin| coin.paid == height || coin.spent == Some(height);
-            assert!(self.coins.iter().any(matches), "no match at {height}");
-            for (number, coin) in self.coins.iter().enumerate() {
-                if coin.paid == height && coin.address < self.revealed {
-                    self.seen.entry(number).or_default();
-                }
-                if coin.spent == Some(height) {
-                    self.seen.entry(number).and_modify(|spent| *spent = true);
-                }
-            }
+            assert!(self.coins.all.iter().any(matches), "no match at {height}");
+            self.coins.apply(height, self.revealed);
             self.plan.applied(height);
         }
 
@@ -573,16 +606,7 @@ mod tests {
             for heights in &mut self.tested {
                 heights[height as usize..].fill(0);
             }
-            for (number, coin) in self.coins.iter_mut().enumerate() {
-                if coin.paid >= height {
-                    self.seen.remove(&number);
-                    coin.paid += 1;
-                }
-                if let Some(spent) = coin.spent.as_mut().filter(|spent| **spent >= height) {
-                    self.seen.entry(number).and_modify(|spent| *spent = false);
-                    *spent += 1;
-                }
-            }
+            self.coins.postpone(height);
         }
 
         /// Each script was tested once at each height, and the unspent coins are known.
@@ -593,12 +617,7 @@ mod tests {
                 let once = heights.iter().all(|&count| count == 1);
                 assert!(once, "script {script}: {heights:?}");
             }
-            for (number, coin) in self.coins.iter().enumerate() {
-                let is_mine = coin.address < self.revealed && coin.paid < end;
-                let is_spent = coin.spent.is_some_and(|spent| spent < end);
-                let expected = is_mine.then_some(is_spent);
-                assert_eq!(self.seen.get(&number).copied(), expected, "coin {number}");
-            }
+            self.coins.check(self.revealed, end);
         }
     }
 
@@ -624,12 +643,11 @@ mod tests {
             chain: HeaderChain,
             saved: [Vec<u8>; 2],
             random: Random,
-            coins: Vec<Coin>,
+            coins: Coins,
             /// Which branch each height is of.
             blocks: Vec<u64>,
             revealed: u32,
             birthdays: u32,
-            seen: BTreeMap<usize, bool>,
         }
 
         const HEIGHTS: u32 = 60;
@@ -648,7 +666,7 @@ mod tests {
                         spent,
                     }
                 });
-                let coins = coins.collect();
+                let coins = Coins::new(coins.collect());
                 let mut client = Self {
                     plan: ScanPlan::new(20),
                     chain: HeaderChain::new(0, [0; 32]),
@@ -658,7 +676,6 @@ mod tests {
                     blocks: vec![0; HEIGHTS as usize],
                     revealed: 0,
                     birthdays: 0,
-                    seen: BTreeMap::new(),
                 };
                 client.saved[1] = client.chain.to_bytes(0);
                 client.extend();
@@ -675,7 +692,7 @@ mod tests {
 
             fn filter(&self, height: u32) -> Vec<u8> {
                 let touches = |coin: &&Coin| coin.paid == height || coin.spent == Some(height);
-                let mine = self.coins.iter().filter(touches);
+                let mine = self.coins.all.iter().filter(touches);
                 let mine = mine.map(|coin| coin.address.to_le_bytes());
                 let others = [(1000 + height).to_le_bytes()];
                 serialize(&build(SipHash::from(self.hash(height)), mine.chain(others)).unwrap())
@@ -709,7 +726,7 @@ mod tests {
             fn reveal(&mut self, count: u32) {
                 for address in self.revealed..count {
                     // Some are of a wallet that is imported later, with an earlier birthday.
-                    let coins = self.coins.iter().filter(|coin| coin.address == address);
+                    let coins = self.coins.all.iter().filter(|coin| coin.address == address);
                     let birthday = coins.map(|coin| coin.paid).min().unwrap_or(u32::MAX);
                     self.plan.insert_from(address.to_le_bytes(), birthday);
                     self.birthdays += u32::from(birthday < 20);
@@ -758,14 +775,7 @@ mod tests {
             }
 
             fn apply(&mut self, height: u32) {
-                for (number, coin) in self.coins.iter().enumerate() {
-                    if coin.paid == height && coin.address < self.revealed {
-                        self.seen.entry(number).or_default();
-                    }
-                    if coin.spent == Some(height) {
-                        self.seen.entry(number).and_modify(|spent| *spent = true);
-                    }
-                }
+                self.coins.apply(height, self.revealed);
             }
 
             /// Another branch, in which the coins come a block later.
@@ -776,16 +786,7 @@ mod tests {
                 for block in &mut self.blocks[height as usize..] {
                     *block += 1;
                 }
-                for (number, coin) in self.coins.iter_mut().enumerate() {
-                    if coin.paid >= height {
-                        self.seen.remove(&number);
-                        coin.paid += 1;
-                    }
-                    if let Some(spent) = coin.spent.as_mut().filter(|spent| **spent >= height) {
-                        self.seen.entry(number).and_modify(|spent| *spent = false);
-                        *spent += 1;
-                    }
-                }
+                self.coins.postpone(height);
                 self.extend();
             }
         }
@@ -810,12 +811,7 @@ mod tests {
                     gaps += client.plan.waiting.len();
                 }
                 while client.step() {}
-                for (number, coin) in client.coins.iter().enumerate() {
-                    let is_mine = coin.address < client.revealed && coin.paid < HEIGHTS;
-                    let is_spent = coin.spent.is_some_and(|spent| spent < HEIGHTS);
-                    let expected = is_mine.then_some(is_spent);
-                    assert_eq!(client.seen.get(&number).copied(), expected, "coin {number}");
-                }
+                client.coins.check(client.revealed, HEIGHTS);
                 birthdays += client.birthdays;
             }
             assert!(birthdays > 1000 && gaps > 1000, "{birthdays}, {gaps}");

@@ -485,10 +485,14 @@ impl Restore {
         states.map(|asked| ("/v1/checkstate", state::body(asked)))
     }
 
-    /// How many messages are still to be shown.
+    /// The messages that are still to be shown, the different counters that were looked up, and the `M` of the filters.
     #[cfg(feature = "cashu")]
-    pub(crate) fn shown(&self) -> u64 {
-        self.signatures.left() as u64
+    pub(crate) fn matches(&self) -> [u64; 3] {
+        [
+            self.signatures.left() as u64,
+            self.outcomes.len() as u64,
+            self.m,
+        ]
     }
 
     fn left(&self) -> usize {

@@ -228,12 +228,12 @@ fn unread(body: &[u8], unit: &str) -> Vec<Problem> {
 
 /// Shows nothing if far more notes are live than expected; warns of far fewer.
 fn limit(all: &mut [Searched], expected: u64, policy: &Policy) -> Option<Warning> {
-    let restores = || all.iter().filter_map(|one| one.restore.as_ref());
-    let matches = restores().map(Restore::shown).sum();
-    let lookups = restores()
-        .map(|one| one.so_far().outcomes.len() as u64)
-        .sum();
-    let m = Params::CASHU.m();
+    let restores = all.iter().filter_map(|one| one.restore.as_ref());
+    let found: Vec<_> = restores.map(Restore::matches).collect();
+    let [matches, lookups] = [0, 1].map(|at| found.iter().map(|one| one[at]).sum());
+    // Without filters there is no M, and everything is shown.
+    let m = found.iter().map(|one| one[2]).filter(|&m| m > 0).min();
+    let m = m.unwrap_or(Params::CASHU.m());
     let limit = match_limit(lookups, expected, m, policy.max_match_factor);
     if matches > limit {
         for one in all.iter_mut().filter(|one| one.restore.is_some()) {
