@@ -29,6 +29,7 @@ class Mint:
     """The example as a process, with its database in a directory of its own."""
 
     def __init__(self, work, *arguments):
+        work.mkdir(exist_ok=True)
         if not PROGRAM.exists():
             raise Skipped(f"no {PROGRAM}: cargo build --manifest-path examples/cdk-mint/Cargo.toml")
         self.database, self.log, self.port = work / "mint.sqlite", work / "mint.log", free_port()
@@ -74,7 +75,7 @@ class Mint:
 def start(work):
     mints = []
 
-    def start(*arguments):
+    def start(*arguments, work=work):
         mints.append(Mint(work, *arguments))
         mints[-1].start()
         return mints[-1]
@@ -88,7 +89,8 @@ def start(work):
 def test_note_is_in_the_filters_soon(binary, start, work, record, directory, least, median, largest):
     mint = start(directory if directory == "-" else work / directory, str(least))
     assert mint.get("/v1/info")["filters"] == {"supported": True}
-    done = subprocess.run(["node", CLIENT, mint.url, "40", WORDS], capture_output=True, text=True, timeout=600)
+    command = ["node", CLIENT, mint.url, "40", WORDS, start("-", work=work / "other").url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr + tail(mint.log)
     said = json.loads(done.stdout)
     delays = sorted(said["delays"])
