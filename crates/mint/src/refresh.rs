@@ -106,7 +106,7 @@ pub struct RefreshReport {
 
 /// Builds all filters of a mint, and keeps their objects in a table.
 ///
-/// All methods block: run it on its own thread, or use a [`RefreshThread`](crate::RefreshThread).
+/// All methods block: run it on its own thread, or use [`Filters`](crate::Filters), which have one.
 ///
 /// # Cost
 ///
