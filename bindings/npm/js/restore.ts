@@ -95,7 +95,7 @@ const STEP = 256;
 /** Points that are checked to be on the curve, of those that are given one by one. */
 const CHECKED_POINTS = 16;
 /** Milliseconds that one piece should take. */
-const PIECE = 20;
+const PIECE = 10;
 
 const LEFT_OUT = ['Unsigned', 'Pending', 'Refused', 'Expired'] as const;
 
