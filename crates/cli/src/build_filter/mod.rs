@@ -92,15 +92,19 @@ dump began, as in the second example.
 Examples:
   nutfilter build spent.hex --output spent.json
   began=$(date +%s)
-  sqlite3 mint.sqlite3 \"select y from proofs_used\" | nutfilter build - --timestamp $began > spent.json
+  sqlite3 mint.sqlite3 \"select y from proofs_used\" > spent.hex
+  nutfilter build spent.hex --timestamp $began -o spent.json
   nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
-  nutfilter build emails.txt --input text --profile siphash --key-file key -o emails.gcs
+  head -c 16 /dev/urandom > key
+  nutfilter build users.txt --input text --profile siphash \\
+      --key-file key -o users.gcs
   nutfilter build notes.bin --record-bytes 33 -o notes.json
-  nutfilter build scripts.hex --profile bip158 --block-hash 00000000...(64 digits) --format raw -o block.filter
+  nutfilter build scripts.hex --profile bip158 --block-hash $HASH \\
+      --format raw -o block.filter
+
 
 Hashes without a key hide nothing: anyone can check a guessed item against the filter. For e-mail addresses,
-names or numbers, use --profile siphash with a secret key:
-  head -c 16 /dev/urandom > key";
+names or numbers, use --profile siphash with a secret key.";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
