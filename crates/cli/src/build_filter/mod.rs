@@ -13,7 +13,7 @@ use nutfilter_cashu::FilterResponse;
 use crate::error::CliError;
 use crate::filter_file;
 use crate::globals::Globals;
-use crate::items::{HashSink, Input, InputArgs, ItemSink};
+use crate::items::{HashSink, Input, InputArgs, ItemSink, check_point};
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 
@@ -275,8 +275,18 @@ fn build_bip158(args: &BuildArgs, params: Params) -> Result<Built, CliError> {
 /// Reads all items into `sink`.
 fn gather(args: &BuildArgs, sink: &mut dyn ItemSink) -> Result<(), CliError> {
     let input = Input::open(&args.items)?;
+    // A response object is a mint's: with other items it would say "absent" of each of its notes.
+    let profile = args.profile.profile();
+    let is_of_notes =
+        args.format() == Format::Json && matches!(profile, Profile::Nut25 | Profile::Nut23);
     match args.record_bytes {
-        Some(width) => input.records(width, &mut |records| sink.push_records(records, width)),
+        Some(width) => {
+            if is_of_notes {
+                check_point(width.get()).map_err(|error| CliError::at("--record-bytes", error))?;
+            }
+            input.records(width, &mut |records| sink.push_records(records, width))
+        }
+        None if is_of_notes => sink.push_lines(input, &args.input.of_notes()),
         None => sink.push_lines(input, &args.input),
     }
 }
