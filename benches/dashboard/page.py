@@ -111,7 +111,7 @@ def sizes(cpus: list[Cpu]) -> alt.LayerChart:
     return bars(data)
 
 
-def rates(cpu: Cpu) -> alt.Chart:
+def rates(table: list[dict]) -> alt.Chart:
     """Bits per item against the false-positive rate, as measured."""
     names = {"gcs": "GCS (nutfilter)", "bloom": "Bloom", "elias-fano": "Elias-Fano"}
     data = [
@@ -121,7 +121,7 @@ def rates(cpu: Cpu) -> alt.Chart:
             "rate": space["designed_rate"],
             "detail": f"{space['parameters']}; {space['false_positives']:,} of {space['asked']:,} look-ups",
         }
-        for space in cpu.space
+        for space in table
         if space["designed_rate"] > 1e-8
     ]
     domain, colors = [*names.values(), "binary fuse"], ["var(--ours)", "var(--same)", "var(--other)", "var(--text)"]
@@ -257,8 +257,8 @@ def measurements(cpu: Cpu) -> list[dict]:
     ]
 
 
-def html(cpus: list[Cpu], own: Cpu | None) -> str:
-    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(cpus[0])}
+def html(cpus: list[Cpu], own: Cpu | None, space: list[dict]) -> str:
+    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(space)}
     specs = {key: chart.to_dict() for key, chart in charts.items()}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True

@@ -8,7 +8,6 @@
 
 mod options;
 mod peers;
-mod space;
 
 use std::fs;
 use std::io::{self, Write};
@@ -66,10 +65,6 @@ fn run(options: &Options) -> Record {
             measure(&mut record, &mut group, options.effort(), &pools);
             record.rows[before..].iter().for_each(print_row);
         });
-    }
-    if let Some(extent) = options.extent() {
-        eprintln!("space: {} items", extent.n);
-        record.space = space::measure(extent);
     }
     record.finish();
     record

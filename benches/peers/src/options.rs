@@ -7,12 +7,10 @@ use clap::Parser;
 use nutfilter_benchmarks::fixture::Size;
 use nutfilter_benchmarks::schedule::Effort;
 
-use crate::space::Extent;
-
 /// Measure nutfilter and other libraries in turns and write a record.
 #[derive(Parser)]
 pub(crate) struct Options {
-    /// A quick run: --sizes 100k --seconds 0.5, and smaller sets for space
+    /// A quick run: --sizes 100k --seconds 0.5
     #[arg(long)]
     quick: bool,
     /// Numbers of items [default: 100k,1m,10m]
@@ -24,9 +22,6 @@ pub(crate) struct Options {
     /// Measure only rows whose names begin with PREFIX, as in decode/plain/1m; may be repeated
     #[arg(long, value_name = "PREFIX")]
     pub(crate) only: Vec<String>,
-    /// Measure sizes and false-positive rates only, or in addition to --only
-    #[arg(long)]
-    space: bool,
     /// Measure nothing: write what `nutfilter build FILE --input text --format raw` does, with the fastest crates
     #[arg(long, value_name = "FILE")]
     pub(crate) build_lines: Option<PathBuf>,
@@ -41,11 +36,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Options {
-    /// The sizes to time; none with `--space` alone.
     pub(crate) fn timed_sizes(&self) -> Vec<Size> {
-        if self.space && self.only.is_empty() {
-            return Vec::new();
-        }
         if !self.sizes.is_empty() {
             return self.sizes.clone();
         }
@@ -65,15 +56,6 @@ impl Options {
             most_samples: 101,
             least_samples: 3,
         }
-    }
-
-    /// The extent of the space measurement, if it is wanted.
-    pub(crate) fn extent(&self) -> Option<Extent> {
-        let (n, non_members) = match self.quick {
-            true => (100_000, 1_000_000),
-            false => (1_000_000, 10_000_000),
-        };
-        (self.space || self.only.is_empty()).then_some(Extent { n, non_members })
     }
 }
 
@@ -98,18 +80,5 @@ mod tests {
         assert_eq!(seconds("--quick"), 0.5);
         assert_eq!(seconds("--quick --seconds 0.01"), 0.01);
         assert!(parse("--seconds -1").is_err() && parse("--sizes x").is_err());
-    }
-
-    #[test]
-    fn only_and_space_select_the_parts() {
-        let parts = |line| {
-            let options = parse(line).unwrap();
-            let n = options.extent().map(|extent| extent.n);
-            (!options.timed_sizes().is_empty(), n)
-        };
-        assert_eq!(parts(""), (true, Some(1_000_000)));
-        assert_eq!(parts("--space --quick"), (false, Some(100_000)));
-        assert_eq!(parts("--only decode/"), (true, None));
-        assert_eq!(parts("--only decode/ --space"), (true, Some(1_000_000)));
     }
 }

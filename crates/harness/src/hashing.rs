@@ -1,14 +1,13 @@
 //! Items of any length, at any address, in batches of any size: every level gives the same hashes as the `murmur3`
 //! and `siphasher` crates.
 
-use core::hash::Hasher as _;
 use core::num::NonZeroUsize;
-use std::io::Cursor;
 
 use arbitrary::Arbitrary;
 use nutfilter::internals::{SimdLevel, map_all_at};
 use nutfilter::{ItemHash, Nut23, Nut25, SipHash, SortedHashes, map_to_range};
 use nutfilter_cashu::Nut25EmptyTail;
+use nutfilter_reference::{Profile, murmur3_32};
 
 use crate::{is_long, levels_of, seeded};
 
@@ -88,9 +87,12 @@ impl Case<'_> {
     pub fn check(&self) {
         let [k0, k1] = self.key;
         match self.profile % 4 {
-            0 => self.check_with(&Nut25, nut25),
-            1 => self.check_with(&Nut23, nut23),
-            2 => self.check_with(&SipHash::new(k0, k1), |item| sip(k0, k1, item)),
+            0 => self.check_with(&Nut25, |item| Profile::Nut25.hash(item)),
+            1 => self.check_with(&Nut23, |item| Profile::Nut23.hash(item)),
+            2 => {
+                let profile = Profile::Bip158 { k0, k1 };
+                self.check_with(&SipHash::new(k0, k1), |item| profile.hash(item));
+            }
             _ => self.check_with(&Nut25EmptyTail, wrong_dialect),
         }
     }
@@ -256,26 +258,7 @@ fn mapped(hash: u64, f: u64) -> u64 {
     (sum >> 32) as u64
 }
 
-fn murmur_32(item: &[u8], seed: u32) -> u32 {
-    murmur3::murmur3_32(&mut Cursor::new(item), seed).expect("memory reads")
-}
-
-fn nut25(item: &[u8]) -> u64 {
-    let upper = murmur_32(item, 0);
-    u64::from(upper) << 32 | u64::from(murmur_32(item, upper))
-}
-
 fn wrong_dialect(item: &[u8]) -> u64 {
-    let upper = murmur_32(item, 0);
-    u64::from(upper) << 32 | u64::from(murmur_32(&[], upper))
-}
-
-fn nut23(item: &[u8]) -> u64 {
-    murmur3::murmur3_x64_128(&mut Cursor::new(item), 0).expect("memory reads") as u64
-}
-
-fn sip(k0: u64, k1: u64, item: &[u8]) -> u64 {
-    let mut hasher = siphasher::sip::SipHasher24::new_with_keys(k0, k1);
-    hasher.write(item);
-    hasher.finish()
+    let upper = murmur3_32(item, 0);
+    u64::from(upper) << 32 | u64::from(murmur3_32(&[], upper))
 }

@@ -14,7 +14,7 @@ pub use build::{NEW, hostile_hashes, new_hashes};
 pub use decode::{Stream, stream};
 pub use hash::{BIP158_KEY, POINT, expected_values};
 pub use matching::{Targets, WINDOW, next_window, targets};
-pub use scan::{BLOCKS, Block, Scan, block_scripts, scan};
+pub use scan::{BLOCKS, Block, Scan, block_scripts, chain, heights, scan};
 
 /// The largest set for the reference and other slow code.
 pub const LARGEST_FOR_SLOW: u64 = 1_000_000;
@@ -33,6 +33,7 @@ pub struct Task {
 const ITEMS: (u64, &str) = (0, "item");
 const CALL: (u64, &str) = (1, "call");
 const FILTERS: (u64, &str) = (BLOCKS as u64, "filter");
+const HEIGHTS: (u64, &str) = ((scan::ROUNDS * BLOCKS) as u64, "filter");
 const TARGETS: (u64, &str) = (WINDOW as u64, "target");
 
 impl Task {
@@ -60,7 +61,7 @@ impl Task {
             "sort" | "encode" | "increment" => size_of_val(&fixture.hashes[..]) as u64,
             "decode" => stream(fixture, self.task).bytes.len() as u64,
             // About: filters of as many items differ by some bytes.
-            "scan" => filter * BLOCKS as u64,
+            "scan" => filter * self.unit.0,
             _ => filter,
         }
     }
@@ -121,6 +122,7 @@ const TASKS: &[Task] = &[
     Task { stage: "scan", task: "20-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
     Task { stage: "scan", task: "1k-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
     Task { stage: "scan", task: "20k-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
+    Task { stage: "scan", task: "20-verified", unit: HEIGHTS, parallel: false, fill: scan::verified },
     Task { stage: "scan", task: "20k-mixed", unit: FILTERS, parallel: false, fill: scan::watchlist },
 ];
 
