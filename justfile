@@ -21,7 +21,7 @@ campaign:
 
 # What other recipes need: programs of Python packages, the command, and what the end-to-end tests import.
 _programs:
-    @[ -x {{venv}}/mdbook ] || { python3 -m venv target/venv && {{venv}}/pip install -q -r .ci/requirements.txt; }
+    @[ -x {{venv}}/shellcheck ] || { python3 -m venv target/venv && {{venv}}/pip install -q -r .ci/requirements.txt; }
 _binary:
     cargo build --locked --release
     @.ci/without-hooks.sh {{nutfilter}}

@@ -1,4 +1,5 @@
 # Sourced by the scripts beside it, which the recipes of the justfile run.
+# shellcheck shell=bash disable=SC2034
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD venv=$PWD/target/venv/bin work=$PWD/target/work nutfilter=$PWD/target/release/nutfilter

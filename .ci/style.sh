@@ -5,4 +5,4 @@ for manifest in fuzz benches/peers bindings/python bindings/c examples/light-cli
     cargo fmt --manifest-path "$manifest/Cargo.toml" --check
 done
 "$venv/ruff" check --no-cache .
-! command -v shellcheck >/dev/null || shellcheck --external-sources .ci/run .ci/install .ci/*.sh
+"$venv/shellcheck" --external-sources --source-path SCRIPTDIR .ci/run .ci/install .ci/*.sh

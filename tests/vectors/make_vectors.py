@@ -11,7 +11,6 @@ Python's, which do not overflow. Import it for `hash_nut25`, `hash_nut23`, `hash
 `pip install -r requirements.txt` first.
 """
 
-import argparse
 import hashlib
 import json
 import sys
@@ -468,42 +467,14 @@ def self_test() -> None:
     assert (nato["bits"], nato["filter_hex"]) == (197, NATO_FILTER)
 
 
-# --- Command line -----------------------------------------------------------------------------------------
-
-
-def write_files() -> int:
-    for name, make in FILES.items():
-        content = render(make())
-        (HERE / name).write_bytes(content)
-        print(f"{name}: {len(content)} bytes")
-    return 0
-
-
-def check_files() -> int:
-    different = 0
-    for name, make in FILES.items():
-        path = HERE / name
-        if not path.is_file():
-            print(f"{name}: missing", file=sys.stderr)
-            different += 1
-        elif path.read_bytes() != render(make()):
-            print(f"{name}: differs from what `write` would write", file=sys.stderr)
-            different += 1
-        else:
-            print(f"{name}: as it should be")
-    return 1 if different else 0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Golomb-coded sets in Python, and test vectors.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("write", help="write the vector files beside this script")
-    commands.add_parser("check", help="exit 1 if they differ from what write would write")
-
-    arguments = parser.parse_args()
-    self_test()
-    return write_files() if arguments.command == "write" else check_files()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    self_test()
+    match sys.argv[1:]:
+        case ["write"]:
+            for name, make in FILES.items():
+                (HERE / name).write_bytes(render(make()))
+        case ["check"]:
+            different = [name for name, make in FILES.items() if (HERE / name).read_bytes() != render(make())]
+            sys.exit(f"not what `write` would write: {', '.join(different)}" if different else None)
+        case _:
+            sys.exit(__doc__)
