@@ -56,7 +56,7 @@ fn run(options: &Options) -> Record {
     let mut record = Record::new(options.effort(), levels.collect(), features.to_vec());
     let pools = Pools::new();
     let selection = Selection::new(options.only.clone());
-    for size in options.timed_sizes() {
+    for size in options.sizes.clone() {
         eprintln!("{} items", size.name);
         let fixture = Fixture::new(size);
         rows::each(&fixture, &selection, &mut |mut group| {
