@@ -22,7 +22,6 @@ fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 }
 
 /// What was measured: the commit's hash, `unknown` outside a repository, and whether tracked files differed from it.
-#[must_use]
 pub fn source() -> Value {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -39,7 +38,6 @@ pub fn source() -> Value {
 }
 
 /// How it was compiled. Times mean nothing with debug assertions.
-#[must_use]
 pub fn build() -> Value {
     json!({
         "rustc": env!("BUILT_WITH"),
@@ -51,7 +49,6 @@ pub fn build() -> Value {
 }
 
 /// The machine that this runs on, with its clock in MHz when the run began, the caches of CPU 0, and memory in bytes.
-#[must_use]
 pub fn machine() -> Value {
     let cpu = read("/proc/cpuinfo").unwrap_or_default();
     let version = ["cpu family", "model", "stepping"].map(|name| field(&cpu, name));

@@ -85,7 +85,6 @@ pub struct RowRecord {
 
 impl Record {
     /// A record without rows.
-    #[must_use]
     pub fn new(effort: Effort, levels: Vec<String>, features: Vec<String>) -> Self {
         Self {
             schema: SCHEMA,

@@ -48,10 +48,6 @@ impl Case<'_> {
     /// | 0 | whether N, P and M are adjusted to plausible values; in an input that is not [`SMALL`]: whether all of it is a [recipe](crate::recipe::filter) |
     /// | 1, 2 | the level; 3: all levels, which must also agree on the numbers in an error |
     /// | 6, 7 | where stepping ends and folding begins, and the strategy of look-ups |
-    ///
-    /// # Panics
-    ///
-    /// If two results differ.
     pub fn check(&self) {
         let claim = self.claim();
         let expected =

@@ -49,10 +49,6 @@ impl Case<'_> {
     /// | 6, 7 | 1: merged from two sets; otherwise at once |
     ///
     /// `then` modulo 4: nothing; decode it; build it from its values; both.
-    ///
-    /// # Panics
-    ///
-    /// If a result differs.
     pub fn check(&self) {
         let params = self.params();
         let large = self.bytes.len() + HEADER > SMALL;

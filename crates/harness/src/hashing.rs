@@ -55,7 +55,6 @@ const MOST_BYTES_OF_SMALL: usize = 640;
 
 impl Run {
     /// Values up to 223 are lengths in bytes. The others stand for special lengths.
-    #[must_use]
     pub fn width(self) -> usize {
         match self.width {
             width @ 0..=223 => usize::from(width),
@@ -65,7 +64,6 @@ impl Run {
 
     /// Usually few items; up to 255 for some runs, more than the widest kernel takes at once. Few long items, and
     /// none if there is no room for one.
-    #[must_use]
     pub fn count(self, most_bytes: usize) -> usize {
         let count = match self.count {
             count @ 0..=223 => usize::from(count % 16),
@@ -80,10 +78,6 @@ impl Run {
 
 impl Case<'_> {
     /// Hashes in every way and compares.
-    ///
-    /// # Panics
-    ///
-    /// If a hash differs from that of the other crates.
     pub fn check(&self) {
         let [k0, k1] = self.key;
         match self.profile % 4 {

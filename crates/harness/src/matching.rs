@@ -124,10 +124,6 @@ impl Case<'_> {
     /// | 6, 7 | the subject: the filter, the unvalidated filter, a borrowed index, an owned index |
     ///
     /// `ask` modulo 8 selects the strategy for values (modulo 4); 7: all of them, in an input that is not [`SMALL`].
-    ///
-    /// # Panics
-    ///
-    /// If an answer differs.
     pub fn check(&self) {
         let (k0, k1) = (u64::from(self.m), u64::from(self.p));
         match self.how & 3 {

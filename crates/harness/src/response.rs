@@ -16,10 +16,6 @@ pub struct Case<'a>(pub &'a [u8]);
 
 impl Case<'_> {
     /// Parses, compares with a simple parser, writes, and parses again.
-    ///
-    /// # Panics
-    ///
-    /// If the result differs from that of the simple parser.
     pub fn check(&self) {
         let plain = Plain::read(self.0);
         let read = FilterResponse::from_json(self.0);
@@ -202,7 +198,6 @@ impl<'de> Deserialize<'de> for Members {
 }
 
 /// By the crate base64, which is as strict: groups of four, padded, with unused bits zero.
-#[must_use]
 pub fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }

@@ -38,20 +38,17 @@ const TARGETS: (u64, &str) = (WINDOW as u64, "target");
 
 impl Task {
     /// The first three parts of the names of its rows.
-    #[must_use]
     pub fn path(&self, size: &Size) -> String {
         format!("{}/{}/{}", self.stage, self.task, size.name)
     }
 
     /// Units per call, and the unit of times.
-    #[must_use]
     pub fn units(&self, fixture: &Fixture) -> (u64, &'static str) {
         let (n, per) = self.unit;
         (if n == 0 { fixture.n() } else { n }, per)
     }
 
     /// Bytes per call: of the items, hashes or filters that it reads.
-    #[must_use]
     pub fn bytes(&self, fixture: &Fixture) -> u64 {
         let filter = fixture.bytes.len() as u64;
         match self.stage {
@@ -67,7 +64,6 @@ impl Task {
     }
 
     /// Its rows that are selected.
-    #[must_use]
     pub fn group<'a>(&self, fixture: &'a Fixture, selection: &'a Selection) -> Group<'a> {
         let path = (self.stage, self.task, fixture.size.name.as_str());
         let mut group = Group::new(selection, path, self.units(fixture));

@@ -50,17 +50,11 @@ fn scripts(count: u64, seed: u64, mixed: bool) -> Vec<Vec<u8>> {
 }
 
 /// The scripts of a block, which is numbered from 1.
-#[must_use]
 pub fn block_scripts(fixture: &Fixture, number: usize) -> Vec<Vec<u8>> {
     scripts(fixture.n(), SEED + number as u64, true)
 }
 
 /// The data of a task such as `20k-mixed`, with blocks of the fixture's size.
-///
-/// # Panics
-///
-/// If the name does not begin with a number.
-#[must_use]
 pub fn scan(fixture: &Fixture, task: &str) -> Scan {
     let (count, kind) = task.split_once('-').expect("a number and a kind");
     let count: Size = count.parse().expect("a number");
@@ -116,7 +110,6 @@ pub(super) fn watchlist<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 pub(super) const ROUNDS: usize = 5;
 
 /// The heights, keys and filters of a verified scan.
-#[must_use]
 pub fn heights(scan: &Scan) -> Vec<(u32, SipHash, &[u8])> {
     let blocks = scan.blocks.iter().cycle().take(ROUNDS * BLOCKS);
     let key = |block: &Block| SipHash::new(block.key.0, block.key.1);
@@ -125,11 +118,6 @@ pub fn heights(scan: &Scan) -> Vec<(u32, SipHash, &[u8])> {
 }
 
 /// The filter headers that commit to the filters of a verified scan, from height 0 on.
-///
-/// # Panics
-///
-/// Never: the chain is connected.
-#[must_use]
 pub fn chain(scan: &Scan) -> HeaderChain {
     let mut chain = HeaderChain::new(0, [0; 32]);
     let hashes = heights(scan)
