@@ -51,8 +51,10 @@ pub(crate) struct ServeArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite --mint-api http://127.0.0.1:3338
-  nutfilter serve --mint-database postgres://filters@db/mint --output /srv/filters --once
+  nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite \\
+      --mint-api http://127.0.0.1:3338
+  nutfilter serve --mint-database postgres://filters@db/mint \\
+      --output /srv/filters --once
   MINT_DATABASE=postgres://filters@db/mint nutfilter serve --check-config
 ";
 

@@ -151,6 +151,15 @@ pub(crate) fn resume(mint: &Loopback, restore: Restore) -> Result<Restored, Rest
 
 /// A validated filter that did not come from a client.
 pub(crate) fn accepted(response: &FilterResponse, kind: NoteKind, no_cache: bool) -> MintFilter {
+    accepted_by(Policy::default(), response, kind, no_cache)
+}
+
+pub(crate) fn accepted_by(
+    policy: Policy,
+    response: &FilterResponse,
+    kind: NoteKind,
+    no_cache: bool,
+) -> MintFilter {
     let source = FilterSource {
         mint: "https://mint.example".to_owned(),
         keyset: keyset(),
@@ -161,7 +170,7 @@ pub(crate) fn accepted(response: &FilterResponse, kind: NoteKind, no_cache: bool
         ..FetchContext::now(None)
     };
     let body = response.to_json().into_bytes();
-    let filter = Policy::default().accept(200, body, source, context);
+    let filter = policy.accept(200, body, source, context);
     filter.expect("a filter")
 }
 
