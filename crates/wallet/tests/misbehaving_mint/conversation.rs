@@ -68,15 +68,24 @@ pub(crate) fn asked(request: &str) -> Vec<String> {
 
 /// What an honest mint answers. The amount is the candidate's number, `C_` its message with another y.
 pub(crate) fn honest_answer(request: &str) -> Value {
+    honest_until(request, SPENT.end, LIVE.end)
+}
+
+/// The same of a mint for which candidates up to these numbers are spent, and issued.
+pub(crate) fn honest_until(request: &str, spent: usize, issued: usize) -> Value {
     let asked = asked(request);
     if request.starts_with("POST /v1/checkstate") {
         let state = |y: &String| {
-            let is_spent = SPENT.contains(&number(y));
-            value!({"Y": y, "state": if is_spent { "SPENT" } else { "UNSPENT" }, "witness": null})
+            let state = if number(y) < spent {
+                "SPENT"
+            } else {
+                "UNSPENT"
+            };
+            value!({"Y": y, "state": state, "witness": null})
         };
         return value!({ "states": asked.iter().map(state).collect::<Value>() });
     }
-    let signed: Vec<_> = asked.iter().filter(|b| number(b) < LIVE.end).collect();
+    let signed: Vec<_> = asked.iter().filter(|b| number(b) < issued).collect();
     let output = |b: &&String| value!({"amount": 0, "id": KEYSET, "B_": b});
     let sign = |b: &&String| value!({"amount": number(b), "id": KEYSET, "C_": format!("03{}", &b[2..]), "dleq": null});
     value!({
