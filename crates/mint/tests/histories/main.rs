@@ -180,7 +180,7 @@ fn of_closed_databases() -> OnSqlite {
         1 => Just(Touch),
     ];
     prop_oneof![
-        3 => Just(Rest),
+        3 => prop::option::of(kind()).prop_map(Rest),
         1 => Just(Save(sqlite::Save::Stopped)),
         5 => quiet.prop_map(Quiet),
     ]

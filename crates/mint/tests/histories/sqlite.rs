@@ -27,8 +27,8 @@ pub(crate) enum Event {
     WithoutLog(bool),
     /// A new service reads the mint's own files again.
     Attach,
-    /// The mint closes its database, and refreshes go on until nothing has to be read.
-    Rest,
+    /// The mint closes its database, and refreshes go on until nothing has to be read. Then it perhaps starts, and adds a row.
+    Rest(Option<usize>),
     /// Somebody changes a closed database, and sets its time back.
     Quiet(Quiet),
 }
@@ -255,11 +255,17 @@ impl Database for Sqlite {
                 database.copy = None;
                 world.new_process(false);
             }
-            Event::Rest => {
+            Event::Rest(adds) => {
                 database.close();
                 std::thread::sleep(SETTLED);
                 world.refresh(false);
                 world.refresh(false);
+                if let Some(kind) = adds {
+                    world.database.start();
+                    let sql = world.insert(kind, 0, What::Counts);
+                    world.run(0, kind, &sql);
+                    world.refresh(false);
+                }
             }
             Event::Quiet(quiet) => change(world, quiet),
         }
