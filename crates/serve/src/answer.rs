@@ -74,6 +74,10 @@ const PIECE: u64 = 32 << 10;
 
 /// The bytes of a file.
 async fn body_of(file: File, length: u64) -> io::Result<Body> {
+    #[cfg(target_os = "linux")]
+    if length > PIECE && crate::socket::sends_files() {
+        return Ok(Body::from_stream(crate::socket::pieces(file, length)));
+    }
     let room = Arc::new(Mutex::new(vec![0; PIECE.min(length) as usize]));
     let (file, first) = read(file, 0, room.clone().lock_owned().await).await?;
     Ok(match first.length as u64 {
