@@ -19,6 +19,8 @@ mod metrics;
 mod router;
 mod server;
 mod site;
+#[cfg(target_os = "linux")]
+mod socket;
 
 pub use router::{object_router, router};
 pub use server::{Limits, listen, serve};

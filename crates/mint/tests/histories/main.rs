@@ -167,6 +167,27 @@ fn of_lost_logs() -> OnSqlite {
     event.prop_map(Op::Event).boxed()
 }
 
+/// Rests take a second each.
+fn of_closed_databases() -> OnSqlite {
+    use sqlite::Event::{Quiet, Rest, Save};
+    use sqlite::Quiet::{Commit, CommitBeside, Copy, Move, Touch};
+    let (kind, which) = (|| 0..2_usize, || 0..9_usize);
+    let quiet = prop_oneof![
+        3 => kind().prop_map(Commit),
+        2 => (kind(), 0..60_u8).prop_map(|(kind, millis)| CommitBeside(kind, millis)),
+        2 => which().prop_map(Copy),
+        1 => which().prop_map(Move),
+        1 => Just(Touch),
+    ];
+    prop_oneof![
+        3 => prop::option::of(kind()).prop_map(Rest),
+        1 => Just(Save(sqlite::Save::Stopped)),
+        5 => quiet.prop_map(Quiet),
+    ]
+    .prop_map(Op::Event)
+    .boxed()
+}
+
 #[test]
 fn mint_alone() {
     try_sqlite(of_mint());
@@ -206,6 +227,11 @@ fn rows_without_keyset() {
 #[test]
 fn files_without_log() {
     try_sqlite(of_lost_logs());
+}
+
+#[test]
+fn closed_databases() {
+    try_sqlite(of_closed_databases());
 }
 
 #[test]
