@@ -1,0 +1,455 @@
+//! Notes that a mint hands over in its own process, commit by commit.
+//!
+//! # Rules
+//!
+//! 1. [`Notes::begin`] registers a commit before the mint sends its COMMIT. A note that is neither handed over nor of a registered
+//!    commit has not landed yet.
+//! 2. Until [`Commit::done`], notes stay in their handle. Then they join the buffer and the commit leaves the register, under
+//!    one lock.
+//! 3. A reading takes the buffer and the oldest registered beginning under that lock, before it does anything else. It is dated
+//!    before that beginning, by the clock that says longer ago: the monotonic one stops while a machine is suspended, and the
+//!    wall clock can be set back.
+//! 4. A handle that is dropped without a word is a doubt. It stays registered: its COMMIT may still land. No time and no
+//!    reading ends it, only a word that the transaction has ended.
+//! 5. That word marks both kinds. A reading that takes a mark reads the store afterwards, so it began after the end. Each kind
+//!    has a mark of its own, since each is read by itself.
+//! 6. After a failed reading, and at first, the whole store is read. What the failed one took had landed before, so it is there.
+
+use core::fmt;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nutfilter::{ItemHash as _, Nut25};
+
+use super::{
+    AsOf, ItemSink, Keysets, MintSource, OpenCommits, Reading, Result, RowFault, SourceError,
+};
+use crate::{KeysetId, NoteKind};
+
+/// Registers the commits of a mint and takes their notes, from any thread. Clones share them.
+///
+/// Every transaction that writes notes needs a [`Commit`], in this process alone. For a mint of several processes, read the
+/// database instead.
+///
+/// # Crashes
+///
+/// A new process reads its store before it publishes. If the store is a server, a COMMIT of the process before may land even
+/// after that. Then [`begin`](Self::begin) a commit first, and say [`ended`](Commit::ended) once the sessions of that process
+/// are gone (in Postgres, from `pg_stat_activity`). A store that ends with the process, such as SQLite, does not need this.
+///
+/// # Cost
+///
+/// Hashing takes place in the calling thread, without a lock. `begin` and a word each hold one of several locks for less than a microsecond.
+/// Between readings, a note takes 8 bytes. Encoding holds no lock.
+///
+/// # Examples
+///
+/// ```
+/// use nutfilter_mint::source::Notes;
+/// # use nutfilter_mint::{KeysetId, MintSource, source::{ItemSink, Keysets, Reading, Result}, NoteKind};
+/// # struct Store;
+/// # impl Store { fn commit(&self) -> std::result::Result<(), StoreError> { Ok(()) } }
+/// # enum StoreError { RolledBack, ConnectionLost }
+/// # impl MintSource for Store {
+/// #     fn mint(&self) -> &str { "own" }
+/// #     fn keysets(&mut self) -> Result<Keysets> { Ok(Keysets::default()) }
+/// #     fn read(&mut self, _: NoteKind, _: bool, _: &mut dyn ItemSink) -> Result<Reading> { Ok(Reading::whole()) }
+/// # }
+/// # let (store, transaction) = (Store, Store);
+/// # let keyset = KeysetId::parse("009a1f293253e41e")?;
+/// # let (ys, bs) = ([[2; 33]], [[3; 33]]);
+/// // `store` reads everything at the start and in doubt. Pass `source` to the filters.
+/// let (notes, source) = Notes::new(store);
+///
+/// let mut commit = notes.begin();
+/// commit.spent(&keyset, &ys);
+/// commit.issued(&keyset, &bs);
+/// match transaction.commit() {
+///     Ok(()) => commit.done(),
+///     Err(StoreError::RolledBack) => commit.rolled_back(),
+///     // It may have been committed, but nothing of it can land later.
+///     Err(StoreError::ConnectionLost) => commit.ended(),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Notes(Arc<Shared>);
+
+impl Notes {
+    /// Notes that are handed over, and the source of their filters. `store` is read at first, in doubt, and whenever
+    /// everything is read again.
+    pub fn new<S: MintSource>(store: S) -> (Self, NotesSource<S>) {
+        let notes = Self(Arc::default());
+        let source = NotesSource {
+            notes: notes.clone(),
+            store,
+            is_known: [false; 2],
+            doubts: 0,
+        };
+        (notes, source)
+    }
+
+    /// Registers a commit. Call it before the database's COMMIT is sent. Until it has ended, no filter is dated later.
+    pub fn begin(&self) -> Commit {
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let key = (Instant::now(), number);
+        let began = SystemTime::now();
+        self.shard(key).open.insert(
+            key,
+            Open {
+                began,
+                state: State::Held,
+            },
+        );
+        Commit {
+            token: CommitToken {
+                notes: self.clone(),
+                key,
+            },
+            notes: vec![],
+            bad: vec![],
+            has_word: false,
+        }
+    }
+
+    /// The commits that hold the dates back now.
+    #[must_use]
+    pub fn status(&self) -> OpenCommits {
+        let now = now();
+        let mut status = OpenCommits::default();
+        for shard in &self.0.shards {
+            let shard = lock(shard);
+            status.open += shard.open.len() as u64;
+            status.doubts += shard.doubts;
+            status.oldest = status.oldest.max(shard.oldest(now));
+        }
+        status
+    }
+
+    fn shard(&self, key: Key) -> MutexGuard<'_, Shard> {
+        lock(&self.0.shards[(key.1 % SHARDS as u64) as usize])
+    }
+}
+
+/// A transaction of the mint that has not ended yet, with its notes.
+///
+/// If it is dropped without one of the words [`done`](Self::done), [`rolled_back`](Self::rolled_back) and
+/// [`ended`](Self::ended), nobody knows what became of it, and dates stop before its beginning until its
+/// [token](Self::token) says that it has ended. An async server drops a handler when its client leaves, even between COMMIT and `done`. So run
+/// the transaction, with its commit, in a task of its own (`tokio::spawn`).
+#[must_use = "a commit that is dropped stops the dates of all filters"]
+#[derive(Debug)]
+pub struct Commit {
+    token: CommitToken,
+    notes: Vec<(NoteKind, KeysetId, Vec<u64>)>,
+    bad: Vec<(NoteKind, KeysetId, RowFault)>,
+    has_word: bool,
+}
+
+impl Commit {
+    /// Adds the `Y` of spent notes, as the bytes of compressed points. They are in no filter before [`done`](Self::done).
+    /// Repeated notes change nothing. Bytes of another length hold the filters of the keyset until the store is read whole.
+    pub fn spent(&mut self, keyset: &KeysetId, ys: impl IntoIterator<Item: AsRef<[u8]>>) {
+        self.add(NoteKind::Spent, keyset, ys);
+    }
+
+    /// Adds the `B_` of signed notes, as [`spent`](Self::spent) does.
+    pub fn issued(&mut self, keyset: &KeysetId, bs: impl IntoIterator<Item: AsRef<[u8]>>) {
+        self.add(NoteKind::Issued, keyset, bs);
+    }
+
+    fn add(
+        &mut self,
+        kind: NoteKind,
+        keyset: &KeysetId,
+        items: impl IntoIterator<Item: AsRef<[u8]>>,
+    ) {
+        let expected = keyset.point_kind().bytes();
+        let mut fault = None;
+        let hashes = items.into_iter().map(|item| {
+            let item = item.as_ref();
+            if item.len() != expected {
+                fault = Some(RowFault::NotAPoint {
+                    found: item.len(),
+                    expected,
+                });
+            }
+            Nut25.hash(item)
+        });
+        self.notes.push((kind, keyset.clone(), hashes.collect()));
+        self.bad
+            .extend(fault.map(|fault| (kind, keyset.clone(), fault)));
+    }
+
+    /// The database has committed: the notes count.
+    pub fn done(mut self) {
+        let (notes, bad) = (
+            core::mem::take(&mut self.notes),
+            core::mem::take(&mut self.bad),
+        );
+        let mut shard = self.leave();
+        for (kind, keyset, fault) in bad {
+            shard.done[kind as usize].bad.push((keyset, fault));
+        }
+        for (kind, keyset, hashes) in notes {
+            shard.done[kind as usize].add(keyset, hashes);
+        }
+    }
+
+    /// The database has undone everything. If it did not say so itself, the word is [`ended`](Self::ended).
+    pub fn rolled_back(mut self) {
+        drop(self.leave());
+    }
+
+    /// The transaction has ended, and nobody knows how. The next reading looks into the store.
+    pub fn ended(mut self) {
+        self.leave().ended = [true; 2];
+    }
+
+    /// For a connection pool or a task that outlives this handle.
+    #[must_use]
+    pub fn token(&self) -> CommitToken {
+        self.token.clone()
+    }
+
+    fn leave(&mut self) -> MutexGuard<'_, Shard> {
+        self.has_word = true;
+        let mut shard = self.token.notes.shard(self.token.key);
+        shard.open.remove(&self.token.key);
+        shard
+    }
+}
+
+impl Drop for Commit {
+    fn drop(&mut self) {
+        if !self.has_word {
+            self.token
+                .notes
+                .shard(self.token.key)
+                .step(self.token.key, State::Dropped);
+        }
+    }
+}
+
+/// Says that the transaction of a [`Commit`] has ended, also when its handle was dropped.
+#[derive(Clone, Debug)]
+pub struct CommitToken {
+    notes: Notes,
+    key: Key,
+}
+
+impl CommitToken {
+    /// The transaction has ended: whatever it wrote is there now, and nothing of it lands later. Say it from where this is known: at
+    /// the end of a blocking closure, or when the pool has its connection back and idle. If the handle is still there, its own
+    /// word decides. Saying it again does nothing.
+    pub fn ended(&self) {
+        self.notes.shard(self.key).step(self.key, State::Ended);
+    }
+}
+
+/// The source of filters for a mint that hands its notes over: made by [`Notes::new`].
+#[derive(Debug)]
+pub struct NotesSource<S> {
+    notes: Notes,
+    store: S,
+    /// Whether the sets have all that the store had at the last reading, by kind.
+    is_known: [bool; 2],
+    /// Doubts that were logged.
+    doubts: u64,
+}
+
+impl<S: MintSource> MintSource for NotesSource<S> {
+    fn mint(&self) -> &str {
+        self.store.mint()
+    }
+
+    fn keysets(&mut self) -> Result<Keysets> {
+        self.store.keysets()
+    }
+
+    fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
+        let now = now();
+        let (mut done, mut age, mut has_ended) = (vec![], None, false);
+        for shard in &self.notes.0.shards {
+            let mut shard = lock(shard);
+            done.push(core::mem::take(&mut shard.done[kind as usize]));
+            has_ended |= core::mem::take(&mut shard.ended[kind as usize]);
+            age = age.max(shard.oldest(now));
+        }
+        self.log();
+        let is_known = core::mem::replace(&mut self.is_known[kind as usize], false);
+        for done in done {
+            let hashes = done.hashes.iter();
+            let mut hashes =
+                hashes.flat_map(|(keyset, chunks)| chunks.iter().map(move |chunk| (keyset, chunk)));
+            let mut bad = done.bad.into_iter().map(|(keyset, fault)| {
+                let row = format!("keyset {keyset}, {kind}: handed over by the mint");
+                (keyset, SourceError::BadRow(row, fault))
+            });
+            if hashes.any(|(keyset, chunk)| sink.hashes(keyset, chunk).is_break())
+                || bad.any(|(keyset, error)| sink.bad_row(Some(&keyset), error).is_break())
+            {
+                return Err(SourceError::Stopped);
+            }
+        }
+        let mut reading = Reading {
+            whole: None,
+            ..Reading::whole()
+        };
+        if whole || has_ended || !is_known {
+            reading = self.store.read(kind, whole || !is_known, sink)?;
+        }
+        match reading.as_of {
+            AsOf::Beginning => {}
+            AsOf::Before(theirs) => age = age.max(Some(theirs)),
+            AsOf::StoreClock(theirs) => {
+                age = age.max(Some(since(now.0, UNIX_EPOCH + Duration::from_secs(theirs))))
+            }
+            AsOf::LastChange(_) | AsOf::Unknown => {
+                return Err(SourceError::Other(
+                    "the store of a running mint must prove when it was read".into(),
+                ));
+            }
+        }
+        reading.as_of = age.map_or(AsOf::Beginning, AsOf::Before);
+        self.is_known[kind as usize] = true;
+        Ok(reading)
+    }
+
+    fn open_commits(&self) -> OpenCommits {
+        self.notes.status()
+    }
+}
+
+impl<S> NotesSource<S> {
+    fn log(&mut self) {
+        let doubts = self.notes.status().doubts;
+        if (doubts > 0) != (self.doubts > 0) {
+            match doubts {
+                0 => tracing::info!("every dropped commit has ended; dates go on"),
+                _ => tracing::warn!(
+                    doubts,
+                    "commits were dropped without an outcome; dates stop until these have ended"
+                ),
+            }
+        }
+        self.doubts = doubts;
+    }
+}
+
+/// Threads seldom meet at a lock.
+const SHARDS: usize = 8;
+
+/// Hashes that are kept together. To add a few never moves many.
+const CHUNK: usize = 1024;
+
+/// When a commit began, and its number.
+type Key = (Instant, u64);
+
+#[derive(Debug, Default)]
+struct Shared {
+    shards: [Mutex<Shard>; SHARDS],
+    next: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    open: BTreeMap<Key, Open>,
+    /// Notes that count and were not read yet, by kind.
+    done: [Done; 2],
+    /// Whether a commit has ended, nobody knows how, and the store was not read since, by kind.
+    ended: [bool; 2],
+    /// The commits that were dropped and have not ended.
+    doubts: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    began: SystemTime,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Held,
+    Dropped,
+    Ended,
+}
+
+impl Shard {
+    /// A commit was dropped, or has ended. After both, only the store knows how.
+    fn step(&mut self, key: Key, step: State) {
+        let Some(open) = self.open.get_mut(&key) else {
+            return;
+        };
+        match (open.state, step) {
+            (State::Held, _) => {
+                open.state = step;
+                self.doubts += u64::from(step == State::Dropped);
+            }
+            (before, step) if before != step => {
+                self.doubts -= u64::from(before == State::Dropped);
+                self.open.remove(&key);
+                self.ended = [true; 2];
+            }
+            _ => {}
+        }
+    }
+
+    /// The time since the oldest registered beginning.
+    fn oldest(&self, now: (SystemTime, Instant)) -> Option<Duration> {
+        let ((began, _), open) = self.open.first_key_value()?;
+        Some(age((open.began, *began), now))
+    }
+}
+
+/// The time since a moment, by the clock that says longer ago.
+fn age(then: (SystemTime, Instant), now: (SystemTime, Instant)) -> Duration {
+    now.1
+        .saturating_duration_since(then.1)
+        .max(since(now.0, then.0))
+}
+
+fn since(now: SystemTime, then: SystemTime) -> Duration {
+    now.duration_since(then).unwrap_or_default()
+}
+
+fn now() -> (SystemTime, Instant) {
+    (SystemTime::now(), Instant::now())
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Default)]
+struct Done {
+    /// In chunks, by keyset.
+    hashes: BTreeMap<KeysetId, Vec<Vec<u64>>>,
+    /// A fault holds the filters of its keyset, as an unreadable row does.
+    bad: Vec<(KeysetId, RowFault)>,
+}
+
+impl Done {
+    fn add(&mut self, keyset: KeysetId, hashes: Vec<u64>) {
+        let chunks = self.hashes.entry(keyset).or_default();
+        match chunks.last_mut() {
+            Some(last) if last.capacity() - last.len() >= hashes.len() => last.extend(hashes),
+            _ if hashes.len() >= CHUNK => chunks.push(hashes),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.extend(hashes);
+                chunks.push(chunk);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hashes = self.hashes.values().flatten().map(Vec::len);
+        write!(f, "{} hashes", hashes.sum::<usize>())
+    }
+}
