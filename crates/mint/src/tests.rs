@@ -9,6 +9,7 @@ use nutfilter_objects::{Opened, Table};
 use proptest::prelude::*;
 
 mod loss;
+mod notes;
 
 use crate::clock::Clock;
 use crate::source::{

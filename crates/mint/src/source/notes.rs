@@ -305,7 +305,8 @@ impl<S: MintSource> MintSource for NotesSource<S> {
             AsOf::Beginning => {}
             AsOf::Before(theirs) => age = age.max(Some(theirs)),
             AsOf::StoreClock(theirs) => {
-                age = age.max(Some(since(now.0, UNIX_EPOCH + Duration::from_secs(theirs))))
+                let wall = since(now.0, UNIX_EPOCH);
+                age = age.max(Some(wall.saturating_sub(Duration::from_secs(theirs))));
             }
             AsOf::LastChange(_) | AsOf::Unknown => {
                 return Err(SourceError::Other(
