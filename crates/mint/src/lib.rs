@@ -56,22 +56,28 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod filters;
+#[cfg(feature = "info")]
 mod info;
+mod metrics;
 mod published;
 mod refresh;
 mod sets;
+mod site;
 pub mod source;
 mod status;
 #[cfg(test)]
 mod tests;
 mod thread;
 
-pub use info::{INFO_PATH, InfoError, MintInfo, VIA};
+pub use filters::{Filters, LossError, Options, StartError};
+#[cfg(feature = "info")]
+pub use info::{InfoError, MintInfo};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
+pub use site::{FilterSite, INFO_PATH};
 pub use source::{MintSource, MintType};
 pub use status::{FilterState, FilterStatus, Loss, Monitor, Status, parse_path};
-pub use thread::RefreshThread;
 
 /// Compiles the README's example as a test.
 #[cfg(doctest)]

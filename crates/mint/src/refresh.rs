@@ -14,7 +14,7 @@ use crate::clock::{Clock, Moment};
 use crate::published::{Comparison, Published, text_of};
 use crate::sets::{Claim, Found, Set, Sets};
 use crate::source::{AsOf, KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
-use crate::status::{FilterState, FilterStatus, Loss, Monitor, parse_path, path_of};
+use crate::status::{FilterState, FilterStatus, Loss, Monitor, lock, parse_path, path_of};
 use crate::{KeysetId, NoteKind};
 
 /// How a [`Refresher`] works.
@@ -198,6 +198,8 @@ impl Refresher {
     }
 
     fn renew(&mut self, whole: bool) -> Result<RefreshReport, RefreshError> {
+        let accepted = core::mem::take(&mut *lock(&self.monitor.accepted));
+        self.options.accepted.extend(accepted);
         self.table().restore()?;
         self.withdraw();
         let mut report = RefreshReport::default();
@@ -414,6 +416,8 @@ impl Refresher {
         match live.first() {
             Some((keyset, _)) if unknown && !live.iter().all(|(_, loss)| self.accepts(loss)) => {
                 let accept: Vec<String> = live.iter().map(|(_, loss)| loss.to_string()).collect();
+                let held = live.iter().map(|(_, loss)| (*loss).clone()).collect();
+                self.monitor.update(|status| status.held = held);
                 Err(RefreshError::OtherMint {
                     keysets: live.len(),
                     keyset: (**keyset).clone(),

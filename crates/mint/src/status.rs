@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nutfilter_objects::Table;
@@ -61,6 +61,15 @@ impl Status {
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.refreshes[0] + self.refreshes[1] > 0
+    }
+
+    /// The items in all filters that are served, by kind.
+    #[must_use]
+    pub fn items(&self) -> [u64; 2] {
+        NoteKind::ALL.map(|kind| {
+            let filters = self.filters.iter().filter(|filter| filter.kind == kind);
+            filters.map(|filter| filter.items).sum()
+        })
     }
 }
 
@@ -168,6 +177,8 @@ pub struct Monitor {
     status: Mutex<Status>,
     changes: AtomicU64,
     pub(crate) stop: AtomicBool,
+    /// Losses that the operator has accepted since the last refresh began.
+    pub(crate) accepted: Mutex<Vec<Loss>>,
     /// When all filters were last found in their places.
     intact: Mutex<Option<Instant>>,
 }
@@ -199,6 +210,7 @@ impl Monitor {
             }),
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            accepted: Mutex::default(),
             intact: Mutex::default(),
         })
     }
@@ -212,15 +224,12 @@ impl Monitor {
     /// The status now.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.status
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.status).clone()
     }
 
     /// Looks at the status without a copy of it.
     pub fn with<T>(&self, look: impl FnOnce(&Status) -> T) -> T {
-        look(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&lock(&self.status))
     }
 
     /// The number of changes of the status so far.
@@ -230,8 +239,8 @@ impl Monitor {
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
-        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
-        *self.intact.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        change(&mut lock(&self.status));
+        *lock(&self.intact) = None;
         self.changes.fetch_add(1, Ordering::Release);
     }
 
@@ -253,7 +262,7 @@ impl Monitor {
     ///
     /// The first condition that is not met, and why the last refresh failed.
     pub fn ready(&self, now: u64, max_age: Duration) -> Result<(), String> {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = lock(&self.status);
         let because = |reason: String| match &status.failure {
             Some(failure) => Err(format!("{reason}; last refresh: {failure}")),
             None => Err(reason),
@@ -277,7 +286,7 @@ impl Monitor {
                 "the last reading is {age} s old, maximum is {limit} s"
             ));
         }
-        let mut intact = self.intact.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut intact = lock(&self.intact);
         if intact.is_some_and(|then| then.elapsed() < BELIEVED) {
             return Ok(());
         }
@@ -303,6 +312,11 @@ impl Monitor {
         *intact = Some(Instant::now());
         Ok(())
     }
+}
+
+/// Locks what is valid also after a panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The path of the filter of a kind and a keyset.

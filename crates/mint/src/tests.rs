@@ -15,12 +15,12 @@ use crate::clock::Clock;
 use crate::source::{
     AsOf, ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError,
 };
-use crate::{
-    KeysetId, Monitor, NoteKind, RefreshError, RefreshOptions, RefreshReport, RefreshThread,
-    Refresher,
-};
+use crate::thread::{Pace, RefreshThread};
+use crate::{KeysetId, Monitor, NoteKind, RefreshError, RefreshOptions, RefreshReport, Refresher};
 
 use NoteKind::{Issued, Spent};
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What happens when a kind is read.
 type Hook = Box<dyn FnMut(NoteKind) -> Result<(), SourceError> + Send>;
@@ -456,7 +456,7 @@ fn panic_of_a_source_is_told_and_everything_read_again() {
         false => Ok(()),
     });
     let monitor = Arc::clone(refresher.monitor());
-    let thread = RefreshThread::start(refresher, Duration::from_secs(3_600)).unwrap();
+    let thread = RefreshThread::start(refresher, Pace::new(HOUR, HOUR, false)).unwrap();
     let start = Instant::now();
     while monitor.status().refreshes != [2, 0, 1] {
         assert!(

@@ -121,7 +121,11 @@ impl Object {
 /// The tag of an object with these bytes.
 #[must_use]
 pub fn tag_of(plain: &[u8]) -> String {
-    const_hex::encode(Sha256::digest(plain))
+    hex(&Sha256::digest(plain))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes both forms of an object, plain and compressed, in one pass. Returns its tag, too.
@@ -135,7 +139,7 @@ pub(crate) fn write_forms<W: Write>(
         tag: Sha256::new(),
     };
     write(&mut forms)?;
-    let tag = const_hex::encode(forms.tag.finalize());
+    let tag = hex(&forms.tag.finalize());
     Ok((tag, [forms.plain, forms.gzip.finish()?]))
 }
 

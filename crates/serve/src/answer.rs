@@ -24,7 +24,7 @@ const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("10");
 /// The first second of a year with five digits, which no header can have.
 const YEAR_10000: u64 = 253_402_300_800;
 
-/// Answers a request for an object, which caches may keep for `max_age` seconds.
+/// Answers a request for an object, which caches may keep for `max_age` seconds, or use only after they asked with its tag.
 ///
 /// A tag is the only precondition, as two bodies may be of the same second. There are no ranges: a refresh replaces the
 /// body before a client is back for the rest.
@@ -36,11 +36,11 @@ pub(crate) fn answer(
     max_age: u64,
 ) -> Response {
     let mut headers = HeaderMap::with_capacity(8);
-    insert(
-        &mut headers,
-        CACHE_CONTROL,
-        format!("public, max-age={max_age}"),
-    );
+    let caching = match max_age {
+        0 => "no-cache".to_owned(),
+        _ => format!("public, max-age={max_age}"),
+    };
+    insert(&mut headers, CACHE_CONTROL, caching);
     if object.date() < YEAR_10000 {
         let at = UNIX_EPOCH + Duration::from_secs(object.date());
         insert(&mut headers, LAST_MODIFIED, httpdate::fmt_http_date(at));

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use axum::{Router, extract::State, http::StatusCode, routing::post};
-use nutfilter_mint::source::{ItemBatch, ItemSink, KeysetInfo, Keysets, Notes, Reading, Result, SourceError};
+use nutfilter_mint::source::{
+    ItemBatch, ItemSink, KeysetInfo, Keysets, Notes, Reading, Result, SourceError,
+};
 use nutfilter_mint::{Filters, KeysetId, MintSource, NoteKind, Options};
 use rusqlite::Connection;
 
@@ -28,12 +30,21 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 fn app(path: &Path, options: Options) -> Result<Router, Box<dyn Error>> {
     let database = Connection::open(path)?;
-    database.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE IF NOT EXISTS notes (kind TEXT, item BLOB UNIQUE)")?;
+    database.execute_batch(
+        "PRAGMA journal_mode = WAL; CREATE TABLE IF NOT EXISTS notes (kind TEXT, item BLOB UNIQUE)",
+    )?;
     let (notes, source) = Notes::new(Store(path.to_owned()));
     let filters = Filters::with_source(source, options)?;
     let router = filters.router();
-    let mint = Arc::new(Mint { database: Mutex::new(database), notes, filters });
-    Ok(Router::new().route("/swap", post(swap)).with_state(mint).merge(router))
+    let mint = Arc::new(Mint {
+        database: Mutex::new(database),
+        notes,
+        filters,
+    });
+    Ok(Router::new()
+        .route("/swap", post(swap))
+        .with_state(mint)
+        .merge(router))
 }
 
 struct Mint {
@@ -44,8 +55,11 @@ struct Mint {
 
 /// This future is dropped when its client leaves. The transaction and its commit are in a task that goes on.
 async fn swap(State(mint): State<Arc<Mint>>, lines: String) -> Result<(), (StatusCode, String)> {
-    let done = tokio::task::spawn_blocking(move || mint.swap(&lines).map_err(|error| error.to_string()));
-    let done = done.await.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let done =
+        tokio::task::spawn_blocking(move || mint.swap(&lines).map_err(|error| error.to_string()));
+    let done = done
+        .await
+        .map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     done.map_err(|error| (StatusCode::BAD_REQUEST, error))
 }
 
@@ -56,7 +70,10 @@ impl Mint {
         let mut items = [vec![], vec![]];
         for line in lines.lines() {
             let (kind, item) = line.split_once(' ').ok_or("a line is KIND POINT")?;
-            let kind = NoteKind::ALL.into_iter().find(|known| known.as_str() == kind).ok_or("unknown kind")?;
+            let kind = NoteKind::ALL
+                .into_iter()
+                .find(|known| known.as_str() == kind)
+                .ok_or("unknown kind")?;
             let item: [u8; 33] = const_hex::decode_to_array(item)?;
             transaction.execute("INSERT INTO notes VALUES (?1, ?2)", (kind.as_str(), item))?;
             items[kind as usize].push(item);
@@ -94,7 +111,7 @@ impl MintSource for Store {
     }
 
     fn read(&mut self, kind: NoteKind, _whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
-        let read = || -> rusqlite::Result<bool> {
+        let mut read = || -> rusqlite::Result<bool> {
             let database = Connection::open(&self.0)?;
             let mut notes = database.prepare("SELECT item FROM notes WHERE kind = ?1")?;
             let (mut rows, mut batch) = (notes.query([kind.as_str()])?, ItemBatch::new());
@@ -132,16 +149,24 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(axum::serve(listener, app(path, options).unwrap()).into_future());
         let client = move || {
-            let [spent, issued] = ["02", "03"].map(|first| first.to_owned() + &const_hex::encode([point; 32]));
-            let swap = || ureq::post(format!("http://{address}/swap")).send(format!("spent {spent}\nissued {issued}"));
+            let [spent, issued] =
+                ["02", "03"].map(|first| first.to_owned() + &const_hex::encode([point; 32]));
+            let swap = || {
+                ureq::post(format!("http://{address}/swap"))
+                    .send(format!("spent {spent}\nissued {issued}"))
+            };
             assert_eq!(swap().unwrap().status(), 200);
             assert!(matches!(swap().unwrap_err(), ureq::Error::StatusCode(400)));
             let start = Instant::now();
             for (kind, item) in [("spent", spent), ("issued", issued)] {
                 let count = || {
-                    let answer = ureq::get(format!("http://{address}/v1/filter/{kind}/{}", keyset())).call();
+                    let answer =
+                        ureq::get(format!("http://{address}/v1/filter/{kind}/{}", keyset())).call();
                     let text = answer.ok()?.body_mut().read_to_vec().unwrap();
-                    let filter = FilterResponse::from_json(text).unwrap().into_filter().unwrap();
+                    let filter = FilterResponse::from_json(text)
+                        .unwrap()
+                        .into_filter()
+                        .unwrap();
                     filter.matches(&[const_hex::decode(&item).unwrap()])[0].then_some(filter.n())
                 };
                 let mut found = count();

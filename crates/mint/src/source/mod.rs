@@ -1,15 +1,21 @@
 //! Sources of notes: a mint's database, or anything else that can list keysets and their items.
 //!
 //! [`MintSource`] is the only interface. The rest of the crate does not depend on tables and columns. To serve
-//! another mint, implement the trait and pass it to [`Refresher::new`](crate::Refresher::new).
+//! another mint, implement the trait and pass it to
+//! [`Filters::with_source`](crate::Filters::with_source).
 
 mod batch;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod by_keyset;
 mod error;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod location;
 mod notes;
+#[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod schema;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 use core::fmt;
@@ -19,9 +25,12 @@ use core::time::Duration;
 pub use batch::ItemBatch;
 pub(crate) use error::retry_changed;
 pub use error::{Result, RowFault, SourceError};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use location::{DatabaseLocation, open, open_alone};
 pub use notes::{Commit, CommitToken, Notes, NotesSource};
+#[cfg(feature = "postgres")]
 pub use postgres::PostgresSource;
+#[cfg(feature = "sqlite")]
 pub use sqlite::{IsLocked, SqliteSource};
 
 use crate::{KeysetId, NoteKind};
@@ -243,6 +252,7 @@ impl Keysets {
         }
     }
 
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     /// Adds a keyset, or its id to the invalid ones. If several rows spell the same id, the first one is used.
     fn add(
         &mut self,

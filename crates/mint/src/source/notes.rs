@@ -18,7 +18,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nutfilter::{ItemHash as _, Nut25};
@@ -26,6 +26,7 @@ use nutfilter::{ItemHash as _, Nut25};
 use super::{
     AsOf, ItemSink, Keysets, MintSource, OpenCommits, Reading, Result, RowFault, SourceError,
 };
+use crate::status::lock;
 use crate::{KeysetId, NoteKind};
 
 /// Registers the commits of a mint and takes their notes, from any thread. Clones share them.
@@ -421,10 +422,6 @@ fn now() -> (SystemTime, Instant) {
     (SystemTime::now(), Instant::now())
 }
 
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[derive(Default)]
 struct Done {
     /// In chunks, by keyset.
@@ -452,5 +449,29 @@ impl fmt::Debug for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hashes = self.hashes.values().flatten().map(Vec::len);
         write!(f, "{} hashes", hashes.sum::<usize>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_is_by_the_clock_that_says_longer_ago() {
+        let (wall, steady) = (UNIX_EPOCH + Duration::from_secs(1_000), Instant::now());
+        let seconds = Duration::from_secs;
+        let at = |wall_passed, steady_passed| {
+            (wall + seconds(wall_passed), steady + seconds(steady_passed))
+        };
+        for (then, now, expected) in [
+            (at(0, 0), at(5, 5), 5),
+            // The machine was suspended, or the clock was set forward.
+            (at(0, 0), at(3_605, 5), 3_605),
+            // The clock was set back.
+            (at(3_600, 0), at(5, 5), 5),
+            (at(0, 5), at(0, 0), 0),
+        ] {
+            assert_eq!(age(then, now), seconds(expected));
+        }
     }
 }

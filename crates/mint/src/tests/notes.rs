@@ -21,7 +21,8 @@ fn handing_over(fake: &Fake) -> (Notes, Refresher, Clocks) {
     let clocks = Clocks::at(1_000);
     let (notes, source) = Notes::new(fake.clone());
     let monitor = Monitor::new(Arc::new(Table::in_memory()));
-    let mut refresher = Refresher::with_clock(source, monitor, RefreshOptions::default(), clocks.clock());
+    let mut refresher =
+        Refresher::with_clock(source, monitor, RefreshOptions::default(), clocks.clock());
     refresh(&mut refresher);
     (notes, refresher, clocks)
 }
@@ -47,7 +48,13 @@ fn words_decide_dates_contents_and_readings_of_the_store() {
         let is_present = date(&refresher, Spent, 1) == Some(now);
         let asked = fake.state().asked.clone();
         let (open, doubts) = (status.open, status.doubts);
-        let found = (count(&refresher, Spent, 1).unwrap(), is_present, open, doubts, asked == [false; 2]);
+        let found = (
+            count(&refresher, Spent, 1).unwrap(),
+            is_present,
+            open,
+            doubts,
+            asked == [false; 2],
+        );
         assert_eq!(found, expected, "{asked:?}");
         assert_eq!(status.oldest.is_some(), open > 0);
     };
@@ -63,10 +70,25 @@ fn words_decide_dates_contents_and_readings_of_the_store() {
     };
     row(&both, (10, true, 0, 0, false));
     let kept = Mutex::new(vec![]);
-    row(&|commit| kept.lock().unwrap().push(commit), (11, false, 1, 0, false));
-    row(&|commit| kept.lock().unwrap().drain(..).chain([commit]).for_each(Commit::done), (14, true, 0, 0, false));
+    row(
+        &|commit| kept.lock().unwrap().push(commit),
+        (11, false, 1, 0, false),
+    );
+    row(
+        &|commit| {
+            kept.lock()
+                .unwrap()
+                .drain(..)
+                .chain([commit])
+                .for_each(Commit::done)
+        },
+        (14, true, 0, 0, false),
+    );
     let token = Mutex::new(None);
-    row(&|commit| *token.lock().unwrap() = Some(commit.token()), (15, false, 1, 1, false));
+    row(
+        &|commit| *token.lock().unwrap() = Some(commit.token()),
+        (15, false, 1, 1, false),
+    );
     row(&Commit::ended, (16, false, 1, 1, true));
     let end = |commit: Commit| {
         let token = token.lock().unwrap().take().unwrap();
@@ -82,7 +104,7 @@ fn filter_is_dated_before_the_second_of_an_open_commit() {
     let (notes, mut refresher, clocks) = handing_over(&Fake::new());
     let open = notes.begin();
     let mut commit = notes.begin();
-    commit.issued(&keyset(1), &[point(1)]);
+    commit.issued(&keyset(1), [point(1)]);
     commit.done();
     clocks.pass(10);
     refresh(&mut refresher);
@@ -103,9 +125,16 @@ fn bytes_of_another_length_hold_the_keyset() {
     assert_eq!(report.failures.len(), 1, "{:?}", report.failures);
     let state = |path: String| {
         let filters = refresher.monitor().status().filters;
-        filters.into_iter().find(|filter| filter.path == path).unwrap().state
+        filters
+            .into_iter()
+            .find(|filter| filter.path == path)
+            .unwrap()
+            .state
     };
-    assert_eq!([1, 2].map(|number| state(path(Spent, number))), [FilterState::Unreadable, FilterState::Current]);
+    assert_eq!(
+        [1, 2].map(|number| state(path(Spent, number))),
+        [FilterState::Unreadable, FilterState::Current]
+    );
     assert!(refresher.refresh(true).unwrap().is_complete());
 }
 
@@ -194,21 +223,28 @@ fn no_reading_among_threads_lacks_what_landed_before() {
             };
             (0..COMMITS).map(one).collect::<Vec<_>>()
         };
-        let writers: Vec<_> = (0..4).map(|thread| scope.spawn(move || write(thread))).collect();
-        let reader = scope.spawn(|| loop {
-            let is_last = is_over.load(Ordering::SeqCst);
-            let began = Instant::now();
-            let reading = source.read(Spent, false, &mut seen).unwrap();
-            claims.push(match reading.as_of {
-                AsOf::Before(age) => began.checked_sub(age).unwrap(),
-                _ => began,
-            });
-            seen.reading += 1;
-            if is_last {
-                break;
+        let writers: Vec<_> = (0..4)
+            .map(|thread| scope.spawn(move || write(thread)))
+            .collect();
+        let reader = scope.spawn(|| {
+            loop {
+                let is_last = is_over.load(Ordering::SeqCst);
+                let began = Instant::now();
+                let reading = source.read(Spent, false, &mut seen).unwrap();
+                claims.push(match reading.as_of {
+                    AsOf::Before(age) => began.checked_sub(age).unwrap(),
+                    _ => began,
+                });
+                seen.reading += 1;
+                if is_last {
+                    break;
+                }
             }
         });
-        let landed = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        let landed = writers
+            .into_iter()
+            .flat_map(|writer| writer.join().unwrap())
+            .collect();
         is_over.store(true, Ordering::SeqCst);
         reader.join().unwrap();
         landed
@@ -219,7 +255,12 @@ fn no_reading_among_threads_lacks_what_landed_before() {
     }
     for (hash, landed) in landed {
         let first = seen.hashes[&hash];
-        assert!(first == 0 || latest[first - 1] <= landed, "reading {} of {} lacks a note", first - 1, claims.len());
+        assert!(
+            first == 0 || latest[first - 1] <= landed,
+            "reading {} of {} lacks a note",
+            first - 1,
+            claims.len()
+        );
     }
     assert!(notes.status().open == 0 && claims.len() > 2);
 }
@@ -242,7 +283,10 @@ fn cost_of_handing_over() {
                         "nothing" => Notes::new(Fake::default()).0,
                         _ => notes.clone(),
                     };
-                    let (ids, items) = ([1, 2].map(keyset), Vec::from_iter((0..per_commit).map(point)));
+                    let (ids, items) = (
+                        [1, 2].map(keyset),
+                        Vec::from_iter((0..per_commit).map(point)),
+                    );
                     let (spent, issued) = items.split_at(items.len() / 2);
                     let (mut waits, cpu) = (vec![], cpu());
                     for _ in 0..commits {
@@ -270,13 +314,19 @@ fn cost_of_handing_over() {
                         std::hint::black_box(all.encode(Params::default()).unwrap());
                     }
                 });
-                let each = writers.into_iter().map(|writer| writer.join().unwrap()).unzip();
+                let each = writers
+                    .into_iter()
+                    .map(|writer| writer.join().unwrap())
+                    .unzip();
                 is_over.store(true, Ordering::Relaxed);
                 each
             });
             let mut waits = waits.concat();
             waits.sort_unstable();
-            let over = waits.iter().filter(|wait| **wait > Duration::from_micros(50)).count();
+            let over = waits
+                .iter()
+                .filter(|wait| **wait > Duration::from_micros(50))
+                .count();
             println!(
                 "{per_commit:5} {pause:3} ms {with:>9} {:>6} ns {:>13.1?} {:>8.1?} {over:5} of {}",
                 cpu.iter().sum::<u64>() / (THREADS * commits * per_commit),
