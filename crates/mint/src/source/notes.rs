@@ -75,8 +75,14 @@ use crate::{KeysetId, NoteKind};
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Notes(Arc<Shared>);
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.status().fmt(f)
+    }
+}
 
 impl Notes {
     /// Notes that are handed over, and the source of their filters. `store` is read at first, in doubt, and whenever
@@ -96,21 +102,12 @@ impl Notes {
     pub fn begin(&self) -> Commit {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let key = (Instant::now(), number);
-        let began = SystemTime::now();
-        self.shard(key).open.insert(
-            key,
-            Open {
-                began,
-                state: State::Held,
-            },
-        );
+        let open = (SystemTime::now(), State::Held);
+        self.shard(key).open.insert(key, open);
+        let notes = self.clone();
         Commit {
-            token: CommitToken {
-                notes: self.clone(),
-                key,
-            },
+            token: CommitToken { notes, key },
             notes: vec![],
-            bad: vec![],
             has_word: false,
         }
     }
@@ -144,8 +141,7 @@ impl Notes {
 #[derive(Debug)]
 pub struct Commit {
     token: CommitToken,
-    notes: Vec<(NoteKind, KeysetId, Vec<u64>)>,
-    bad: Vec<(NoteKind, KeysetId, RowFault)>,
+    notes: Vec<(NoteKind, KeysetId, Vec<u64>, Option<RowFault>)>,
     has_word: bool,
 }
 
@@ -161,41 +157,30 @@ impl Commit {
         self.add(NoteKind::Issued, keyset, bs);
     }
 
-    fn add(
-        &mut self,
-        kind: NoteKind,
-        keyset: &KeysetId,
-        items: impl IntoIterator<Item: AsRef<[u8]>>,
-    ) {
-        let expected = keyset.point_kind().bytes();
-        let mut fault = None;
-        let hashes = items.into_iter().map(|item| {
-            let item = item.as_ref();
-            if item.len() != expected {
-                fault = Some(RowFault::NotAPoint {
-                    found: item.len(),
-                    expected,
-                });
+    fn add<I>(&mut self, kind: NoteKind, keyset: &KeysetId, items: I)
+    where
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        let (items, expected) = (items.into_iter(), keyset.point_kind().bytes());
+        let (mut hashes, mut fault) = (Vec::with_capacity(items.size_hint().0), None);
+        for item in items {
+            let (item, found) = (item.as_ref(), item.as_ref().len());
+            match found == expected {
+                true => hashes.push(Nut25.hash(item)),
+                false => fault = Some(RowFault::NotAPoint { found, expected }),
             }
-            Nut25.hash(item)
-        });
-        self.notes.push((kind, keyset.clone(), hashes.collect()));
-        self.bad
-            .extend(fault.map(|fault| (kind, keyset.clone(), fault)));
+        }
+        self.notes.push((kind, keyset.clone(), hashes, fault));
     }
 
     /// The database has committed: the notes count.
     pub fn done(mut self) {
-        let (notes, bad) = (
-            core::mem::take(&mut self.notes),
-            core::mem::take(&mut self.bad),
-        );
+        let notes = core::mem::take(&mut self.notes);
         let mut shard = self.leave();
-        for (kind, keyset, fault) in bad {
-            shard.done[kind as usize].bad.push((keyset, fault));
-        }
-        for (kind, keyset, hashes) in notes {
-            shard.done[kind as usize].add(keyset, hashes);
+        for (kind, keyset, hashes, fault) in notes {
+            let done = &mut shard.done[kind as usize];
+            done.bad.extend(fault.map(|fault| (keyset.clone(), fault)));
+            done.add(keyset, hashes);
         }
     }
 
@@ -226,10 +211,7 @@ impl Commit {
 impl Drop for Commit {
     fn drop(&mut self) {
         if !self.has_word {
-            self.token
-                .notes
-                .shard(self.token.key)
-                .step(self.token.key, State::Dropped);
+            self.token.say(State::Dropped);
         }
     }
 }
@@ -246,7 +228,11 @@ impl CommitToken {
     /// the end of a blocking closure, or when the pool has its connection back and idle. If the handle is still there, its own
     /// word decides. Saying it again does nothing.
     pub fn ended(&self) {
-        self.notes.shard(self.key).step(self.key, State::Ended);
+        self.say(State::Ended);
+    }
+
+    fn say(&self, what: State) {
+        self.notes.shard(self.key).step(self.key, what);
     }
 }
 
@@ -282,9 +268,10 @@ impl<S: MintSource> MintSource for NotesSource<S> {
         self.log();
         let is_known = core::mem::replace(&mut self.is_known[kind as usize], false);
         for done in done {
-            let hashes = done.hashes.iter();
-            let mut hashes =
-                hashes.flat_map(|(keyset, chunks)| chunks.iter().map(move |chunk| (keyset, chunk)));
+            let mut hashes = done.hashes.iter().flat_map(|(keyset, chunks)| {
+                let chunks = chunks.iter();
+                chunks.map(move |chunk| (keyset, chunk))
+            });
             let mut bad = done.bad.into_iter().map(|(keyset, fault)| {
                 let row = format!("keyset {keyset}, {kind}: handed over by the mint");
                 (keyset, SourceError::BadRow(row, fault))
@@ -295,27 +282,24 @@ impl<S: MintSource> MintSource for NotesSource<S> {
                 return Err(SourceError::Stopped);
             }
         }
-        let mut reading = Reading {
-            whole: None,
-            ..Reading::whole()
-        };
+        let mut reading = Reading::whole();
+        reading.whole = None;
         if whole || has_ended || !is_known {
             reading = self.store.read(kind, whole || !is_known, sink)?;
         }
-        match reading.as_of {
-            AsOf::Beginning => {}
-            AsOf::Before(theirs) => age = age.max(Some(theirs)),
-            AsOf::StoreClock(theirs) => {
+        let theirs = match reading.as_of {
+            AsOf::Beginning => None,
+            AsOf::Before(theirs) => Some(theirs),
+            AsOf::StoreClock(date) => {
                 let wall = since(now.0, UNIX_EPOCH);
-                age = age.max(Some(wall.saturating_sub(Duration::from_secs(theirs))));
+                Some(wall.saturating_sub(Duration::from_secs(date)))
             }
             AsOf::LastChange(_) | AsOf::Unknown => {
-                return Err(SourceError::Other(
-                    "the store of a running mint must prove when it was read".into(),
-                ));
+                let error = "the store of a running mint must prove when it was read";
+                return Err(SourceError::Other(error.into()));
             }
-        }
-        reading.as_of = age.map_or(AsOf::Beginning, AsOf::Before);
+        };
+        reading.as_of = age.max(theirs).map_or(AsOf::Beginning, AsOf::Before);
         self.is_known[kind as usize] = true;
         Ok(reading)
     }
@@ -328,14 +312,13 @@ impl<S: MintSource> MintSource for NotesSource<S> {
 impl<S> NotesSource<S> {
     fn log(&mut self) {
         let doubts = self.notes.status().doubts;
-        if (doubts > 0) != (self.doubts > 0) {
-            match doubts {
-                0 => tracing::info!("every dropped commit has ended; dates go on"),
-                _ => tracing::warn!(
-                    doubts,
-                    "commits were dropped without an outcome; dates stop until these have ended"
-                ),
-            }
+        if doubts > 0 && self.doubts == 0 {
+            tracing::warn!(
+                doubts,
+                "commits were dropped without an outcome; dates stop until these have ended"
+            );
+        } else if doubts == 0 && self.doubts > 0 {
+            tracing::info!("every dropped commit has ended; dates are current again");
         }
         self.doubts = doubts;
     }
@@ -350,27 +333,21 @@ const CHUNK: usize = 1024;
 /// When a commit began, and its number.
 type Key = (Instant, u64);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Shared {
     shards: [Mutex<Shard>; SHARDS],
     next: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Shard {
-    open: BTreeMap<Key, Open>,
+    open: BTreeMap<Key, (SystemTime, State)>,
     /// Notes that count and were not read yet, by kind.
     done: [Done; 2],
     /// Whether a commit has ended, nobody knows how, and the store was not read since, by kind.
     ended: [bool; 2],
     /// The commits that were dropped and have not ended.
     doubts: u64,
-}
-
-#[derive(Debug)]
-struct Open {
-    began: SystemTime,
-    state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -383,27 +360,26 @@ enum State {
 impl Shard {
     /// A commit was dropped, or has ended. After both, only the store knows how.
     fn step(&mut self, key: Key, step: State) {
-        let Some(open) = self.open.get_mut(&key) else {
+        let Some((_, state)) = self.open.get_mut(&key) else {
             return;
         };
-        match (open.state, step) {
-            (State::Held, _) => {
-                open.state = step;
-                self.doubts += u64::from(step == State::Dropped);
-            }
-            (before, step) if before != step => {
-                self.doubts -= u64::from(before == State::Dropped);
-                self.open.remove(&key);
-                self.ended = [true; 2];
-            }
+        let before = core::mem::replace(state, step);
+        let is_over = before != State::Held && before != step;
+        match step {
+            State::Dropped if !is_over => self.doubts += 1,
+            State::Ended if is_over => self.doubts -= 1,
             _ => {}
+        }
+        if is_over {
+            self.open.remove(&key);
+            self.ended = [true; 2];
         }
     }
 
     /// The time since the oldest registered beginning.
     fn oldest(&self, now: (SystemTime, Instant)) -> Option<Duration> {
-        let ((began, _), open) = self.open.first_key_value()?;
-        Some(age((open.began, *began), now))
+        let ((began, _), (wall, _)) = self.open.first_key_value()?;
+        Some(age((*wall, *began), now))
     }
 }
 
@@ -442,13 +418,6 @@ impl Done {
                 chunks.push(chunk);
             }
         }
-    }
-}
-
-impl fmt::Debug for Done {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hashes = self.hashes.values().flatten().map(Vec::len);
-        write!(f, "{} hashes", hashes.sum::<usize>())
     }
 }
 

@@ -127,7 +127,7 @@ fn try_all<H: core::fmt::Debug>(
 
 #[test]
 fn notes_handed_over() {
-    try_all(500, notes::histories(), |ops| notes::happen(&ops));
+    try_all(300, notes::histories(), |ops| notes::happen(&ops));
 }
 
 // --- SQLite

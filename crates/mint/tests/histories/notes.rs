@@ -2,8 +2,7 @@
 //! their process. The oracle is the list of rows, with the time at which each landed.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nutfilter_cashu::FilterResponse;
@@ -15,7 +14,9 @@ use nutfilter_mint::{
     KeysetId, MintSource, Monitor, NoteKind, RefreshError, RefreshOptions, Refresher,
 };
 use nutfilter_objects::{Opened, Table};
+use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 use crate::service::paths;
 use crate::world::{Item, KEYSETS, bytes};
@@ -23,51 +24,55 @@ use crate::world::{Item, KEYSETS, bytes};
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Step(Step),
-    /// A refresh, perhaps of everything. Wherever other threads may run, one of these lists happens.
+    /// A refresh, perhaps of everything. Wherever it waits for the store, one of these lists happens.
     Refresh(bool, Vec<Vec<Step>>),
     /// The process dies. Its transactions do so, too, or they may still land.
     Crash(bool),
 }
 
-/// A number chooses one of the commits for which a step is possible.
+/// A number chooses one of the transactions for which a step is possible.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// With notes of both kinds in a keyset, which are handed over at once, after landing, or at both times.
+    /// A note of each kind in a keyset is handed over at once, after landing, or at both times.
     Begin(usize, [bool; 2]),
     /// The store commits, or undoes everything.
     Land(usize, bool),
-    /// The handle tells what the store did.
-    Word(usize),
-    /// The handle tells that it has ended.
-    Unsure(usize),
-    Drop(usize),
-    /// A token tells that it has ended.
-    Ended(usize),
-    /// The next reading of the store fails halfway, or the next hashes are not taken.
-    Fail(bool),
+    Say(usize, Word),
+    /// The next reading of the store fails halfway.
+    Fail,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    Outcome,
+    Ended,
+    /// The handle is dropped without a word.
+    Drop,
+    TokenEnded,
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    let which = || 0..6_usize;
+    use Word::{Drop, Ended, Outcome, TokenEnded};
+    const WORDS: [Word; 9] = [
+        Outcome, Outcome, Outcome, Ended, Drop, Drop, TokenEnded, TokenEnded, TokenEnded,
+    ];
+    let (which, lands) = (0..6_usize, prop::bool::weighted(0.7));
     prop_oneof![
         6 => (0..3_usize, any::<[bool; 2]>()).prop_map(|(keyset, when)| Step::Begin(keyset, when)),
-        6 => (which(), prop::bool::weighted(0.7)).prop_map(|(which, lands)| Step::Land(which, lands)),
-        4 => which().prop_map(Step::Word),
-        1 => which().prop_map(Step::Unsure),
-        3 => which().prop_map(Step::Drop),
-        4 => which().prop_map(Step::Ended),
-        1 => any::<bool>().prop_map(Step::Fail),
+        6 => (which.clone(), lands).prop_map(|(which, lands)| Step::Land(which, lands)),
+        12 => (which, select(&WORDS)).prop_map(|(which, word)| Step::Say(which, word)),
+        1 => Just(Step::Fail),
     ]
 }
 
 pub(crate) fn histories() -> impl Strategy<Value = Vec<Op>> {
-    let during = prop::collection::vec(prop::collection::vec(steps(), 0..4), 0..6);
+    let refresh = (prop::bool::weighted(0.1), vec(vec(steps(), 0..4), 0..6));
     let op = prop_oneof![
         12 => steps().prop_map(Op::Step),
-        6 => (prop::bool::weighted(0.1), during).prop_map(|(whole, during)| Op::Refresh(whole, during)),
+        6 => refresh.prop_map(|(whole, during)| Op::Refresh(whole, during)),
         1 => any::<bool>().prop_map(Op::Crash),
     ];
-    prop::collection::vec(op, 1..30)
+    vec(op, 1..30)
 }
 
 pub(crate) fn happen(ops: &[Op]) {
@@ -88,18 +93,17 @@ pub(crate) fn happen(ops: &[Op]) {
         }
     }
     lock(&mint).settle();
+    let settled = Instant::now();
     process.refresh(false);
-    let (mint, process) = (lock(&mint), &process);
-    assert!(
-        mint.notes.as_ref().unwrap().status().open == 0
-            && mint.claims.iter().all(|claim| claim.is_present)
-    );
-    for row in &mint.rows {
-        assert!(process.has(row), "{row:?} is missing in the end");
+    for claim in process.claimed.iter_mut() {
+        let claim = claim.as_mut().unwrap();
+        assert!(claim.until >= settled, "a date that does not go on");
+        claim.until = Instant::now();
     }
+    process.check();
 }
 
-fn lock(mint: &Mutex<Mint>) -> std::sync::MutexGuard<'_, Mint> {
+fn lock(mint: &Mutex<Mint>) -> MutexGuard<'_, Mint> {
     mint.lock().unwrap()
 }
 
@@ -111,24 +115,23 @@ struct Row {
     landed: Instant,
 }
 
-/// What the last reading of a kind says.
+/// Until when a reading says that it is complete, and the same as Unix time.
 #[derive(Clone, Copy)]
 struct Claim {
-    complete_until: Instant,
+    until: Instant,
     date: Duration,
-    is_present: bool,
 }
 
-/// A transaction, with its notes of both kinds.
 struct Transaction {
     keyset: usize,
+    /// By kind.
     items: [Item; 2],
     when: [bool; 2],
-    is_over: bool,
-    has_landed: bool,
-    /// `None` once it has a word or was dropped.
+    /// Whether it landed, once it is over.
+    outcome: Option<bool>,
+    /// `None` once it has said a word or was dropped.
     handle: Option<Commit>,
-    /// `None` in a process that has died.
+    /// `None` if its process has died.
     token: Option<CommitToken>,
 }
 
@@ -136,143 +139,139 @@ struct Transaction {
 struct Mint {
     rows: Vec<Row>,
     transactions: Vec<Transaction>,
-    next: Item,
     notes: Option<Notes>,
     /// Registered at the start, while transactions of an earlier process may land.
     earlier: Option<Commit>,
     during: VecDeque<Vec<Step>>,
-    fails: [bool; 2],
+    fails: bool,
     claims: Vec<Claim>,
 }
 
 impl Mint {
-    /// Another thread may run here.
+    /// Other threads run.
     fn yields(&mut self) {
-        for step in self.during.pop_front().unwrap_or_default() {
-            self.step(step);
-        }
+        let steps = self.during.pop_front().unwrap_or_default();
+        steps.into_iter().for_each(|step| self.step(step));
+    }
+
+    fn one(&mut self, which: usize, can: fn(&Transaction) -> bool) -> Option<&mut Transaction> {
+        let mut can: Vec<_> = self
+            .transactions
+            .iter_mut()
+            .filter(|one| can(one))
+            .collect();
+        let at = which.checked_rem(can.len())?;
+        Some(can.swap_remove(at))
     }
 
     fn step(&mut self, step: Step) {
-        let one = |all: &mut Vec<Transaction>, which: usize, can: fn(&Transaction) -> bool| {
-            let can: Vec<usize> = (0..all.len()).filter(|&at| can(&all[at])).collect();
-            Some(can[which.checked_rem(can.len())?])
-        };
-        let all = &mut self.transactions;
+        let is_over = |one: &Transaction| one.outcome.is_some();
         match step {
             Step::Begin(keyset, when) => {
-                let items = [self.next + 1, self.next + 2];
-                self.next += 2;
-                let mut commit = self.notes.as_ref().unwrap().begin();
-                if when[0] {
-                    hand_over(&mut commit, keyset, items);
-                }
-                let token = Some(commit.token());
-                let handle = Some(commit);
-                all.push(Transaction {
+                let next = 2 * self.transactions.len() as Item;
+                let handle = self.notes.as_ref().unwrap().begin();
+                let mut one = Transaction {
                     keyset,
-                    items,
+                    items: [next + 1, next + 2],
                     when,
-                    is_over: false,
-                    has_landed: false,
-                    handle,
-                    token,
-                });
+                    outcome: None,
+                    token: Some(handle.token()),
+                    handle: Some(handle),
+                };
+                if when[0] {
+                    one.hand_over();
+                }
+                self.transactions.push(one);
             }
             Step::Land(which, lands) => {
-                let Some(at) = one(all, which, |one| !one.is_over) else {
+                let Some(one) = self.one(which, |one| one.outcome.is_none()) else {
                     return;
                 };
-                let one = &mut all[at];
-                (one.is_over, one.has_landed) = (true, lands);
-                if lands {
-                    let (keyset, landed) = (one.keyset, Instant::now());
-                    let rows = one.items.into_iter().enumerate();
-                    self.rows.extend(rows.map(|(kind, item)| Row {
-                        kind,
-                        keyset,
-                        item,
-                        landed,
-                    }));
-                }
+                one.outcome = Some(lands);
+                let (keyset, landed, items) = (one.keyset, Instant::now(), one.items);
+                let rows = items.into_iter().enumerate().filter(|_| lands);
+                let rows = rows.map(|(kind, item)| Row {
+                    kind,
+                    keyset,
+                    item,
+                    landed,
+                });
+                self.rows.extend(rows);
             }
-            Step::Word(which) => {
-                let Some(at) = one(all, which, |one| one.is_over && one.handle.is_some()) else {
-                    return;
-                };
-                let one = &mut all[at];
-                let mut commit = one.handle.take().unwrap();
-                if one.when[1] || !one.when[0] {
-                    hand_over(&mut commit, one.keyset, one.items);
-                }
-                if one.has_landed {
-                    commit.done()
-                } else {
-                    commit.rolled_back()
-                }
-            }
-            Step::Unsure(which) => {
-                if let Some(at) = one(all, which, |one| one.is_over && one.handle.is_some()) {
-                    all[at].handle.take().unwrap().ended();
-                }
-            }
-            Step::Drop(which) => {
-                if let Some(at) = one(all, which, |one| one.handle.is_some()) {
-                    all[at].handle = None;
-                }
-            }
-            Step::Ended(which) => {
-                if let Some(at) = one(all, which, |one| one.is_over && one.token.is_some()) {
-                    all[at].token.as_ref().unwrap().ended();
-                }
-                if all.iter().all(|one| one.is_over || one.token.is_some()) {
+            Step::Say(which, Word::TokenEnded) => {
+                let one = self.one(which, |one| one.outcome.is_some() && one.token.is_some());
+                one.into_iter()
+                    .for_each(|one| one.token.as_ref().unwrap().ended());
+                if self
+                    .transactions
+                    .iter()
+                    .all(|one| is_over(one) || one.token.is_some())
+                {
                     self.earlier.take().into_iter().for_each(Commit::ended);
                 }
             }
-            Step::Fail(in_store) => self.fails[usize::from(in_store)] = true,
+            Step::Say(which, Word::Drop) => {
+                let one = self.one(which, |one| one.handle.is_some());
+                one.into_iter().for_each(|one| one.handle = None);
+            }
+            Step::Say(which, word) => {
+                let Some(one) =
+                    self.one(which, |one| one.outcome.is_some() && one.handle.is_some())
+                else {
+                    return;
+                };
+                if one.when[1] || !one.when[0] {
+                    one.hand_over();
+                }
+                let commit = one.handle.take().unwrap();
+                match (word, one.outcome) {
+                    (Word::Ended, _) => commit.ended(),
+                    (_, Some(true)) => commit.done(),
+                    _ => commit.rolled_back(),
+                }
+            }
+            Step::Fail => self.fails = true,
         }
     }
 
     fn crash(&mut self, may_land: bool) {
         for one in &mut self.transactions {
             (one.handle, one.token) = (None, None);
-            one.is_over |= !may_land;
+            one.outcome = one.outcome.or((!may_land).then_some(false));
         }
         (self.earlier, self.notes) = (None, None);
-        self.claims.clear();
     }
 
     /// Everything ends.
     fn settle(&mut self) {
-        self.fails = [false; 2];
-        self.during.clear();
+        (self.fails, self.during) = (false, VecDeque::new());
         for number in 0..self.transactions.len() {
             self.step(Step::Land(0, number % 3 > 0));
         }
         for number in 0..self.transactions.len() {
-            self.step(if number % 4 > 0 {
-                Step::Word(0)
+            let word = if number % 4 > 0 {
+                Word::Outcome
             } else {
-                Step::Drop(0)
-            });
-            self.step(Step::Ended(number));
+                Word::Drop
+            };
+            self.step(Step::Say(0, word));
         }
-        let tokens = self
-            .transactions
-            .iter()
-            .filter_map(|one| one.token.as_ref());
-        tokens.for_each(CommitToken::ended);
-        self.earlier.take().into_iter().for_each(Commit::ended);
+        for number in 0..=self.transactions.len() {
+            self.step(Step::Say(number, Word::TokenEnded));
+        }
+    }
+}
+
+impl Transaction {
+    fn hand_over(&mut self) {
+        let (commit, keyset) = (self.handle.as_mut().unwrap(), id(self.keyset));
+        commit.spent(&keyset, [bytes(self.items[0])]);
+        commit.issued(&keyset, [bytes(self.items[1])]);
     }
 }
 
 fn id(keyset: usize) -> KeysetId {
     KeysetId::parse(KEYSETS[keyset]).unwrap()
-}
-
-fn hand_over(commit: &mut Commit, keyset: usize, [spent, issued]: [Item; 2]) {
-    commit.spent(&id(keyset), [bytes(spent)]);
-    commit.issued(&id(keyset), [bytes(issued)]);
 }
 
 /// The mint's store: a reading sees the rows of one moment.
@@ -284,29 +283,22 @@ impl MintSource for Store {
     }
 
     fn keysets(&mut self) -> Result<Keysets> {
-        Ok(Keysets::of(
-            (0..3).map(|keyset| KeysetInfo::new(id(keyset))),
-        ))
+        let keysets = (0..3).map(|keyset| KeysetInfo::new(id(keyset)));
+        Ok(Keysets::of(keysets))
     }
 
     fn read(&mut self, kind: NoteKind, _whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
-        lock(&self.0).yields();
-        let (rows, fails) = {
-            let mut mint = lock(&self.0);
-            (mint.rows.clone(), std::mem::take(&mut mint.fails[1]))
-        };
-        lock(&self.0).yields();
-        let rows: Vec<Row> = rows
-            .into_iter()
-            .filter(|row| row.kind == kind as usize)
-            .collect();
-        let count = if fails { rows.len() / 2 } else { rows.len() };
-        for row in &rows[..count] {
+        let mut mint = lock(&self.0);
+        mint.yields();
+        let mut rows = mint.rows.clone();
+        let fails = std::mem::take(&mut mint.fails);
+        mint.yields();
+        rows.retain(|row| row.kind == kind as usize);
+        rows.truncate(if fails { rows.len() / 2 } else { rows.len() });
+        for row in rows {
             let mut batch = ItemBatch::new();
             batch.push(&bytes(row.item));
-            if sink.items(Some(&id(row.keyset)), &batch).is_break() {
-                return Err(SourceError::Stopped);
-            }
+            assert!(sink.items(Some(&id(row.keyset)), &batch).is_continue());
         }
         match fails {
             true => Err(SourceError::Other("away".into())),
@@ -315,58 +307,32 @@ impl MintSource for Store {
     }
 }
 
-/// Notes what each reading claims, and lets other threads run around it.
-struct Watched {
-    source: NotesSource<Store>,
-    mint: Arc<Mutex<Mint>>,
-}
+/// Keeps what each reading claims.
+struct Watched(NotesSource<Store>, Arc<Mutex<Mint>>);
 
 impl MintSource for Watched {
     fn mint(&self) -> &str {
-        self.source.mint()
+        self.0.mint()
     }
 
     fn keysets(&mut self) -> Result<Keysets> {
-        self.source.keysets()
+        self.0.keysets()
     }
 
     fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
-        lock(&self.mint).yields();
+        lock(&self.1).yields();
         let (began, wall) = (Instant::now(), SystemTime::now());
-        let mut sink = Yielding(sink, &self.mint);
-        let reading = self.source.read(kind, whole, &mut sink)?;
+        let reading = self.0.read(kind, whole, sink)?;
         let age = match reading.as_of {
             AsOf::Beginning => Duration::ZERO,
             AsOf::Before(age) => age,
             other => panic!("{other:?}"),
         };
-        let claim = Claim {
-            complete_until: began - age,
+        lock(&self.1).claims.push(Claim {
+            until: began - age,
             date: wall.duration_since(UNIX_EPOCH).unwrap() - age,
-            is_present: age.is_zero(),
-        };
-        lock(&self.mint).claims.push(claim);
+        });
         Ok(reading)
-    }
-}
-
-struct Yielding<'s>(&'s mut dyn ItemSink, &'s Mutex<Mint>);
-
-impl ItemSink for Yielding<'_> {
-    fn items(&mut self, keyset: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()> {
-        self.0.items(keyset, items)
-    }
-
-    fn hashes(&mut self, keyset: &KeysetId, hashes: &[u64]) -> ControlFlow<()> {
-        lock(self.1).yields();
-        match std::mem::take(&mut lock(self.1).fails[0]) {
-            true => ControlFlow::Break(()),
-            false => self.0.hashes(keyset, hashes),
-        }
-    }
-
-    fn bad_row(&mut self, _: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
-        panic!("{error}");
     }
 }
 
@@ -378,22 +344,17 @@ struct Process {
 }
 
 impl Process {
-    fn start(mint: &Arc<Mutex<Mint>>) -> Self {
-        let (notes, source) = Notes::new(Store(Arc::clone(mint)));
-        {
-            let mut mint = lock(mint);
-            let may_land = mint.transactions.iter().any(|one| !one.is_over);
-            mint.earlier = may_land.then(|| notes.begin());
-            mint.notes = Some(notes);
-        }
-        let source = Watched {
-            source,
-            mint: Arc::clone(mint),
-        };
+    fn start(shared: &Arc<Mutex<Mint>>) -> Self {
+        let (notes, source) = Notes::new(Store(Arc::clone(shared)));
+        let mut mint = lock(shared);
+        let may_land = mint.transactions.iter().any(|one| one.outcome.is_none());
+        mint.earlier = may_land.then(|| notes.begin());
+        mint.notes = Some(notes);
+        let source = Watched(source, Arc::clone(shared));
         let monitor = Monitor::new(Arc::new(Table::in_memory()));
         Self {
             refresher: Refresher::new(source, monitor, RefreshOptions::default()),
-            mint: Arc::clone(mint),
+            mint: Arc::clone(shared),
             claimed: [None; 2],
         }
     }
@@ -402,48 +363,28 @@ impl Process {
         lock(&self.mint).claims.clear();
         match self.refresher.refresh(whole) {
             Ok(report) if report.is_complete() => {
-                let claims = lock(&self.mint).claims.clone();
-                for (claimed, claim) in self.claimed.iter_mut().zip(claims) {
-                    let before =
-                        claimed.filter(|before| before.complete_until > claim.complete_until);
-                    *claimed = Some(before.unwrap_or(claim));
+                for (before, claim) in self.claimed.iter_mut().zip(&lock(&self.mint).claims) {
+                    let is_later = before.is_none_or(|before| before.until < claim.until);
+                    *before = if is_later { Some(*claim) } else { *before };
                 }
             }
-            Ok(_) | Err(RefreshError::Source(SourceError::Stopped | SourceError::Other(_))) => {}
+            Ok(_) | Err(RefreshError::Source(SourceError::Other(_))) => {}
             Err(error) => panic!("{error}"),
         }
         self.check();
     }
 
-    fn filter(&self, kind: usize, keyset: usize) -> Option<FilterResponse> {
-        let opened = self
-            .refresher
-            .monitor()
-            .table()
-            .open(&paths()[kind][keyset], false)
-            .unwrap();
-        let Opened::Memory(text) = opened?.1 else {
-            unreachable!()
-        };
-        Some(FilterResponse::from_json(text.to_vec()).unwrap())
-    }
-
-    fn has(&self, row: &Row) -> bool {
-        let filter = self
-            .filter(row.kind, row.keyset)
-            .unwrap()
-            .into_filter()
-            .unwrap();
-        filter.matches(&[bytes(row.item)])[0]
-    }
-
     /// No filter lacks a row that landed before its date, and none has a row that has not landed.
     fn check(&self) {
-        let mint = lock(&self.mint);
+        let table = self.refresher.monitor().table();
         for (kind, claim) in self.claimed.iter().enumerate() {
             let Some(claim) = claim else { continue };
             for keyset in 0..3 {
-                let response = self.filter(kind, keyset).expect("a filter");
+                let path = &paths()[kind][keyset];
+                let Some((_, Opened::Memory(text))) = table.open(path, false).unwrap() else {
+                    panic!("{path} is missing");
+                };
+                let response = FilterResponse::from_json(text.to_vec()).unwrap();
                 let date = response.timestamp;
                 assert!(
                     date <= claim.date.as_secs(),
@@ -451,18 +392,18 @@ impl Process {
                     claim.date
                 );
                 let filter = response.into_filter().unwrap();
-                let rows = mint
-                    .rows
+                let is_here = |row: &Row| filter.matches(&[bytes(row.item)])[0];
+                let mut rows = lock(&self.mint).rows.clone();
+                rows.retain(|row| row.kind == kind && row.keyset == keyset);
+                let missed = rows
                     .iter()
-                    .filter(|row| row.kind == kind && row.keyset == keyset);
-                let (here, absent): (Vec<&Row>, Vec<&Row>) =
-                    rows.partition(|row| filter.matches(&[bytes(row.item)])[0]);
-                let missed = absent.iter().find(|row| row.landed < claim.complete_until);
-                assert!(missed.is_none(), "missed {missed:?}");
+                    .find(|row| row.landed < claim.until && !is_here(row));
+                assert!(missed.is_none(), "{path}: missed {missed:?}");
+                let counting = rows.iter().filter(|row| is_here(row)).count();
                 assert_eq!(
                     filter.n() as usize,
-                    here.len(),
-                    "a note that does not count, kind {kind}, keyset {keyset}"
+                    counting,
+                    "{path}: a note that does not count"
                 );
             }
         }
