@@ -424,6 +424,7 @@ impl Done {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::{Fake, keyset};
 
     #[test]
     fn age_is_by_the_clock_that_says_longer_ago() {
@@ -442,5 +443,33 @@ mod tests {
         ] {
             assert_eq!(age(then, now), seconds(expected));
         }
+    }
+
+    #[test]
+    fn note_and_open_commit_leave_a_shard_together() {
+        let (notes, mut source) = Notes::new(Fake::default());
+        source.read(NoteKind::Spent, true, &mut vec![]).unwrap();
+        let mut commits: Vec<Commit> = (0..=SHARDS).map(|_| notes.begin()).collect();
+        for commit in &mut commits {
+            commit.spent(&keyset(1), [[2; 33]]);
+        }
+        // Both are in the first shard. The reading takes it, and waits for the last one.
+        commits.pop().unwrap().done();
+        let first = commits.swap_remove(0);
+        commits.into_iter().for_each(Commit::rolled_back);
+        let last = lock(&notes.0.shards[SHARDS - 1]);
+        let read = move || {
+            let mut hashes = vec![];
+            let reading = source.read(NoteKind::Spent, false, &mut hashes).unwrap();
+            (hashes.len(), reading.as_of != AsOf::Beginning)
+        };
+        let reader = std::thread::spawn(read);
+        while !lock(&notes.0.shards[0]).done[0].hashes.is_empty() {
+            std::thread::yield_now();
+        }
+        first.done();
+        drop(last);
+        let (count, is_earlier) = reader.join().unwrap();
+        assert!(count == 1 && is_earlier);
     }
 }

@@ -66,7 +66,7 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 pub(crate) fn histories() -> impl Strategy<Value = Vec<Op>> {
-    let refresh = (prop::bool::weighted(0.1), vec(vec(steps(), 0..4), 0..6));
+    let refresh = (prop::bool::weighted(0.1), vec(vec(steps(), 0..9), 0..6));
     let op = prop_oneof![
         12 => steps().prop_map(Op::Step),
         6 => refresh.prop_map(|(whole, during)| Op::Refresh(whole, during)),
