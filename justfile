@@ -22,11 +22,11 @@ default:
 
 # Run all checks of the gate; a failure does not stop the later ones
 [group('gate')]
-gate: (steps "style prose deny clippy test test:levels vectors cross docs release nutshell instructions fuzz-all:5:seeds:2")
+gate: (steps "style prose deny clippy test test:levels sqlite-range vectors cross docs release nutshell instructions fuzz-all:5:seeds:2")
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants")
+campaign: (steps "test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants")
 
 # Run the steps, RECIPE or RECIPE:ARGUMENT, one after another, and end with a table of results and seconds.
 [private]
@@ -59,6 +59,7 @@ style: programs
     cargo fmt --manifest-path benches/peers/Cargo.toml --check
     cargo fmt --manifest-path bindings/python/Cargo.toml --check
     cargo fmt --manifest-path bindings/c/Cargo.toml --check
+    cargo fmt --manifest-path examples/cdk-mint/Cargo.toml --check
     cargo fmt --manifest-path examples/light-client/Cargo.toml --check
     {{venv}}/ruff check --no-cache .
 
@@ -134,6 +135,16 @@ test how='debug':
             cargo test --locked -p nutfilter --features parallel,bitcoin --lib --target x86_64-unknown-linux-gnu --target-dir target/asan;;
     *) echo 'debug, release, levels, arm, big-endian or asan'; exit 2;;
     esac
+
+# `just test` has the newest rusqlite of the range. A program has one version of SQLite, so mints decide which.
+# The tests of SQLite with the oldest rusqlite of the range; and a mint that has its own store gets at most 60 crates
+[group('gate')]
+sqlite-range:
+    cargo test --quiet --locked --manifest-path crates/mint/tests/oldest/Cargo.toml --target-dir target
+    for features in '' sqlite postgres info; do \
+        cargo clippy --quiet --locked -p nutfilter-mint --no-default-features --features "$features" -- -D warnings || exit 1; \
+    done
+    [ "$(cargo tree --locked -p nutfilter-mint -e normal --no-default-features --prefix none | sed 's/ (.*//' | sort -u | wc -l)" -le 60 ]
 
 # Our vectors are what the Python implementation writes
 [group('gate')]
@@ -398,6 +409,13 @@ histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 
 [group('campaign')]
 real-mints minutes='5' seed='1': binary e2e-venv
     {{e2e}} -m follow --minutes {{minutes}} --seed {{seed}} --require
+
+# A mint of CDK that has filters in its own process; its first build takes 10 to 20 minutes
+[group('campaign')]
+embedded *options: binary e2e-venv
+    cargo build --quiet --locked --manifest-path examples/cdk-mint/Cargo.toml
+    npm ci --no-audit --no-fund --ignore-scripts --silent --prefix e2e/cashu-ts
+    {{e2e}} -m embedded --require -s {{options}}
 
 # faults: of the running service. load: ten million notes, requests per second and latency. bitcoin: block filters next to
 # other libraries, and a light client that follows a chain on loopback.

@@ -244,6 +244,7 @@ impl Monitor {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
+    #[cfg(feature = "info")]
     /// Counts a failed fetch of the mint's info.
     pub(crate) fn count_info_failure(&self) {
         self.update(|status| status.info_failures += 1);

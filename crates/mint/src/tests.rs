@@ -8,6 +8,7 @@ use nutfilter_cashu::FilterResponse;
 use nutfilter_objects::{Opened, Table};
 use proptest::prelude::*;
 
+mod filters;
 mod loss;
 mod notes;
 

@@ -301,4 +301,27 @@ mod tests {
             assert!(difference < seconds(1e-6), "{pause:?} and not {expected} s");
         }
     }
+
+    #[test]
+    fn changes_start_refreshes_within_limits() {
+        let ms = Duration::from_millis;
+        for (interval, least, has_files, cpu, expected) in [
+            (60_000, 5_000, false, 7, 5_000),
+            (60_000, 0, false, 7, 100),
+            (60_000, 0, true, 7, 1_000),
+            (60_000, 100, false, 72, 720),
+            // Without a call the interval holds anyway.
+            (60_000, 100, false, 9_000, 60_000),
+            (2_000, 5_000, false, 7, 2_000),
+            (10, 10, false, 7, 100),
+        ] {
+            let pace = Pace::new(ms(interval), ms(least), has_files);
+            assert_eq!(pace.soonest(ms(cpu)), ms(expected), "{pace:?}");
+        }
+        let grids = [(60, 5), (60, 60), (600, 600), (7, 9)].map(|(interval, least)| {
+            let [interval, least] = [interval, least].map(Duration::from_secs);
+            Pace::new(interval, least, true).grid().as_secs()
+        });
+        assert_eq!(grids, [1, 60, 60, 7]);
+    }
 }

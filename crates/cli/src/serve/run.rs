@@ -124,12 +124,12 @@ async fn until_stopped(
         stop.await;
         manager::tell("STOPPING=1");
     };
+    let filters = Filters::with_source(source, how).map_err(CliError::failed)?;
     let limits = Limits::default();
     let listener = match options.listen() {
         Some(address) => Some(listen(address, limits).await?),
         None => None,
     };
-    let filters = Filters::with_source(source, how).map_err(CliError::failed)?;
     let router = nutfilter_serve::router(site(options, &filters)?);
     let serve = async {
         match listener {

@@ -14,6 +14,7 @@ mod notes;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
 mod schema;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -26,12 +27,15 @@ pub use batch::ItemBatch;
 pub(crate) use error::retry_changed;
 pub use error::{Result, RowFault, SourceError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use location::{DatabaseLocation, open, open_alone};
+pub use location::{DatabaseLocation, open};
 pub use notes::{Commit, CommitToken, Notes, NotesSource};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresSource;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{IsLocked, SqliteSource};
+pub use {
+    location::open_alone,
+    sqlite::{IsLocked, SqliteSource},
+};
 
 use crate::{KeysetId, NoteKind};
 
