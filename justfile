@@ -382,6 +382,7 @@ histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 
     #!/usr/bin/env bash
     set -euo pipefail
     NUTFILTER_HISTORIES={{number}} cargo test --locked --quiet -p nutfilter-mint --test histories -- --skip postgres
+    NUTFILTER_HISTORIES=10000 cargo test --locked --quiet -p nutfilter-mint --test histories notes_handed_over
     NUTFILTER_BINARY={{nutfilter}} NUTFILTER_HISTORIES={{number}} cargo test --locked --quiet -p nutfilter-mint --test histories
     for version in {{versions}}; do
         server={{work}}/postgres-$version/native
