@@ -1,4 +1,5 @@
-//! A mint with a store of its own, which hands its notes over. It has one keyset, and leaves out what a mint does with keys.
+//! A mint with a store of its own, which hands its notes over. It has one keyset, and leaves out what a mint does with
+//! keys.
 //!
 //! ```sh
 //! cargo run -p own-mint -- mint.sqlite
@@ -20,13 +21,15 @@ use rusqlite::Connection;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("usage: own-mint DATABASE")?;
+    let mut args = std::env::args().skip(1);
+    let path = args.next().ok_or("usage: own-mint DATABASE [ADDRESS]")?;
+    let address = args.next().unwrap_or("127.0.0.1:3338".to_owned());
     let mut options = Options::default();
     options.directory = Some(format!("{path}.filters").into());
     let mint = Arc::new(Mint::open(path.into(), options)?);
     let filters = mint.filters.router();
     let app = Router::new().route("/swap", post(swap)).with_state(mint);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3338").await?;
+    let listener = tokio::net::TcpListener::bind(address).await?;
     Ok(axum::serve(listener, app.merge(filters)).await?)
 }
 

@@ -2,8 +2,8 @@
 //!
 //! # Rules
 //!
-//! 1. [`Notes::begin`] registers a commit before the mint sends its COMMIT. A note that is neither handed over nor of a registered
-//!    commit has not landed yet.
+//! 1. [`Notes::begin`] registers a commit before the mint sends its COMMIT. A note that is neither handed over nor of a
+//!    registered commit has not landed yet.
 //! 2. Until [`Commit::done`], notes stay in their handle. Then they join the buffer and the commit leaves the register, under
 //!    one lock.
 //! 3. A reading takes the buffer and the oldest registered beginning under that lock, before it does anything else. It is dated
@@ -42,8 +42,8 @@ use crate::{KeysetId, NoteKind};
 ///
 /// # Cost
 ///
-/// Hashing takes place in the calling thread, without a lock. `begin` and a word each hold one of several locks for less than a microsecond.
-/// Between readings, a note takes 8 bytes. Encoding holds no lock.
+/// Hashing takes place in the calling thread, without a lock. `begin` and a word each hold one of several locks for less than
+/// a microsecond. Between readings, a note takes 8 bytes. Encoding holds no lock.
 ///
 /// # Examples
 ///
@@ -135,8 +135,8 @@ impl Notes {
 ///
 /// If it is dropped without one of the words [`done`](Self::done), [`rolled_back`](Self::rolled_back) and
 /// [`ended`](Self::ended), nobody knows what became of it, and dates stop before its beginning until its
-/// [token](Self::token) says that it has ended. An async server drops a handler when its client leaves, even between COMMIT and `done`. So run
-/// the transaction, with its commit, in a task of its own (`tokio::spawn`).
+/// [token](Self::token) says that it has ended. An async server drops a handler when its client leaves, even between COMMIT
+/// and `done`. So run the transaction, with its commit, in a task of its own (`tokio::spawn`).
 #[must_use = "a commit that is dropped stops the dates of all filters"]
 #[derive(Debug)]
 pub struct Commit {
@@ -224,9 +224,9 @@ pub struct CommitToken {
 }
 
 impl CommitToken {
-    /// The transaction has ended: whatever it wrote is there now, and nothing of it lands later. Say it from where this is known: at
-    /// the end of a blocking closure, or when the pool has its connection back and idle. If the handle is still there, its own
-    /// word decides. Saying it again does nothing.
+    /// The transaction has ended: whatever it wrote is there now, and nothing of it lands later. Say it from where this is
+    /// known: at the end of a blocking closure, or when the pool has its connection back and idle. If the handle is still
+    /// there, its own word decides. Saying it again does nothing.
     pub fn ended(&self) {
         self.say(State::Ended);
     }

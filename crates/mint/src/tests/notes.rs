@@ -129,9 +129,7 @@ fn cost_of_handing_over() {
     let (notes, mut source) = Notes::new(Fake::default());
     let all = (0..10_000_000).map(|number| Nut25.hash(&point(number)));
     let all = SortedHashes::from_hashes(all.collect());
-    println!(
-        "notes  pause  shared  CPU/note  median of begin, spent and issued, done  longest  over 50 us"
-    );
+    println!("notes  pause  shared  CPU/note  medians: begin, notes, done  longest  over 50 us");
     for (per_commit, pause, commits) in [(10, 0, 100_000), (2, 0, 200_000), (10, 1, 3_000)] {
         for is_shared in [false, true] {
             let is_over = AtomicBool::new(false);
