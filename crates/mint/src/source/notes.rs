@@ -327,7 +327,7 @@ impl<S> NotesSource<S> {
 /// Threads seldom meet at a lock.
 const SHARDS: usize = 8;
 
-/// Hashes that are kept together. To add a few never moves many.
+/// The most hashes that are kept together, unless a commit brings more. To add a few never moves many.
 const CHUNK: usize = 1024;
 
 /// When a commit began, and its number.
@@ -407,15 +407,14 @@ struct Done {
 }
 
 impl Done {
-    fn add(&mut self, keyset: KeysetId, hashes: Vec<u64>) {
+    fn add(&mut self, keyset: KeysetId, mut hashes: Vec<u64>) {
         let chunks = self.hashes.entry(keyset).or_default();
         match chunks.last_mut() {
             Some(last) if last.capacity() - last.len() >= hashes.len() => last.extend(hashes),
-            _ if hashes.len() >= CHUNK => chunks.push(hashes),
-            _ => {
-                let mut chunk = Vec::with_capacity(CHUNK);
-                chunk.extend(hashes);
-                chunks.push(chunk);
+            last => {
+                let room = last.map_or(0, |last| (2 * last.capacity()).min(CHUNK));
+                hashes.reserve_exact(room.saturating_sub(hashes.len()));
+                chunks.push(hashes);
             }
         }
     }
@@ -471,5 +470,16 @@ mod tests {
         drop(last);
         let (count, is_earlier) = reader.join().unwrap();
         assert!(count == 1 && is_earlier);
+    }
+
+    #[test]
+    fn kept_notes_take_at_most_16_bytes_each() {
+        for count in [1, 2, 10, 513, 5_000] {
+            let mut done = Done::default();
+            (0..20).for_each(|_| done.add(keyset(1), vec![0; count]));
+            let chunks = &done.hashes[&keyset(1)];
+            let room: usize = chunks.iter().map(Vec::capacity).sum();
+            assert!(room <= 2 * 20 * count, "{count}: room for {room}");
+        }
     }
 }

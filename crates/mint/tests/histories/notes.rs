@@ -33,8 +33,8 @@ pub(crate) enum Op {
 /// A number chooses one of the transactions for which a step is possible.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A note of each kind in a keyset is handed over at once, after landing, or at both times.
-    Begin(usize, [bool; 2]),
+    /// A note of each kind is handed over at once, after landing, or at both times.
+    Begin([bool; 2]),
     /// The store commits, or undoes everything.
     Land(usize, bool),
     Say(usize, Word),
@@ -58,7 +58,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ];
     let (which, lands) = (0..6_usize, prop::bool::weighted(0.7));
     prop_oneof![
-        6 => (0..3_usize, any::<[bool; 2]>()).prop_map(|(keyset, when)| Step::Begin(keyset, when)),
+        6 => any::<[bool; 2]>().prop_map(Step::Begin),
         6 => (which.clone(), lands).prop_map(|(which, lands)| Step::Land(which, lands)),
         12 => (which, select(&WORDS)).prop_map(|(which, word)| Step::Say(which, word)),
         1 => Just(Step::Fail),
@@ -110,7 +110,6 @@ fn lock(mint: &Mutex<Mint>) -> MutexGuard<'_, Mint> {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     kind: usize,
-    keyset: usize,
     item: Item,
     landed: Instant,
 }
@@ -123,7 +122,6 @@ struct Claim {
 }
 
 struct Transaction {
-    keyset: usize,
     /// By kind.
     items: [Item; 2],
     when: [bool; 2],
@@ -167,20 +165,17 @@ impl Mint {
     fn step(&mut self, step: Step) {
         let is_over = |one: &Transaction| one.outcome.is_some();
         match step {
-            Step::Begin(keyset, when) => {
+            Step::Begin(when) => {
                 let next = 2 * self.transactions.len() as Item;
                 let handle = self.notes.as_ref().unwrap().begin();
                 let mut one = Transaction {
-                    keyset,
                     items: [next + 1, next + 2],
                     when,
                     outcome: None,
                     token: Some(handle.token()),
                     handle: Some(handle),
                 };
-                if when[0] {
-                    one.hand_over();
-                }
+                one.hand_over(when[0]);
                 self.transactions.push(one);
             }
             Step::Land(which, lands) => {
@@ -188,14 +183,9 @@ impl Mint {
                     return;
                 };
                 one.outcome = Some(lands);
-                let (keyset, landed, items) = (one.keyset, Instant::now(), one.items);
-                let rows = items.into_iter().enumerate().filter(|_| lands);
-                let rows = rows.map(|(kind, item)| Row {
-                    kind,
-                    keyset,
-                    item,
-                    landed,
-                });
+                let (landed, items) = (Instant::now(), one.items.into_iter().enumerate());
+                let rows = items.filter(|_| lands);
+                let rows = rows.map(|(kind, item)| Row { kind, item, landed });
                 self.rows.extend(rows);
             }
             Step::Say(which, Word::TokenEnded) => {
@@ -220,9 +210,7 @@ impl Mint {
                 else {
                     return;
                 };
-                if one.when[1] || !one.when[0] {
-                    one.hand_over();
-                }
+                one.hand_over(one.when[1] || !one.when[0]);
                 let commit = one.handle.take().unwrap();
                 match (word, one.outcome) {
                     (Word::Ended, _) => commit.ended(),
@@ -263,15 +251,17 @@ impl Mint {
 }
 
 impl Transaction {
-    fn hand_over(&mut self) {
-        let (commit, keyset) = (self.handle.as_mut().unwrap(), id(self.keyset));
-        commit.spent(&keyset, [bytes(self.items[0])]);
-        commit.issued(&keyset, [bytes(self.items[1])]);
+    fn hand_over(&mut self, now: bool) {
+        let commit = self.handle.as_mut().filter(|_| now);
+        if let Some(commit) = commit {
+            commit.spent(&keyset(), [bytes(self.items[0])]);
+            commit.issued(&keyset(), [bytes(self.items[1])]);
+        }
     }
 }
 
-fn id(keyset: usize) -> KeysetId {
-    KeysetId::parse(KEYSETS[keyset]).unwrap()
+fn keyset() -> KeysetId {
+    KeysetId::parse(KEYSETS[0]).unwrap()
 }
 
 /// The mint's store: a reading sees the rows of one moment.
@@ -283,8 +273,7 @@ impl MintSource for Store {
     }
 
     fn keysets(&mut self) -> Result<Keysets> {
-        let keysets = (0..3).map(|keyset| KeysetInfo::new(id(keyset)));
-        Ok(Keysets::of(keysets))
+        Ok(Keysets::of([KeysetInfo::new(keyset())]))
     }
 
     fn read(&mut self, kind: NoteKind, _whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
@@ -298,7 +287,7 @@ impl MintSource for Store {
         for row in rows {
             let mut batch = ItemBatch::new();
             batch.push(&bytes(row.item));
-            assert!(sink.items(Some(&id(row.keyset)), &batch).is_continue());
+            assert!(sink.items(Some(&keyset()), &batch).is_continue());
         }
         match fails {
             true => Err(SourceError::Other("away".into())),
@@ -378,34 +367,28 @@ impl Process {
     fn check(&self) {
         let table = self.refresher.monitor().table();
         for (kind, claim) in self.claimed.iter().enumerate() {
-            let Some(claim) = claim else { continue };
-            for keyset in 0..3 {
-                let path = &paths()[kind][keyset];
-                let Some((_, Opened::Memory(text))) = table.open(path, false).unwrap() else {
-                    panic!("{path} is missing");
-                };
-                let response = FilterResponse::from_json(text.to_vec()).unwrap();
-                let date = response.timestamp;
-                assert!(
-                    date <= claim.date.as_secs(),
-                    "dated {date}, true until {:?}",
-                    claim.date
-                );
-                let filter = response.into_filter().unwrap();
-                let is_here = |row: &Row| filter.matches(&[bytes(row.item)])[0];
-                let mut rows = lock(&self.mint).rows.clone();
-                rows.retain(|row| row.kind == kind && row.keyset == keyset);
-                let missed = rows
-                    .iter()
-                    .find(|row| row.landed < claim.until && !is_here(row));
-                assert!(missed.is_none(), "{path}: missed {missed:?}");
-                let counting = rows.iter().filter(|row| is_here(row)).count();
-                assert_eq!(
-                    filter.n() as usize,
-                    counting,
-                    "{path}: a note that does not count"
-                );
-            }
+            let (Some(claim), path) = (claim, &paths()[kind][0]) else {
+                continue;
+            };
+            let Some((_, Opened::Memory(text))) = table.open(path, false).unwrap() else {
+                panic!("{path} is missing");
+            };
+            let response = FilterResponse::from_json(text.to_vec()).unwrap();
+            let (date, until) = (response.timestamp, claim.date);
+            assert!(
+                date <= until.as_secs(),
+                "dated {date}, true until {until:?}"
+            );
+            let filter = response.into_filter().unwrap();
+            let is_here = |row: &Row| filter.matches(&[bytes(row.item)])[0];
+            let mut rows = lock(&self.mint).rows.clone();
+            rows.retain(|row| row.kind == kind);
+            let mut due = rows.iter().filter(|row| row.landed < claim.until);
+            let missed = due.find(|row| !is_here(row));
+            assert!(missed.is_none(), "{path}: missed {missed:?}");
+            rows.retain(is_here);
+            let count = filter.n() as usize;
+            assert_eq!(count, rows.len(), "{path}: a note that does not count");
         }
     }
 }
