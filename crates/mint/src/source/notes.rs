@@ -18,7 +18,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nutfilter::{ItemHash as _, Nut25};
@@ -88,17 +88,22 @@ impl Notes {
     /// Notes that are handed over, and the source of their filters. `store` is read at first, in doubt, and whenever
     /// everything is read again.
     pub fn new<S: MintSource>(store: S) -> (Self, NotesSource<S>) {
-        let notes = Self(Arc::default());
+        let reader = Arc::new(());
+        let notes = Self(Arc::new(Shared {
+            reader: Arc::downgrade(&reader),
+            ..Shared::default()
+        }));
         let source = NotesSource {
             notes: notes.clone(),
             store,
+            _reader: reader,
             is_known: [false; 2],
             doubts: 0,
         };
         (notes, source)
     }
 
-    /// Registers a commit. Call it before the database's COMMIT is sent. Until it has ended, no filter is dated later.
+    /// Registers a commit. Call it right before the database's COMMIT is sent: until it has ended, no filter is dated later.
     pub fn begin(&self) -> Commit {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let key = (Instant::now(), number);
@@ -176,8 +181,9 @@ impl Commit {
     /// The database has committed: the notes count.
     pub fn done(mut self) {
         let notes = core::mem::take(&mut self.notes);
+        let is_read = self.token.notes.0.reader.strong_count() > 0;
         let mut shard = self.leave();
-        for (kind, keyset, hashes, fault) in notes {
+        for (kind, keyset, hashes, fault) in notes.into_iter().filter(|_| is_read) {
             let done = &mut shard.done[kind as usize];
             done.bad.extend(fault.map(|fault| (keyset.clone(), fault)));
             done.add(keyset, hashes);
@@ -241,6 +247,7 @@ impl CommitToken {
 pub struct NotesSource<S> {
     notes: Notes,
     store: S,
+    _reader: Arc<()>,
     /// Whether the sets have all that the store had at the last reading, by kind.
     is_known: [bool; 2],
     /// Doubts that were logged.
@@ -337,6 +344,8 @@ type Key = (Instant, u64);
 struct Shared {
     shards: [Mutex<Shard>; SHARDS],
     next: AtomicU64,
+    /// Without a source, nothing takes notes out of the buffer.
+    reader: Weak<()>,
 }
 
 #[derive(Default)]
@@ -481,5 +490,20 @@ mod tests {
             let room: usize = chunks.iter().map(Vec::capacity).sum();
             assert!(room <= 2 * 20 * count, "{count}: room for {room}");
         }
+    }
+
+    #[test]
+    fn without_a_source_no_notes_are_kept() {
+        let (notes, source) = Notes::new(Fake::default());
+        let mut source = Some(source);
+        for expected in [1, 0] {
+            let mut commit = notes.begin();
+            commit.spent(&keyset(1), [[2; 33]]);
+            let key = commit.token.key;
+            commit.done();
+            assert_eq!(notes.shard(key).done[0].hashes.len(), expected);
+            source = None;
+        }
+        drop(source);
     }
 }
