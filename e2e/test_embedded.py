@@ -29,6 +29,7 @@ class Mint:
     """The example as a process, with its database in a directory of its own."""
 
     def __init__(self, work, *arguments):
+        work.mkdir(exist_ok=True)
         if not PROGRAM.exists():
             raise Skipped(f"no {PROGRAM}: cargo build --manifest-path examples/cdk-mint/Cargo.toml")
         self.database, self.log, self.port = work / "mint.sqlite", work / "mint.log", free_port()
@@ -74,7 +75,7 @@ class Mint:
 def start(work):
     mints = []
 
-    def start(*arguments):
+    def start(*arguments, work=work):
         mints.append(Mint(work, *arguments))
         mints[-1].start()
         return mints[-1]
@@ -83,15 +84,18 @@ def start(work):
         mint.kill()
 
 
-@pytest.mark.parametrize("directory, least, median, largest", [("filters", 1000, 1500, 4000), ("-", 100, 250, 2000)])
+@pytest.mark.parametrize("directory, least, median, largest",
+                         [("filters", 1000, 1500, 4000), ("-", 100, 250, 2000)])
 def test_note_is_in_the_filters_soon(binary, start, work, record, directory, least, median, largest):
     mint = start(directory if directory == "-" else work / directory, str(least))
     assert mint.get("/v1/info")["filters"] == {"supported": True}
-    done = subprocess.run(["node", CLIENT, mint.url, "40", WORDS], capture_output=True, text=True, timeout=600)
+    command = ["node", CLIENT, mint.url, "40", WORDS, start("-", work=work / "other").url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr + tail(mint.log)
     said = json.loads(done.stdout)
     delays = sorted(said["delays"])
-    result = {"least_ms": least, "swaps": len(delays), "median_ms": round(statistics.median(delays)), "largest_ms": round(delays[-1])}
+    result = {"least_ms": least, "delays": len(delays), "median_ms": round(statistics.median(delays)),
+              "largest_ms": round(delays[-1])}
     print(json.dumps(result))
     record(test="embedded", **result)
     for kind in ROWS:
@@ -114,7 +118,8 @@ def test_killed_mint_misses_nothing(start, work, request):
     dates = dict.fromkeys(ROWS, 0)
     while kills < 5 or time.monotonic() < end:
         words = os.urandom(16).hex()
-        client = subprocess.Popen(["node", CLIENT, mint.url, "0", words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        client = subprocess.Popen(["node", CLIENT, mint.url, "0", words], **quiet)
         before = len(mint.rows("spent"))
         wait_until(lambda: len(mint.rows("spent")) > before, 60, "a swap")
         time.sleep(chance.uniform(0, 1.5))
@@ -129,4 +134,5 @@ def test_killed_mint_misses_nothing(start, work, request):
             dates[kind] = date
     mint.kill()
     mint.check()
-    print(f"{kills} kills, {len(mint.rows('spent'))} spent and {len(mint.rows('issued'))} issued notes, none missed")
+    spent, issued = (len(mint.rows(kind)) for kind in ROWS)
+    print(f"{kills} kills, {spent} spent and {issued} issued notes, none missed")

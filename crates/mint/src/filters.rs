@@ -102,21 +102,7 @@ impl fmt::Display for LossError {
 impl error::Error for LossError {}
 
 /// The filters of a mint, which a thread of their own keeps up to date. Clones share everything; with the last one the thread
-/// ends, and routers answer what was published last.
-///
-/// ```no_run
-/// # #[cfg(any(feature = "sqlite", feature = "postgres"))]
-/// # fn mint(mint_routes: axum::Router) -> Result<axum::Router, Box<dyn std::error::Error>> {
-/// use nutfilter_mint::source::DatabaseLocation;
-/// use nutfilter_mint::{Filters, Options};
-///
-/// let database = DatabaseLocation::parse("/var/lib/mint/mint.sqlite")?;
-/// let filters = Filters::open(&database, Options::default())?; // reads on its own thread
-/// let app = mint_routes.merge(filters.router()); // /v1/filter/...
-/// filters.changed(); // after each commit
-/// # Ok(app)
-/// # }
-/// ```
+/// ends, and routers answer what was published last. The crate's README has an example.
 #[derive(Clone, Debug)]
 #[must_use = "the thread that refreshes ends with the last clone"]
 pub struct Filters(Arc<Inner>);
@@ -128,7 +114,7 @@ struct Inner {
 }
 
 impl Filters {
-    /// Filters of a mint's own database. It is opened read-only for each reading; the mint goes on writing.
+    /// Filters of a mint's own database. It is opened read-only for each reading, while the mint writes.
     ///
     /// Keep them in a directory ([`Options::directory`]): without one, nothing is there to compare with after a restart.
     ///

@@ -11,8 +11,11 @@
 //! | table | [`Table`](nutfilter_objects::Table) | holds the newest object of each path, in memory or as files |
 //! | answer | `nutfilter-serve`, or any file server | sends objects; knows neither databases nor filters |
 //!
-//! Around these, a [`RefreshThread`] refreshes at an interval, a [`Monitor`] says whether the service is ready, and
-//! [`MintInfo`] keeps the mint's own `/v1/info`, with the filters announced in it.
+//! [`Filters`] is all of this behind an axum router, with a thread that refreshes at each change and at an interval: within a mint, or
+//! beside it. A [`Monitor`] says whether they are ready, and `MintInfo` keeps the `/v1/info` of a mint elsewhere, with the filters
+//! announced in it.
+//!
+//! Features: `sqlite` and `postgres` read the databases of nutshell and CDK, `info` has `MintInfo`. None is on by default.
 //!
 //! # Guarantees
 //!
@@ -28,30 +31,21 @@
 //!
 //! # Examples
 //!
-//! One refresh to a directory, which any file server can then serve:
+//! One refresh to a directory, which any file server can then serve; [`Filters`] has one for a mint:
 //!
 //! ```no_run
-//! use std::path::Path;
-//! use std::sync::Arc;
-//!
 //! use nutfilter_mint::source::{self, DatabaseLocation};
-//! use nutfilter_mint::{Monitor, RefreshOptions, Refresher};
-//! use nutfilter_objects::Table;
+//! use nutfilter_mint::{Filters, Options};
 //!
 //! let database = DatabaseLocation::parse("/var/lib/mint/mint.sqlite3")?;
-//! let source = source::open(&database, None)?;
-//! // Nothing of an earlier run is served before it is made again.
-//! let check = |_: &str, _: &[u8]| Err("an earlier run".to_owned());
-//! let table = Table::in_directory(Path::new("/srv/filters"), 0o644, check)?;
-//! let mut refresher = Refresher::new(source, Monitor::new(Arc::new(table)), RefreshOptions::default());
-//! let report = refresher.refresh(true)?;
-//! for (what, error) in &report.failures {
+//! let mut options = Options::default();
+//! options.directory = Some("/srv/filters".into());
+//! let (_, report) = Filters::once(source::open(&database, None)?, options)?;
+//! for (what, error) in &report?.failures {
 //!     eprintln!("{what}: {error}");
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! `nutfilter_serve::object_router` serves the filters within a larger axum application.
 
 #![forbid(unsafe_code)]
 

@@ -192,7 +192,7 @@ fn run(mut refresher: Refresher, pace: Pace, wishes: &Wishes) {
 }
 
 /// The CPU time of this thread, if the system tells it.
-fn cpu_time() -> Option<Duration> {
+pub(crate) fn cpu_time() -> Option<Duration> {
     #[cfg(target_os = "linux")]
     return {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
