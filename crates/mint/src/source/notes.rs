@@ -13,7 +13,9 @@
 //!    reading ends it, only a word that the transaction has ended.
 //! 5. That word marks both kinds. A reading that takes a mark reads the store afterwards, so it began after the end. Each kind
 //!    has a mark of its own, since each is read by itself.
-//! 6. After a failed reading, and at first, the whole store is read. What the failed one took had landed before, so it is there.
+//! 6. A note is spent after it was issued, and a wallet takes a `spent` that has more for a contradiction. The commit that issued
+//!    it may be a doubt: then what is handed over as spent waits. Where `spent` is read from the store, `issued` is, too.
+//! 7. After a failed reading, and at first, the whole store is read. What the failed one took had landed before, so it is there.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -98,6 +100,9 @@ impl Notes {
             store,
             _reader: reader,
             is_known: [false; 2],
+            waiting: vec![],
+            passed: None,
+            is_due: false,
             doubts: 0,
         };
         (notes, source)
@@ -243,13 +248,18 @@ impl CommitToken {
 }
 
 /// The source of filters for a mint that hands its notes over: made by [`Notes::new`].
-#[derive(Debug)]
 pub struct NotesSource<S> {
     notes: Notes,
     store: S,
     _reader: Arc<()>,
     /// Whether the sets have all that the store had at the last reading, by kind.
     is_known: [bool; 2],
+    /// Spent notes that were taken and wait for a doubt to end.
+    waiting: Vec<Done>,
+    /// When spent notes were passed on last, and how much longer ago they are complete.
+    passed: Option<((SystemTime, Instant), Duration)>,
+    /// Whether `spent` was read from the store, and `issued` was not yet.
+    is_due: bool,
     /// Doubts that were logged.
     doubts: u64,
 }
@@ -264,16 +274,29 @@ impl<S: MintSource> MintSource for NotesSource<S> {
     }
 
     fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
-        let now = now();
-        let (mut done, mut age, mut has_ended) = (vec![], None, false);
+        let (now, mut reading) = (now(), Reading::whole());
+        reading.whole = None;
+        let (mut done, mut oldest, mut has_ended) = (vec![], None, false);
         for shard in &self.notes.0.shards {
             let mut shard = lock(shard);
             done.push(core::mem::take(&mut shard.done[kind as usize]));
             has_ended |= core::mem::take(&mut shard.ended[kind as usize]);
-            age = age.max(shard.oldest(now));
+            oldest = oldest.max(shard.oldest(now));
         }
-        self.log();
-        let is_known = core::mem::replace(&mut self.is_known[kind as usize], false);
+        let status = self.notes.status();
+        self.log(status.doubts);
+        let (is_spent, is_known) = (kind == NoteKind::Spent, self.is_known[kind as usize]);
+        let in_store = whole || has_ended || !is_known || !is_spent && self.is_due;
+        if is_spent {
+            self.waiting.append(&mut done);
+            let hangs = status.doubts > 0 || status.oldest > Some(HANGS);
+            if let (Some((passed, before)), true, false) = (self.passed, hangs, in_store) {
+                reading.as_of = AsOf::Before(age(passed, now) + before);
+                return Ok(reading);
+            }
+            done = core::mem::take(&mut self.waiting);
+        }
+        self.is_known[kind as usize] = false;
         for done in done {
             let mut hashes = done.hashes.iter().flat_map(|(keyset, chunks)| {
                 let chunks = chunks.iter();
@@ -289,10 +312,9 @@ impl<S: MintSource> MintSource for NotesSource<S> {
                 return Err(SourceError::Stopped);
             }
         }
-        let mut reading = Reading::whole();
-        reading.whole = None;
-        if whole || has_ended || !is_known {
+        if in_store {
             reading = self.store.read(kind, whole || !is_known, sink)?;
+            self.is_due = is_spent;
         }
         let theirs = match reading.as_of {
             AsOf::Beginning => None,
@@ -306,7 +328,11 @@ impl<S: MintSource> MintSource for NotesSource<S> {
                 return Err(SourceError::Other(error.into()));
             }
         };
-        reading.as_of = age.max(theirs).map_or(AsOf::Beginning, AsOf::Before);
+        let age = oldest.max(theirs);
+        reading.as_of = age.map_or(AsOf::Beginning, AsOf::Before);
+        if is_spent {
+            self.passed = Some((now, age.unwrap_or_default()));
+        }
         self.is_known[kind as usize] = true;
         Ok(reading)
     }
@@ -317,8 +343,7 @@ impl<S: MintSource> MintSource for NotesSource<S> {
 }
 
 impl<S> NotesSource<S> {
-    fn log(&mut self) {
-        let doubts = self.notes.status().doubts;
+    fn log(&mut self, doubts: u64) {
         if doubts > 0 && self.doubts == 0 {
             tracing::warn!(
                 doubts,
@@ -330,6 +355,9 @@ impl<S> NotesSource<S> {
         self.doubts = doubts;
     }
 }
+
+/// A client learns what a commit has issued when its handler answers, or by asking again after so long.
+const HANGS: Duration = Duration::from_secs(1);
 
 /// Threads seldom meet at a lock.
 const SHARDS: usize = 8;

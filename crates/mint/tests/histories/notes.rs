@@ -33,7 +33,8 @@ pub(crate) enum Op {
 /// A number chooses one of the transactions for which a step is possible.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A note of each kind is handed over at once, after landing, or at both times.
+    /// A note is issued, and one that was issued before is spent, if a client has any. They are handed over at once, after
+    /// landing, or at both times.
     Begin([bool; 2]),
     /// The store commits, or undoes everything.
     Land(usize, bool),
@@ -122,8 +123,8 @@ struct Claim {
 }
 
 struct Transaction {
-    /// By kind.
-    items: [Item; 2],
+    /// What it spends, and what it issues.
+    items: [Option<Item>; 2],
     when: [bool; 2],
     /// Whether it landed, once it is over.
     outcome: Option<bool>,
@@ -139,7 +140,7 @@ struct Mint {
     transactions: Vec<Transaction>,
     notes: Option<Notes>,
     /// Registered at the start, while transactions of an earlier process may land.
-    earlier: Option<Commit>,
+    earlier: Option<CommitToken>,
     during: VecDeque<Vec<Step>>,
     fails: bool,
     claims: Vec<Claim>,
@@ -166,10 +167,16 @@ impl Mint {
         let is_over = |one: &Transaction| one.outcome.is_some();
         match step {
             Step::Begin(when) => {
-                let next = 2 * self.transactions.len() as Item;
+                let all = &self.transactions;
+                let is_spent = |item| all.iter().any(|one| one.items[0] == item);
+                // A client has what a handler or a restore gave it.
+                let has = |one: &&Transaction| one.outcome == Some(true) && one.handle.is_none();
+                let mut spendable = all.iter().filter(has).map(|one| one.items[1]);
+                let spends = spendable.find(|item| !is_spent(*item)).flatten();
+                let issues = Some(all.len() as Item + 1);
                 let handle = self.notes.as_ref().unwrap().begin();
                 let mut one = Transaction {
-                    items: [next + 1, next + 2],
+                    items: [spends, issues],
                     when,
                     outcome: None,
                     token: Some(handle.token()),
@@ -184,8 +191,10 @@ impl Mint {
                 };
                 one.outcome = Some(lands);
                 let (landed, items) = (Instant::now(), one.items.into_iter().enumerate());
-                let rows = items.filter(|_| lands);
-                let rows = rows.map(|(kind, item)| Row { kind, item, landed });
+                let rows = items.filter(|_| lands).filter_map(|(kind, item)| {
+                    let item = item?;
+                    Some(Row { kind, item, landed })
+                });
                 self.rows.extend(rows);
             }
             Step::Say(which, Word::TokenEnded) => {
@@ -197,7 +206,7 @@ impl Mint {
                     .iter()
                     .all(|one| is_over(one) || one.token.is_some())
                 {
-                    self.earlier.take().into_iter().for_each(Commit::ended);
+                    self.earlier.take().inspect(CommitToken::ended);
                 }
             }
             Step::Say(which, Word::Drop) => {
@@ -254,8 +263,8 @@ impl Transaction {
     fn hand_over(&mut self, now: bool) {
         let commit = self.handle.as_mut().filter(|_| now);
         if let Some(commit) = commit {
-            commit.spent(&keyset(), [bytes(self.items[0])]);
-            commit.issued(&keyset(), [bytes(self.items[1])]);
+            commit.spent(&keyset(), self.items[0].map(bytes));
+            commit.issued(&keyset(), self.items[1].map(bytes));
         }
     }
 }
@@ -337,7 +346,7 @@ impl Process {
         let (notes, source) = Notes::new(Store(Arc::clone(shared)));
         let mut mint = lock(shared);
         let may_land = mint.transactions.iter().any(|one| one.outcome.is_none());
-        mint.earlier = may_land.then(|| notes.begin());
+        mint.earlier = may_land.then(|| notes.begin().token());
         mint.notes = Some(notes);
         let source = Watched(source, Arc::clone(shared));
         let monitor = Monitor::new(Arc::new(Table::in_memory()));
@@ -363,9 +372,11 @@ impl Process {
         self.check();
     }
 
-    /// No filter lacks a row that landed before its date, and none has a row that has not landed.
+    /// No filter lacks a row that landed before its date, none has a row that has not landed, and nothing is spent that was not
+    /// issued.
     fn check(&self) {
         let table = self.refresher.monitor().table();
+        let mut spent_here = vec![];
         for (kind, claim) in self.claimed.iter().enumerate() {
             let (Some(claim), path) = (claim, &paths()[kind][0]) else {
                 continue;
@@ -389,6 +400,10 @@ impl Process {
             rows.retain(is_here);
             let count = filter.n() as usize;
             assert_eq!(count, rows.len(), "{path}: a note that does not count");
+            let items = Vec::from_iter(rows.iter().map(|row| row.item));
+            let odd = spent_here.iter().find(|item| !items.contains(item));
+            assert!(odd.is_none(), "{odd:?} is spent and not issued");
+            spent_here = items;
         }
     }
 }
