@@ -298,19 +298,7 @@ impl<S: MintSource> MintSource for NotesSource<S> {
         }
         self.is_known[kind as usize] = false;
         for done in done {
-            let mut hashes = done.hashes.iter().flat_map(|(keyset, chunks)| {
-                let chunks = chunks.iter();
-                chunks.map(move |chunk| (keyset, chunk))
-            });
-            let mut bad = done.bad.into_iter().map(|(keyset, fault)| {
-                let row = format!("keyset {keyset}, {kind}: handed over by the mint");
-                (keyset, SourceError::BadRow(row, fault))
-            });
-            if hashes.any(|(keyset, chunk)| sink.hashes(keyset, chunk).is_break())
-                || bad.any(|(keyset, error)| sink.bad_row(Some(&keyset), error).is_break())
-            {
-                return Err(SourceError::Stopped);
-            }
+            done.pass_on(kind, sink)?;
         }
         if in_store {
             reading = self.store.read(kind, whole || !is_known, sink)?;
@@ -444,6 +432,23 @@ struct Done {
 }
 
 impl Done {
+    fn pass_on(self, kind: NoteKind, sink: &mut dyn ItemSink) -> Result<()> {
+        let mut hashes = self.hashes.iter().flat_map(|(keyset, chunks)| {
+            let chunks = chunks.iter();
+            chunks.map(move |chunk| (keyset, chunk))
+        });
+        let mut bad = self.bad.into_iter().map(|(keyset, fault)| {
+            let row = format!("keyset {keyset}, {kind}: handed over by the mint");
+            (keyset, SourceError::BadRow(row, fault))
+        });
+        let stops = hashes.any(|(keyset, chunk)| sink.hashes(keyset, chunk).is_break())
+            || bad.any(|(keyset, error)| sink.bad_row(Some(&keyset), error).is_break());
+        match stops {
+            true => Err(SourceError::Stopped),
+            false => Ok(()),
+        }
+    }
+
     fn add(&mut self, keyset: KeysetId, mut hashes: Vec<u64>) {
         let chunks = self.hashes.entry(keyset).or_default();
         match chunks.last_mut() {
