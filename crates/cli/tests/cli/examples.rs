@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 
 use nutfilter_wallet::Points;
 use nutfilter_wallet::cashu::{Seed, SeedPoints};
@@ -64,16 +62,6 @@ fn repository() -> PathBuf {
     root.canonicalize().expect("the repository")
 }
 
-/// A mint of this seed's notes, by its URL.
-fn seeded_mint(seed: &Seed) -> String {
-    let mut mint = Mint::new(seed).expect("a mint");
-    mint.others.clear();
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("its address"));
-    thread::spawn(move || mint.serve(&listener).expect("a request"));
-    url
-}
-
 fn sqlite(database: &Path, statements: &str) {
     let connection = rusqlite::Connection::open(database).expect("a database");
     connection.execute_batch(statements).expect(statements);
@@ -93,7 +81,9 @@ impl World {
     fn new() -> Self {
         let place = Place::new();
         let seed: Seed = WORDS.parse().expect("words");
-        let mint = seeded_mint(&seed);
+        let mint = Mint::start(&seed, 0, |mint| mint.others.clear())
+            .expect("a mint")
+            .0;
         let keyset = KEYSETS[0].parse().expect("a keyset");
         let mut points = SeedPoints::new(&seed, &keyset).expect("points");
         let ys = points.ys(0..SIGNED[10] + 1).expect("points");
