@@ -14,10 +14,10 @@ _list:
 
 [group('gate'), doc('Run all checks of the gate; a failure does not stop the later ones')]
 gate:
-    .ci/steps.sh style prose deny clippy test test:levels vectors cross docs release nutshell instructions fuzz-all:5:seeds:2
+    .ci/steps.sh style prose deny clippy test test:levels sqlite-range vectors cross docs release nutshell instructions fuzz-all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
-    .ci/steps.sh test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants
+    .ci/steps.sh test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants
 
 # What other recipes need: programs of Python packages, the command, and what the end-to-end tests import.
 _programs:
@@ -45,6 +45,10 @@ clippy:
 [group('gate'), doc('The test command of the README; or with `release`, `levels`, `arm`, `big-endian` or `asan`')]
 test how='debug':
     timeout --kill-after=10 45m .ci/test.sh {{how}}
+# `just test` has the newest rusqlite of the range. A program has one version of SQLite, so mints decide which.
+[group('gate'), doc('The tests of SQLite with the oldest rusqlite of the range; and a mint that has its own store gets at most 60 crates')]
+sqlite-range:
+    .ci/sqlite-range.sh
 [group('gate'), doc('Our vectors are what the Python implementation writes')]
 vectors: _programs
     {{venv}}/python tests/vectors/make_wallet_limits.py check && {{venv}}/python tests/vectors/make_vectors.py check
@@ -107,6 +111,11 @@ histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 
 [group('campaign'), doc('The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres')]
 real-mints minutes='5' seed='1': _binary _e2e-venv
     {{e2e}} -m follow --minutes {{minutes}} --seed {{seed}} --require
+[group('campaign'), doc('A mint of CDK that has filters in its own process; its first build takes 10 to 20 minutes')]
+embedded *options: _binary _e2e-venv
+    cargo build --quiet --locked --manifest-path examples/cdk-mint/Cargo.toml
+    npm ci --no-audit --no-fund --ignore-scripts --silent --prefix e2e/cashu-ts
+    {{e2e}} -m embedded --require -s {{options}}
 [group('campaign'), doc('End to end: `faults`, `load` or `bitcoin`, for example `just e2e faults -k disk_full -s`')]
 e2e what *options: _binary _e2e-venv
     .ci/e2e.sh {{what}} {{options}}

@@ -3,6 +3,7 @@ source "$(dirname "$0")/common.sh"
 export NUTFILTER_HISTORIES=$1
 run() { cargo test --locked --quiet -p nutfilter-mint --test "$@"; }
 run histories -- --skip postgres
+NUTFILTER_HISTORIES=10000 run histories notes_handed_over
 NUTFILTER_BINARY=$nutfilter run histories
 for version in "${@:2}"; do
     server=$work/postgres-$version/native

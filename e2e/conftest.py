@@ -21,6 +21,7 @@ MARKERS = {
     "real_cdk": "a real cdk-mintd, by --cdk-mintd: the comparisons, and a restore by cashu-ts",
     "cashu_ts": "a wallet of cashu-ts restores at a real nutshell, in three orders; its versions read tokens",
     "contrib": "the examples in contrib/",
+    "embedded": "a mint of CDK that has filters in its own process",
     "bitcoin": "block filters next to other libraries, and a light client",
 }
 

@@ -304,16 +304,38 @@ struct Wire<'a> {
     timestamp: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "lowercase")]
 enum Member {
     N,
     P,
     M,
     Content,
     Timestamp,
-    #[serde(other)]
     Other,
+}
+
+impl<'de> Deserialize<'de> for Member {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = Member;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a member")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Member, E> {
+                Ok(match name {
+                    "n" => Member::N,
+                    "p" => Member::P,
+                    "m" => Member::M,
+                    "content" => Member::Content,
+                    "timestamp" => Member::Timestamp,
+                    _ => Member::Other,
+                })
+            }
+        }
+        deserializer.deserialize_identifier(Name)
+    }
 }
 
 impl<'de> Deserialize<'de> for Wire<'de> {

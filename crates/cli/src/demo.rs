@@ -12,7 +12,7 @@ use axum::routing::post;
 use clap::Args;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{Monitor, RefreshOptions, Refresher};
+use nutfilter_mint::{FilterSite, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
 use nutfilter_sample::Sample;
 use nutfilter_serve::Limits;
@@ -23,7 +23,7 @@ use crate::error::CliError;
 use crate::globals::{self, Globals};
 use crate::log;
 use crate::output::{self, count};
-use crate::serve::{self, Service};
+use crate::serve;
 
 /// Default number of notes of each kind: realistic, and finished in about a second.
 const DEFAULT_ITEMS: u64 = 100_000;
@@ -110,12 +110,9 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     let listener = nutfilter_serve::listen("127.0.0.1:0").await?;
     let base = format!("http://{}", listener.local_addr()?);
     let monitor = Monitor::new(Arc::new(Table::in_memory()));
-    let router = nutfilter_serve::router(Service::new(
-        Arc::clone(&monitor),
-        None,
-        Duration::MAX,
-        Duration::from_secs(60),
-    ));
+    let interval = Duration::from_secs(60);
+    let site = FilterSite::new(Arc::clone(&monitor), interval, false, Duration::MAX);
+    let router = nutfilter_serve::router(site);
     let sample = Sample::new(args.items, args.items);
     let wallet = Arc::new(Wallet::new(&sample));
     let router = router.merge(wallet.clone().mint(sample.keyset.clone()));

@@ -19,13 +19,9 @@ use serde_json::value::RawValue;
 use ureq::Agent;
 use ureq::http::Uri;
 
+use crate::filters::Filters;
+use crate::site::{INFO_PATH, VIA};
 use crate::status::Monitor;
-
-/// The path of the info.
-pub const INFO_PATH: &str = "v1/info";
-
-/// The name in the `Via` of a fetch. A request with it has come from an instance of this program.
-pub const VIA: &str = "nutfilter";
 
 /// Longest info that is read, in bytes. Real ones take a few thousand bytes, or some MiB with an embedded picture.
 const MAX_BYTES: u64 = 16 << 20;
@@ -45,9 +41,6 @@ const LIMITED: Duration = Duration::from_secs(61);
 
 /// How long the last good info stays while the mint refuses or hangs.
 const KEEP: Duration = Duration::from_secs(600);
-
-/// The member that announces filters.
-const MEMBER: &str = "filters";
 
 /// Fetches the mint's info and announces the filters in it.
 #[derive(Debug)]
@@ -224,8 +217,10 @@ fn announce(info: &[u8]) -> Result<Vec<u8>, InfoError> {
         .map_err(|error| malformed(&error))?;
     let kept = members.iter().filter(|(name, _)| name != "time");
     let mut kept: Vec<_> = kept.map(|(_, member)| *member).collect();
-    if !members.iter().any(|(name, _)| name == MEMBER) {
-        kept.push(r#""filters":{"supported":true}"#);
+    let (name, value) = Filters::announcement();
+    let ours = format!("\"{name}\":{value}");
+    if !members.iter().any(|(other, _)| other == name) {
+        kept.push(&ours);
     }
     Ok(format!("{{{}}}", kept.join(",")).into_bytes())
 }

@@ -4,15 +4,18 @@
 //!
 //! | step | where | what it does |
 //! |---|---|---|
-//! | source | [`source`] | reads the rows that are new, or all in doubt; SQLite and Postgres, nutshell and CDK |
+//! | source | [`source`] | reads the rows that are new, or all in doubt; SQLite and Postgres, nutshell and CDK, or a mint that hands over its [notes](source::Notes) |
 //! | set | `sets` | keeps the sorted, distinct hashes of each keyset |
 //! | encode | [`Refresher`] | makes the filter of each set that changed, with the date of its reading |
 //! | object | [`nutfilter_objects`] | the JSON, compressed too, with a tag |
 //! | table | [`Table`](nutfilter_objects::Table) | holds the newest object of each path, in memory or as files |
 //! | answer | `nutfilter-serve`, or any file server | sends objects; knows neither databases nor filters |
 //!
-//! Around these, a [`RefreshThread`] refreshes at an interval, a [`Monitor`] says whether the service is ready, and
-//! [`MintInfo`] keeps the mint's own `/v1/info`, with the filters announced in it.
+//! [`Filters`] is all of this behind an axum router, with a thread that refreshes at each change and at an interval: within a mint, or
+//! beside it. A [`Monitor`] says whether they are ready, and `MintInfo` keeps the `/v1/info` of a mint elsewhere, with the filters
+//! announced in it.
+//!
+//! Features: `sqlite` and `postgres` read the databases of nutshell and CDK, `info` has `MintInfo`. None is on by default.
 //!
 //! # Guarantees
 //!
@@ -28,50 +31,47 @@
 //!
 //! # Examples
 //!
-//! One refresh to a directory, which any file server can then serve:
+//! One refresh to a directory, which any file server can then serve; [`Filters`] has one for a mint:
 //!
 //! ```no_run
-//! use std::path::Path;
-//! use std::sync::Arc;
-//!
 //! use nutfilter_mint::source::{self, DatabaseLocation};
-//! use nutfilter_mint::{Monitor, RefreshOptions, Refresher};
-//! use nutfilter_objects::Table;
+//! use nutfilter_mint::{Filters, Options};
 //!
 //! let database = DatabaseLocation::parse("/var/lib/mint/mint.sqlite3")?;
-//! let source = source::open(&database, None)?;
-//! // Nothing of an earlier run is served before it is made again.
-//! let check = |_: &str, _: &[u8]| Err("an earlier run".to_owned());
-//! let table = Table::in_directory(Path::new("/srv/filters"), 0o644, check)?;
-//! let mut refresher = Refresher::new(source, Monitor::new(Arc::new(table)), RefreshOptions::default());
-//! let report = refresher.refresh(true)?;
-//! for (what, error) in &report.failures {
+//! let mut options = Options::default();
+//! options.directory = Some("/srv/filters".into());
+//! let (_, report) = Filters::once(source::open(&database, None)?, options)?;
+//! for (what, error) in &report?.failures {
 //!     eprintln!("{what}: {error}");
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! `nutfilter_serve::object_router` serves the filters within a larger axum application.
 
 #![forbid(unsafe_code)]
 
 mod clock;
+mod filters;
+#[cfg(feature = "info")]
 mod info;
+mod metrics;
 mod published;
 mod refresh;
 mod sets;
+mod site;
 pub mod source;
 mod status;
 #[cfg(test)]
 mod tests;
 mod thread;
 
-pub use info::{INFO_PATH, InfoError, MintInfo, VIA};
+pub use filters::{Filters, LossError, Options, StartError};
+#[cfg(feature = "info")]
+pub use info::{InfoError, MintInfo};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
+pub use site::{FilterSite, INFO_PATH};
 pub use source::{MintSource, MintType};
 pub use status::{FilterState, FilterStatus, Loss, Monitor, Status, parse_path};
-pub use thread::RefreshThread;
 
 /// Compiles the README's example as a test.
 #[cfg(doctest)]

@@ -14,7 +14,7 @@ use crate::clock::{Clock, Moment};
 use crate::published::{Comparison, Published, text_of};
 use crate::sets::{Claim, Found, Set, Sets};
 use crate::source::{AsOf, KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
-use crate::status::{FilterState, FilterStatus, Loss, Monitor, parse_path, path_of};
+use crate::status::{FilterState, FilterStatus, Loss, Monitor, lock, parse_path, path_of};
 use crate::{KeysetId, NoteKind};
 
 /// How a [`Refresher`] works.
@@ -198,6 +198,8 @@ impl Refresher {
     }
 
     fn renew(&mut self, whole: bool) -> Result<RefreshReport, RefreshError> {
+        let accepted = core::mem::take(&mut *lock(&self.monitor.accepted));
+        self.options.accepted.extend(accepted);
         self.table().restore()?;
         self.withdraw();
         let mut report = RefreshReport::default();
@@ -414,6 +416,8 @@ impl Refresher {
         match live.first() {
             Some((keyset, _)) if unknown && !live.iter().all(|(_, loss)| self.accepts(loss)) => {
                 let accept: Vec<String> = live.iter().map(|(_, loss)| loss.to_string()).collect();
+                let held = live.iter().map(|(_, loss)| (*loss).clone()).collect();
+                self.monitor.update(|status| status.held = held);
                 Err(RefreshError::OtherMint {
                     keysets: live.len(),
                     keyset: (**keyset).clone(),
@@ -680,6 +684,7 @@ impl Refresher {
             status.other_mint = matches!(result, Err(RefreshError::OtherMint { .. }));
             status.mint = self.source.0.mint().to_owned();
             status.alone = self.source.0.is_alone();
+            status.open_commits = self.source.0.open_commits();
             status.unreadable = [sets[0].unreadable, sets[1].unreadable];
             status.without_keyset = [sets[0].without_keyset, sets[1].without_keyset];
             let gone = sets.iter().flat_map(|sets| sets.by_keyset.values());
@@ -797,6 +802,10 @@ impl RefreshOptions {
         let on_grid = |date: u64| date - date % grid;
         let (date, by) = match claim.as_of {
             AsOf::Beginning => (Some(on_grid(read.date())), Some(read)),
+            AsOf::Before(age) => (
+                Some(on_grid(read.wall().saturating_sub(age).as_secs())),
+                Some(read),
+            ),
             AsOf::StoreClock(theirs) => (Some(on_grid(read.date().min(theirs))), Some(read)),
             AsOf::LastChange(last) => (Some(last.min(read.date())), None),
             AsOf::Unknown => (None, None),

@@ -4,11 +4,12 @@ use core::fmt;
 use core::str::FromStr;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nutfilter_objects::Table;
 
+use crate::source::OpenCommits;
 use crate::{KeysetId, NoteKind};
 
 /// The numbers of a service since its start, and the filters that it ought to serve.
@@ -47,6 +48,8 @@ pub struct Status {
     pub without_keyset: [u64; 2],
     /// Whether the store is one that nobody seems to have open ([`MintSource::is_alone`](crate::MintSource::is_alone)).
     pub alone: bool,
+    /// Commits that held the dates back after the last refresh ([`MintSource::open_commits`](crate::MintSource::open_commits)).
+    pub open_commits: OpenCommits,
     /// Filters that were withdrawn because the clock was set back.
     pub withdrawn: u64,
     /// Failed fetches of the mint's info.
@@ -58,6 +61,15 @@ impl Status {
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.refreshes[0] + self.refreshes[1] > 0
+    }
+
+    /// The items in all filters that are served, by kind.
+    #[must_use]
+    pub fn items(&self) -> [u64; 2] {
+        NoteKind::ALL.map(|kind| {
+            let filters = self.filters.iter().filter(|filter| filter.kind == kind);
+            filters.map(|filter| filter.items).sum()
+        })
     }
 }
 
@@ -165,6 +177,8 @@ pub struct Monitor {
     status: Mutex<Status>,
     changes: AtomicU64,
     pub(crate) stop: AtomicBool,
+    /// Losses that the operator has accepted since the last refresh began.
+    pub(crate) accepted: Mutex<Vec<Loss>>,
     /// When all filters were last found in their places.
     intact: Mutex<Option<Instant>>,
 }
@@ -196,6 +210,7 @@ impl Monitor {
             }),
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            accepted: Mutex::default(),
             intact: Mutex::default(),
         })
     }
@@ -209,15 +224,12 @@ impl Monitor {
     /// The status now.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.status
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.status).clone()
     }
 
     /// Looks at the status without a copy of it.
     pub fn with<T>(&self, look: impl FnOnce(&Status) -> T) -> T {
-        look(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&lock(&self.status))
     }
 
     /// The number of changes of the status so far.
@@ -227,11 +239,12 @@ impl Monitor {
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
-        change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
-        *self.intact.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        change(&mut lock(&self.status));
+        *lock(&self.intact) = None;
         self.changes.fetch_add(1, Ordering::Release);
     }
 
+    #[cfg(feature = "info")]
     /// Counts a failed fetch of the mint's info.
     pub(crate) fn count_info_failure(&self) {
         self.update(|status| status.info_failures += 1);
@@ -250,7 +263,7 @@ impl Monitor {
     ///
     /// The first condition that is not met, and why the last refresh failed.
     pub fn ready(&self, now: u64, max_age: Duration) -> Result<(), String> {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = lock(&self.status);
         let because = |reason: String| match &status.failure {
             Some(failure) => Err(format!("{reason}; last refresh: {failure}")),
             None => Err(reason),
@@ -274,7 +287,7 @@ impl Monitor {
                 "the last reading is {age} s old, maximum is {limit} s"
             ));
         }
-        let mut intact = self.intact.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut intact = lock(&self.intact);
         if intact.is_some_and(|then| then.elapsed() < BELIEVED) {
             return Ok(());
         }
@@ -300,6 +313,11 @@ impl Monitor {
         *intact = Some(Instant::now());
         Ok(())
     }
+}
+
+/// Locks what is valid also after a panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The path of the filter of a kind and a keyset.

@@ -8,25 +8,27 @@ use nutfilter_cashu::FilterResponse;
 use nutfilter_objects::{Opened, Table};
 use proptest::prelude::*;
 
+mod filters;
 mod loss;
+mod notes;
 
 use crate::clock::Clock;
 use crate::source::{
     AsOf, ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError,
 };
-use crate::{
-    KeysetId, Monitor, NoteKind, RefreshError, RefreshOptions, RefreshReport, RefreshThread,
-    Refresher,
-};
+use crate::thread::{Pace, RefreshThread};
+use crate::{KeysetId, Monitor, NoteKind, RefreshError, RefreshOptions, RefreshReport, Refresher};
 
 use NoteKind::{Issued, Spent};
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What happens when a kind is read.
 type Hook = Box<dyn FnMut(NoteKind) -> Result<(), SourceError> + Send>;
 
 /// A mint whose tables are lists, shared with the test.
 #[derive(Clone, Default)]
-struct Fake(Arc<Mutex<State>>);
+pub(crate) struct Fake(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -81,7 +83,7 @@ impl Fake {
     }
 }
 
-fn keyset(number: u8) -> KeysetId {
+pub(crate) fn keyset(number: u8) -> KeysetId {
     KeysetId::parse(&format!("00{number:014x}")).unwrap()
 }
 
@@ -455,7 +457,7 @@ fn panic_of_a_source_is_told_and_everything_read_again() {
         false => Ok(()),
     });
     let monitor = Arc::clone(refresher.monitor());
-    let thread = RefreshThread::start(refresher, Duration::from_secs(3_600)).unwrap();
+    let thread = RefreshThread::start(refresher, Pace::new(HOUR, HOUR, false)).unwrap();
     let start = Instant::now();
     while monitor.status().refreshes != [2, 0, 1] {
         assert!(

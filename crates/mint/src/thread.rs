@@ -3,14 +3,14 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use crate::refresh::{RefreshError, Refresher};
-use crate::status::Monitor;
+use crate::status::{Monitor, lock};
 
 /// First pause after a failed refresh. It doubles up to the interval. A mint that restarts is back within seconds,
 /// and a missing database should not be polled constantly.
@@ -29,65 +29,131 @@ const GRID: Duration = Duration::from_secs(60);
 /// How often to look whether the clock was set back, or a file was removed.
 const CHECK: Duration = Duration::from_secs(1);
 
+/// Shortest time between two refreshes that changes start.
+const SHORTEST_CHANGES: Duration = Duration::from_millis(100);
+
+/// The share of a core that such refreshes may take: one starts after so many times the CPU time of the last one.
+const CPU_SHARE: u32 = 10;
+
+/// When to refresh.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    interval: Duration,
+    /// The same for refreshes that changes start.
+    least: Duration,
+}
+
+impl Pace {
+    /// Raises intervals that are too short. Files are synced, and their times have a resolution of 1 s.
+    pub(crate) fn new(interval: Duration, least: Duration, has_files: bool) -> Self {
+        let shortest = if has_files {
+            SHORTEST_INTERVAL
+        } else {
+            SHORTEST_CHANGES
+        };
+        let interval = interval.max(SHORTEST_INTERVAL);
+        let least = least.max(shortest).min(interval);
+        Self { interval, least }
+    }
+
+    /// Whether changes start refreshes between those of the interval.
+    pub(crate) fn follows_changes(self) -> bool {
+        self.least < self.interval
+    }
+
+    /// The grid of dates. A service that follows changes has its readings at times of its own, so no other one agrees with it.
+    pub(crate) fn grid(self) -> Duration {
+        match self.follows_changes() {
+            true => SHORTEST_INTERVAL,
+            false => self.interval.min(GRID),
+        }
+    }
+
+    /// How long after its beginning a refresh that took so much CPU time is followed by another one.
+    fn soonest(self, cpu: Duration) -> Duration {
+        self.least
+            .max(cpu.saturating_mul(CPU_SHARE))
+            .min(self.interval)
+    }
+}
+
 /// A thread that refreshes at an interval, one refresh at a time. It starts at once, with everything.
 ///
 /// Refreshes begin at multiples of the interval on the system clock. Dates are multiples of the interval too, or of a
 /// minute if that is shorter. Services on one database then read at about the same time and make equal objects. A refresh
-/// that takes longer than the interval is followed by the next one. One starts early if the clock was set back, or
-/// if somebody asked for an object whose file is gone. The thread ends by itself if the store is another mint's
-/// ([`Status::other_mint`](crate::Status::other_mint)). Dropping the handle asks the thread to end, without waiting for it.
+/// that takes longer than the interval is followed by the next one. One starts early if the store changed, the clock was set
+/// back, or if somebody asked for an object whose file is gone. If the store is another mint's
+/// ([`Status::other_mint`](crate::Status::other_mint)), it waits for losses to be accepted. Dropping the handle asks the
+/// thread to end, without waiting for it.
 #[derive(Debug)]
-pub struct RefreshThread {
+pub(crate) struct RefreshThread {
     monitor: Arc<Monitor>,
-    wake: SyncSender<()>,
+    wishes: Arc<Wishes>,
+    thread: Thread,
     /// Disconnected when the thread has ended.
-    ended: Receiver<()>,
+    ended: Mutex<Receiver<()>>,
+}
+
+/// What was asked for since the last refresh began.
+#[derive(Debug, Default)]
+struct Wishes {
+    new: AtomicBool,
+    whole: AtomicBool,
 }
 
 impl RefreshThread {
-    /// Starts the thread. An interval below 1 s is raised to 1 s.
+    /// Starts the thread.
     ///
     /// # Errors
     ///
     /// If the system cannot start a thread.
-    pub fn start(mut refresher: Refresher, interval: Duration) -> io::Result<Self> {
-        // One waiting request is enough: the refresh that it starts sees everything written before.
-        let (wake, woken) = mpsc::sync_channel(1);
-        let interval = interval.max(SHORTEST_INTERVAL);
-        refresher.set_grid(interval.min(GRID));
-        let monitor = Arc::clone(refresher.monitor());
+    pub(crate) fn start(mut refresher: Refresher, pace: Pace) -> io::Result<Self> {
+        refresher.set_grid(pace.grid());
+        let (monitor, wishes) = (Arc::clone(refresher.monitor()), Arc::<Wishes>::default());
         let (end, ended) = mpsc::channel();
-        thread::Builder::new()
+        let asked = Arc::clone(&wishes);
+        let thread = thread::Builder::new()
             .name("nutfilter-refresh".to_owned())
             .spawn(move || {
-                run(refresher, interval, &woken);
+                run(refresher, pace, &asked);
                 drop(end);
             })?;
         Ok(Self {
             monitor,
-            wake,
-            ended,
+            wishes,
+            thread: thread.thread().clone(),
+            ended: Mutex::new(ended),
         })
     }
 
-    /// Requests a refresh of everything now. If a refresh is running, exactly one more follows it, regardless of the number
-    /// of requests.
-    pub fn refresh_now(&self) {
-        // An error means that a request is already waiting, or that the thread has ended.
-        let _ = self.wake.try_send(());
+    /// Requests a refresh of what is new. If one is running, exactly one more follows it, regardless of the number of requests.
+    pub(crate) fn changed(&self) {
+        self.ask(&self.wishes.new);
+    }
+
+    /// Requests a refresh of everything now, in the same way.
+    pub(crate) fn refresh_now(&self) {
+        self.ask(&self.wishes.whole);
+    }
+
+    fn ask(&self, wish: &AtomicBool) {
+        // Who asked first wakes the thread.
+        if !wish.swap(true, Ordering::AcqRel) {
+            self.thread.unpark();
+        }
     }
 
     /// Asks the thread to end and waits for at most `patience`. Returns whether it has ended. A thread that has not
     /// ended is in the middle of a query; it only reads, so it can be left running.
-    #[must_use]
-    pub fn stop(self, patience: Duration) -> bool {
+    pub(crate) fn stop(&self, patience: Duration) -> bool {
         self.signal();
-        self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
+        let ended = lock(&self.ended);
+        ended.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
     }
 
     fn signal(&self) {
         self.monitor.stop();
-        self.refresh_now();
+        self.thread.unpark();
     }
 }
 
@@ -97,27 +163,43 @@ impl Drop for RefreshThread {
     }
 }
 
-fn run(mut refresher: Refresher, interval: Duration, woken: &Receiver<()>) {
+fn run(mut refresher: Refresher, pace: Pace, wishes: &Wishes) {
     let (mut retry, mut whole) = (FIRST_RETRY, true);
     while !refresher.monitor().stop.load(Ordering::Relaxed) {
-        let start = Instant::now();
-        let pause = match refresh(&mut refresher, whole) {
-            Outcome::Fatal => return,
+        // What is asked for from now on may come too late for this reading.
+        wishes.new.swap(false, Ordering::AcqRel);
+        let (began, cpu) = (Instant::now(), cpu_time());
+        let outcome = refresh(&mut refresher, whole);
+        let took = began.elapsed();
+        let (pause, soonest) = match outcome {
             Outcome::Good => {
                 retry = FIRST_RETRY;
-                pause(interval, start.elapsed(), refresher.now(), random())
+                let cpu = cpu
+                    .zip(cpu_time())
+                    .map_or(took, |(before, now)| now - before);
+                let pause = pause(pace.interval, took, refresher.now(), random());
+                (took + pause, pace.soonest(cpu))
             }
             Outcome::Bad => {
-                let pause = retry.min(interval);
+                let pause = retry.min(pace.interval);
                 retry = retry.saturating_mul(2);
-                pause
+                (took + pause, Duration::MAX)
             }
+            Outcome::OtherMint => (Duration::MAX, Duration::MAX),
         };
-        match wait(&mut refresher, pause, woken) {
-            Some(asked) => whole = asked,
-            None => return,
-        }
+        whole = wait(&mut refresher, began, pause, soonest, wishes);
     }
+}
+
+/// The CPU time of this thread, if the system tells it.
+pub(crate) fn cpu_time() -> Option<Duration> {
+    #[cfg(target_os = "linux")]
+    return {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(time).ok()
+    };
+    #[cfg(not(target_os = "linux"))]
+    None
 }
 
 /// The pause after a refresh that took `took` and ended at `now`, the time since 1970. `random` is from 0 to 1.
@@ -136,19 +218,34 @@ fn random() -> f64 {
     RandomState::new().hash_one(()) as f64 / u64::MAX as f64
 }
 
-/// Waits until the pause is over, a refresh is requested, the clock was set back, or a file was removed. Returns whether one was requested;
-/// `None` if no handle is left.
-fn wait(refresher: &mut Refresher, pause: Duration, woken: &Receiver<()>) -> Option<bool> {
-    let start = Instant::now();
+/// Waits until the last refresh began `pause` ago, or `soonest` if the store changed; or until everything is asked for, the
+/// clock was set back, a file was removed, or the thread is to end. Returns whether everything was asked for.
+fn wait(
+    refresher: &mut Refresher,
+    began: Instant,
+    pause: Duration,
+    soonest: Duration,
+    wishes: &Wishes,
+) -> bool {
+    let mut checked = Instant::now();
     loop {
-        let left = pause.saturating_sub(start.elapsed());
-        match woken.recv_timeout(left.min(CHECK)) {
-            Ok(()) => return Some(true),
-            Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => {}
+        if wishes.whole.swap(false, Ordering::AcqRel) {
+            return true;
         }
-        if left <= CHECK || refresher.withdraw() || refresher.monitor().table().was_disturbed() {
-            return Some(false);
+        let until = match wishes.new.load(Ordering::Acquire) {
+            true => pause.min(soonest),
+            false => pause,
+        };
+        let left = until.saturating_sub(began.elapsed());
+        if left.is_zero() || refresher.monitor().stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        thread::park_timeout(left.min(CHECK));
+        if checked.elapsed() >= CHECK {
+            checked = Instant::now();
+            if refresher.withdraw() || refresher.monitor().table().was_disturbed() {
+                return false;
+            }
         }
     }
 }
@@ -156,8 +253,8 @@ fn wait(refresher: &mut Refresher, pause: Duration, woken: &Receiver<()>) -> Opt
 enum Outcome {
     Good,
     Bad,
-    /// No later reading could be better.
-    Fatal,
+    /// No later reading could be better, unless losses are accepted.
+    OtherMint,
 }
 
 /// Refreshes once. Failures are logged.
@@ -168,7 +265,7 @@ fn refresh(refresher: &mut Refresher, whole: bool) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| refresher.refresh(whole)));
     match result {
         Ok(Ok(report)) if report.is_complete() => Outcome::Good,
-        Ok(Err(RefreshError::OtherMint { .. })) => Outcome::Fatal,
+        Ok(Err(RefreshError::OtherMint { .. })) => Outcome::OtherMint,
         Ok(_) => Outcome::Bad,
         Err(panic) => {
             refresher.distrust();
@@ -203,5 +300,28 @@ mod tests {
             let difference = pause.abs_diff(seconds(expected));
             assert!(difference < seconds(1e-6), "{pause:?} and not {expected} s");
         }
+    }
+
+    #[test]
+    fn changes_start_refreshes_within_limits() {
+        let ms = Duration::from_millis;
+        for (interval, least, has_files, cpu, expected) in [
+            (60_000, 5_000, false, 7, 5_000),
+            (60_000, 0, false, 7, 100),
+            (60_000, 0, true, 7, 1_000),
+            (60_000, 100, false, 72, 720),
+            // Without a call the interval holds anyway.
+            (60_000, 100, false, 9_000, 60_000),
+            (2_000, 5_000, false, 7, 2_000),
+            (10, 10, false, 7, 100),
+        ] {
+            let pace = Pace::new(ms(interval), ms(least), has_files);
+            assert_eq!(pace.soonest(ms(cpu)), ms(expected), "{pace:?}");
+        }
+        let grids = [(60, 5), (60, 60), (600, 600), (7, 9)].map(|(interval, least)| {
+            let [interval, least] = [interval, least].map(Duration::from_secs);
+            Pace::new(interval, least, true).grid().as_secs()
+        });
+        assert_eq!(grids, [1, 60, 60, 7]);
     }
 }

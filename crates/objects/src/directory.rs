@@ -2,22 +2,20 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tempfile::NamedTempFile;
 use zlib_rs::{Inflate, InflateFlush, Status};
 
-use crate::object::{Content, FileContent, FileId, Gzip, Object, tag_of};
+use crate::gzip::HEADER;
+use crate::object::{Content, FileContent, FileId, Object, tag_of};
 
 /// Begins the names of files that are not objects: unfinished ones, and the lock.
 pub(crate) const TEMPORARY: &str = ".nutfilter-";
 const LOCK: &str = ".nutfilter-lock";
-
-/// Length of the header of gzip, in bytes.
-const HEADER: usize = 10;
 
 /// Ends the name of a compressed form.
 const GZIP: &str = "gz";
@@ -151,22 +149,11 @@ impl Directory {
     }
 
     /// Creates temporary files for both forms of an object.
-    pub(crate) fn create(&self, path: &str) -> io::Result<[NamedTempFile; 2]> {
+    pub(crate) fn create(&self, path: &str) -> io::Result<[Unfinished; 2]> {
         let file = self.file_of(path)?;
         let parent = file.parent().unwrap_or(&self.root);
         make_directories(parent, self.mode)?;
-        let create = |prefix: &str| {
-            let file = tempfile::Builder::new()
-                .prefix(prefix)
-                .tempfile_in(parent)?;
-            #[cfg(unix)]
-            {
-                use std::os::unix::fs::PermissionsExt;
-                file.as_file()
-                    .set_permissions(fs::Permissions::from_mode(self.mode))?;
-            }
-            io::Result::Ok(file)
-        };
+        let create = |prefix: &str| Unfinished::create(parent, prefix, self.mode);
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         // For `finish`.
         let named = format!("{TEMPORARY}{name}.");
@@ -177,7 +164,7 @@ impl Directory {
     pub(crate) fn install(
         &mut self,
         path: &str,
-        [plain, gzip]: [NamedTempFile; 2],
+        [plain, gzip]: [Unfinished; 2],
     ) -> io::Result<[Content; 2]> {
         let file = self.file_of(path)?;
         // The plain file last: a compressed form that was older than it would be sent in its place.
@@ -295,9 +282,60 @@ fn finish(temporary: &Path) -> bool {
     place().is_some()
 }
 
-fn install(file: NamedTempFile, to: &Path) -> io::Result<Content> {
-    let file = file.persist(to).map_err(|error| error.error)?;
-    content(to, &file.metadata()?)
+fn install(mut file: Unfinished, to: &Path) -> io::Result<Content> {
+    fs::rename(&file.path, to)?;
+    file.is_installed = true;
+    content(to, &file.file.metadata()?)
+}
+
+/// A new file, which is removed if it does not get to its place.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    pub(crate) file: File,
+    path: PathBuf,
+    is_installed: bool,
+}
+
+impl Unfinished {
+    /// Creates a file. This process has locked the directory, and removed what others left.
+    fn create(parent: &Path, prefix: &str, mode: u32) -> io::Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{prefix}{}-{number}", std::process::id());
+        let path = parent.join(name);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
+        Ok(Self {
+            file,
+            path,
+            is_installed: false,
+        })
+    }
+}
+
+impl Write for Unfinished {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.is_installed {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 fn content(path: &Path, metadata: &Metadata) -> io::Result<Content> {
@@ -389,12 +427,9 @@ fn inflate(gzip: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Checks a compressed form, with its checksum.
-fn contains(gzip: &[u8], plain: &[u8]) -> Result<(), String> {
+pub(crate) fn contains(gzip: &[u8], plain: &[u8]) -> Result<(), String> {
     // Decoders ignore most of the header: a time, a system, hints.
-    let header = Gzip::new(vec![])
-        .finish()
-        .map_err(|error| error.to_string())?;
-    if !gzip.starts_with(&header[..HEADER]) {
+    if !gzip.starts_with(&HEADER) {
         return Err("its compressed form has a damaged header".to_owned());
     }
     // The window of 2^15 bytes, and 16 for the gzip format.

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tempfile::NamedTempFile;
-
-use crate::directory::{Directory, OpenError, Refused};
+use crate::directory::{Directory, OpenError, Refused, Unfinished};
 use crate::object::{Content, Object, Opened, write_forms};
 
 /// Objects by path, in memory or in a directory. Many threads may read while one writes.
@@ -36,7 +34,7 @@ pub struct Made {
 #[derive(Debug)]
 enum Forms {
     Memory([Content; 2]),
-    Files([NamedTempFile; 2]),
+    Files([Unfinished; 2]),
 }
 
 impl Table {
@@ -141,7 +139,7 @@ impl Table {
                 let (tag, files) = write_forms(directory.create(path)?, write)?;
                 for file in &files {
                     // Some systems lose what a renamed file contains in a power loss.
-                    file.as_file().sync_all()?;
+                    file.file.sync_all()?;
                 }
                 (tag, Forms::Files(files))
             }

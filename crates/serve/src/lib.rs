@@ -15,16 +15,21 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+#[cfg(feature = "server")]
 mod metrics;
 mod router;
+#[cfg(feature = "server")]
 mod server;
 mod site;
+#[cfg(target_os = "linux")]
+mod socket;
 
 pub use router::{object_router, router};
+#[cfg(feature = "server")]
 pub use server::{Limits, listen, serve};
 pub use site::{Refusal, Site};
 
 /// Compiles the README's example as a test.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "server"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -5,22 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST,
+    CACHE_CONTROL, CONTENT_TYPE,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::FutureExt as _;
 use percent_encoding::percent_decode_str;
 
-use crate::answer::{accepts_gzip, answer, refused};
-use crate::metrics::METRICS;
+use crate::answer::{accepts_gzip, answer, known_tag, refused};
 use crate::site::{Refusal, Site};
 
 type Shared = Arc<dyn Site>;
@@ -49,10 +47,13 @@ pub fn object_router(site: impl Site, below: &str) -> Router {
 }
 
 fn finish(router: Router<Shared>, site: Shared) -> Router {
-    router
-        .layer(from_fn(catch_panic))
-        .layer(from_fn_with_state(Arc::clone(&site), count))
-        .with_state(site)
+    let router = router.layer(from_fn(catch_panic));
+    #[cfg(feature = "server")]
+    let router = {
+        let count = axum::middleware::from_fn_with_state(Arc::clone(&site), crate::metrics::count);
+        router.layer(count)
+    };
+    router.with_state(site)
 }
 
 /// Lets every page read the answers: they are the same for all.
@@ -96,27 +97,37 @@ async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Res
         return refused(&refusal);
     }
     let is_gzip = accepts_gzip(&headers);
-    let open = |path: &str| site.table(path).open(path, is_gzip);
-    let opened = match open(&path) {
-        Ok(None) => site.canonical(&path).map_or(Ok(None), |path| open(&path)),
-        opened => opened,
+    let find = |path: &str| site.table(path).get(path);
+    let found = find(&path).or_else(|| find(&site.canonical(&path)?));
+    let Some(object) = found else {
+        return refused(&site.missing(&path));
     };
-    match opened {
+    let known = known_tag(&headers, &object, is_gzip);
+    // No file is opened for a client that has its bytes.
+    let opened = match known {
+        Some(_) => Ok(Some((object, None))),
+        None => {
+            let opened = site.table(object.path()).open(object.path(), is_gzip);
+            opened.map(|opened| opened.map(|(object, opened)| (object, Some(opened))))
+        }
+    };
+    let answered = match opened {
         Ok(Some((object, _))) if !site.may_send(&object) => {
-            refused(&Refusal::new(503, "not built yet"))
+            return refused(&Refusal::new(503, "not built yet"));
         }
         Ok(Some((object, opened))) => {
             let max_age = site.max_age(object.path());
-            answer(&headers, &object, opened, is_gzip, max_age)
+            answer(&object, opened, known, is_gzip, max_age).await
         }
-        Ok(None) => refused(&site.missing(&path)),
-        Err(error) => {
-            if !was_told_lately() {
-                tracing::error!(%error, "could not open an object");
-            }
-            refused(&Refusal::new(503, "not available"))
+        Ok(None) => return refused(&site.missing(&path)),
+        Err(error) => Err(error),
+    };
+    answered.unwrap_or_else(|error| {
+        if !was_told_lately() {
+            tracing::error!(%error, "could not open an object");
         }
-    }
+        refused(&Refusal::new(503, "not available"))
+    })
 }
 
 /// Whether a line was logged within a minute. One for each request would say no more.
@@ -131,7 +142,7 @@ fn was_told_lately() -> bool {
 }
 
 /// The path without its leading slash.
-fn relative(uri: &Uri) -> &str {
+pub(crate) fn relative(uri: &Uri) -> &str {
     let path = uri.path();
     path.strip_prefix('/').unwrap_or(path)
 }
@@ -166,34 +177,4 @@ async fn not_found() -> Response {
 
 async fn method_not_allowed() -> Response {
     refused(&Refusal::new(405, "method not allowed"))
-}
-
-/// Counts requests by kind of path and status. No label comes from a request.
-async fn count(State(site): State<Shared>, request: Request, next: Next) -> Response {
-    let label = match relative(request.uri()) {
-        "health" => "health",
-        "ready" => "ready",
-        "metrics" => "metrics",
-        path => site.label(path),
-    };
-    let is_head = request.method() == Method::HEAD;
-    let timer = METRICS.seconds.with_label_values(&[label]).start_timer();
-    // HTTP/1.1 requires exactly one `Host`, so that proxies and servers agree on the target of a request.
-    let hosts = request.headers().get_all(HOST).iter().count();
-    let response = match request.version() == Version::HTTP_11 && hosts != 1 {
-        true => refused(&Refusal::new(400, "exactly one Host header required")),
-        false => next.run(request).await,
-    };
-    timer.observe_duration();
-    let status = response.status();
-    let labels = [label, status.as_str()];
-    METRICS.requests.with_label_values(&labels).inc();
-    // That of a file is in the header.
-    let length = response.headers().get(CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-    let length = length.or_else(|| response.body().size_hint().exact());
-    if let (false, Some(bytes)) = (is_head, length) {
-        METRICS.response_bytes.inc_by(bytes);
-    }
-    response
 }

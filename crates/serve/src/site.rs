@@ -50,7 +50,7 @@ pub trait Site: Send + Sync + 'static {
         "other"
     }
 
-    /// How long caches may keep the object at a path, in seconds.
+    /// How long caches may keep the object at a path, in seconds. With 0 they ask each time whether it is still the same.
     fn max_age(&self, path: &str) -> u64 {
         let _ = path;
         60

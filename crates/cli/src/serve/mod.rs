@@ -1,7 +1,7 @@
 //! `nutfilter serve`: the filters of a mint's database, over HTTP and as files.
 //!
-//! `options` declares what can be configured, `run` starts it, `site` is what HTTP answers from, `check` is
-//! `--check-config`, `locks` tells whether a mint has the database open.
+//! `options` declares what can be configured, `run` starts it, `check` is `--check-config`, `locks` tells whether a mint has the
+//! database open.
 
 mod check;
 mod locks;
@@ -10,8 +10,6 @@ mod metrics;
 mod options;
 pub(crate) mod run;
 mod signals;
-mod site;
 
 pub(crate) use self::run::{ServeArgs, runtime, stopped_at_once};
 pub(crate) use self::signals::stop_signal;
-pub(crate) use self::site::Service;

@@ -80,12 +80,6 @@ pub(crate) struct Options {
     pub(crate) log_format: LogFormat,
 }
 
-/// The least of that time: an unchanged filter gets a new date every ten minutes, and a mint's migration takes minutes.
-const READY_AT_LEAST: Duration = Duration::from_secs(1_200);
-
-/// Failed refreshes after which the service is not ready.
-const READY_REFRESHES: u32 = 10;
-
 const DEFAULT_LISTEN: &str = "127.0.0.1:3339";
 
 impl Options {
@@ -93,12 +87,6 @@ impl Options {
     pub(crate) fn listen(&self) -> Option<&str> {
         let default = self.output.is_none().then_some(DEFAULT_LISTEN);
         self.listen.as_deref().or(default)
-    }
-
-    /// How old a filter may be while the service counts as ready.
-    pub(crate) fn ready_within(&self) -> Duration {
-        let default = (self.refresh * READY_REFRESHES).max(READY_AT_LEAST);
-        self.max_age.unwrap_or(default)
     }
 }
 

@@ -3,16 +3,12 @@
 use std::convert::Infallible;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args};
 use nutfilter::Params;
 use nutfilter_mint::source::{self, ItemSink, Keysets, MintSource, Reading, SourceError};
-use nutfilter_mint::{
-    MintInfo, Monitor, NoteKind, RefreshError, RefreshOptions, RefreshThread, Refresher,
-};
-use nutfilter_objects::Table;
+use nutfilter_mint::{FilterSite, Filters, MintInfo, NoteKind, RefreshError};
 use nutfilter_serve::Limits;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -23,7 +19,6 @@ use super::manager;
 use super::metrics;
 use super::options::{Options, VARIABLES};
 use super::signals::{Hangup, stop_signal};
-use super::site::{Service, check_published, now};
 use crate::error::CliError;
 use crate::globals::Globals;
 use crate::log;
@@ -32,9 +27,6 @@ use crate::output_file::Output;
 /// How often to look whether the service is ready: for the first time, and later.
 const READY_POLL: Duration = Duration::from_millis(100);
 const STATE_POLL: Duration = Duration::from_secs(1);
-
-/// The mode of the files: filters are public, and a web server of another user sends them.
-const OUTPUT_MODE: u32 = 0o644;
 
 /// The file with the metrics of `--once`, for the textfile collector of `node_exporter`. A hidden file is not served.
 const METRICS: &str = ".nutfilter.prom";
@@ -76,63 +68,35 @@ pub(crate) fn run(
 
 fn serve(options: &Options) -> Result<(), CliError> {
     metrics::start();
-    let monitor = Monitor::new(Arc::new(table(options)?));
-    let refresher = Refresher::new(
-        Waiting::new(options),
-        Arc::clone(&monitor),
-        refresh_options(options)?,
-    );
+    let (source, how) = (Waiting::new(options), filter_options(options)?);
     if let (true, Some(output)) = (options.once, &options.output) {
-        return once(refresher, output, options);
+        return once(source, how, output);
     }
     let runtime = runtime()?;
-    let result = runtime.block_on(until_stopped(options, refresher));
+    let result = runtime.block_on(until_stopped(options, source, how));
     // Tasks that still run end with the process.
     runtime.shutdown_background();
     result
 }
 
-/// The objects: in memory, or in the output directory, where those of an earlier life are served at once.
-fn table(options: &Options) -> Result<Table, CliError> {
-    let Some(directory) = &options.output else {
-        tracing::info!(
-            target: log::SERVICE,
-            "filters are in memory only: a backup put back before a start cannot be noticed; use --output"
-        );
-        return Ok(Table::in_memory());
-    };
-    let table =
-        Table::in_directory(directory, OUTPUT_MODE, check_published).map_err(CliError::failed)?;
-    for file in table.refused() {
-        let (path, reason) = (file.path.display(), &file.reason);
-        tracing::warn!(%path, reason, "not serving a file of the output directory");
-    }
-    let objects = table.objects().len();
-    if objects > 0 {
-        tracing::info!(target: log::SERVICE, objects, "serving what was published before");
-    }
-    Ok(table)
-}
-
-fn refresh_options(options: &Options) -> Result<RefreshOptions, CliError> {
-    let mut refresh = RefreshOptions::default();
-    refresh.params = Params::with_best_p(options.rate)?;
-    refresh.reread = options.reread;
-    // That of a `RefreshThread`, also for a single refresh.
-    refresh.grid = options.refresh.min(Duration::from_secs(60));
-    refresh.restamp = refresh.restamp.min(options.ready_within() / 2);
-    refresh.accepted.clone_from(&options.accept_loss);
+fn filter_options(options: &Options) -> Result<nutfilter_mint::Options, CliError> {
+    let mut how = nutfilter_mint::Options::default();
+    how.directory.clone_from(&options.output);
+    // Nobody tells this process of changes.
+    (how.interval, how.min_interval) = (options.refresh, options.refresh);
+    how.ready_within = options.max_age;
+    how.refresh.params = Params::with_best_p(options.rate)?;
+    how.refresh.reread = options.reread;
+    how.refresh.accepted.clone_from(&options.accept_loss);
     // The mint itself answers for its keysets.
-    refresh.lists_keysets = options.mint_api.is_none();
-    Ok(refresh)
+    how.refresh.lists_keysets = options.mint_api.is_none();
+    Ok(how)
 }
 
 /// Reads the database once, publishes what could be read, and leaves the metrics beside it.
-fn once(mut refresher: Refresher, output: &Path, options: &Options) -> Result<(), CliError> {
-    let refreshed = refresher.refresh(true);
-    let monitor = refresher.monitor();
-    let is_ready = monitor.ready(now(), options.ready_within()).is_ok();
-    let metrics = metrics::text(monitor, is_ready, options.refresh);
+fn once(source: Waiting, how: nutfilter_mint::Options, output: &Path) -> Result<(), CliError> {
+    let (filters, refreshed) = Filters::once(source, how).map_err(CliError::failed)?;
+    let metrics = filters.metrics() + &metrics::text();
     let mut file = Output::create(&output.join(METRICS))?;
     file.file().write_all(metrics.as_bytes())?;
     file.finish()?;
@@ -142,7 +106,7 @@ fn once(mut refresher: Refresher, output: &Path, options: &Options) -> Result<()
         _ => CliError::AlreadyLogged,
     })?;
     match report.failures.len() {
-        _ if refresher.monitor().with(|status| !status.held.is_empty()) => Err(CliError::Held),
+        _ if !filters.status().held.is_empty() => Err(CliError::Held),
         0 => Ok(()),
         failures => Err(CliError::failed(format_args!(
             "{failures} filters could not be updated; the others are published"
@@ -151,22 +115,24 @@ fn once(mut refresher: Refresher, output: &Path, options: &Options) -> Result<()
 }
 
 /// Serves until a signal stops it.
-async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), CliError> {
+async fn until_stopped(
+    options: &Options,
+    source: Waiting,
+    how: nutfilter_mint::Options,
+) -> Result<(), CliError> {
     // Catch signals before any slow step.
     let (stop, at_once, hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
     let stop = async {
         stop.await;
         manager::tell("STOPPING=1");
     };
+    let filters = Filters::with_source(source, how).map_err(CliError::failed)?;
     let limits = Limits::default();
     let listener = match options.listen() {
         Some(address) => Some(listen(address, limits).await?),
         None => None,
     };
-    let monitor = Arc::clone(refresher.monitor());
-    let thread = RefreshThread::start(refresher, options.refresh)?;
-    let watched = service(options, Arc::clone(&monitor))?;
-    let router = nutfilter_serve::router(watched.clone());
+    let router = nutfilter_serve::router(site(options, &filters)?);
     let serve = async {
         match listener {
             Some(listener) => nutfilter_serve::serve(listener, router, limits, stop).await,
@@ -176,11 +142,12 @@ async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), Cl
     let orderly = async {
         tokio::select! {
             () = serve => {}
-            never = refresh_at_hangups(&thread, hangup) => match never {},
+            never = refresh_at_hangups(&filters, hangup) => match never {},
             never = manager::keep_alive() => match never {},
-            never = tell_state(&watched) => match never {},
+            never = tell_state(&filters) => match never {},
         };
-        let ending = tokio::task::spawn_blocking(|| thread.stop(REFRESHER_PATIENCE));
+        let ending = filters.clone();
+        let ending = tokio::task::spawn_blocking(move || ending.stop(REFRESHER_PATIENCE));
         if !ending.await.map_err(CliError::failed)? {
             tracing::warn!("a database query is still running; it ends with the process");
         }
@@ -190,44 +157,41 @@ async fn until_stopped(options: &Options, refresher: Refresher) -> Result<(), Cl
     tokio::select! {
         result = orderly => result,
         () = at_once => Err(stopped_at_once()),
-        () = other_mint(&monitor) => Err(CliError::Held),
+        () = other_mint(&filters) => Err(CliError::Held),
     }
 }
 
 /// Ready once the first reading has found another mint's database. Until then the old filters were served.
-async fn other_mint(monitor: &Monitor) {
-    while !monitor.with(|status| status.other_mint) {
+async fn other_mint(filters: &Filters) {
+    while !filters.status().other_mint {
         tokio::time::sleep(READY_POLL).await;
     }
 }
 
-fn service(options: &Options, monitor: Arc<Monitor>) -> Result<Service, CliError> {
-    let info = options.mint_api.as_ref().map(|mint| {
-        let info = MintInfo::new(mint).map_err(|error| CliError::at("--mint-api", error))?;
-        Ok::<_, CliError>(info.follow(Arc::clone(&monitor))?)
-    });
-    let (ready_within, max_age) = (options.ready_within(), options.refresh);
-    Ok(Service::new(
-        monitor,
-        info.transpose()?,
-        ready_within,
-        max_age,
-    ))
+/// The filters with what belongs to the process: the mint's info, and the metrics of connections.
+fn site(options: &Options, filters: &Filters) -> Result<FilterSite, CliError> {
+    let site = filters.site().clone().with_metrics(metrics::text);
+    let Some(mint) = &options.mint_api else {
+        return Ok(site);
+    };
+    let info = MintInfo::new(mint).map_err(|error| CliError::at("--mint-api", error))?;
+    let info = info.follow(site.monitor().clone())?;
+    Ok(site.with_info(info))
 }
 
 /// Tells the service manager the state and the log each change of it. The manager waits for the first time that the
 /// service is ready.
-async fn tell_state(service: &Service) -> Infallible {
+async fn tell_state(filters: &Filters) -> Infallible {
     let (mut told, mut was_ready) = (String::new(), None);
     loop {
-        let state = service.state();
-        let line = match (&state.ready, &state.failure) {
+        let (ready, status) = (filters.ready(), filters.status());
+        let line = match (&ready, &status.failure) {
             (Err(reason), _) => format!("STATUS=not ready: {reason}"),
             (Ok(()), Some(failure)) => format!("STATUS=serving; last refresh: {failure}"),
             (Ok(()), None) => "STATUS=serving".to_owned(),
         };
         if line != told {
-            let is_first = was_ready.is_none() && state.ready.is_ok();
+            let is_first = was_ready.is_none() && ready.is_ok();
             manager::tell(&if is_first {
                 format!("READY=1\n{line}")
             } else {
@@ -235,10 +199,10 @@ async fn tell_state(service: &Service) -> Infallible {
             });
             told = line;
         }
-        match (&state.ready, was_ready) {
+        match (&ready, was_ready) {
             (Ok(()), None | Some(false)) => {
-                let [spent, issued] = state.items;
-                tracing::info!(target: log::SERVICE, filters = state.due.len(), spent, issued, "ready");
+                let ([spent, issued], filters) = (status.items(), status.filters.len());
+                tracing::info!(target: log::SERVICE, filters, spent, issued, "ready");
                 was_ready = Some(true);
             }
             (Err(reason), Some(true)) => {
@@ -257,11 +221,11 @@ async fn tell_state(service: &Service) -> Infallible {
 }
 
 /// Reads everything at each SIGHUP.
-async fn refresh_at_hangups(thread: &RefreshThread, mut hangup: Hangup) -> Infallible {
+async fn refresh_at_hangups(filters: &Filters, mut hangup: Hangup) -> Infallible {
     loop {
         hangup.next().await;
         tracing::info!(target: log::SERVICE, "SIGHUP: rereading everything now");
-        thread.refresh_now();
+        filters.reread();
     }
 }
 

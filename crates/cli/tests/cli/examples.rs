@@ -81,9 +81,7 @@ impl World {
     fn new() -> Self {
         let place = Place::new();
         let seed: Seed = WORDS.parse().expect("words");
-        let mint = Mint::start(&seed, 0, |mint| mint.others.clear())
-            .expect("a mint")
-            .0;
+        let (mint, _) = Mint::start(&seed, 0, |mint| mint.others.clear()).expect("a mint");
         let keyset = KEYSETS[0].parse().expect("a keyset");
         let mut points = SeedPoints::new(&seed, &keyset).expect("points");
         let ys = points.ys(0..SIGNED[10] + 1).expect("points");

@@ -31,6 +31,7 @@ impl ItemBatch {
     }
 
     /// Adds one item given as hex digits of either case. Returns false and adds nothing if the text is invalid.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     #[must_use]
     pub fn push_hex(&mut self, text: &[u8]) -> bool {
         let start = self.bytes.len();
@@ -93,7 +94,7 @@ impl ItemBatch {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite"))]
 mod tests {
     use super::*;
 

@@ -1,13 +1,9 @@
 //! Errors of reading a mint's store.
 
 use core::error::Error;
-use core::fmt::Display;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rusqlite::ErrorCode;
-
-use super::location::shown;
 /// The result of reading a mint's store.
 pub type Result<T, E = SourceError> = core::result::Result<T, E>;
 
@@ -31,6 +27,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// Postgres or the connection to it failed.
+    #[cfg(feature = "postgres")]
     #[error("{database}: {doing}: {}", of_postgres(source))]
     Postgres {
         /// The database, without a password.
@@ -41,6 +38,7 @@ pub enum SourceError {
         r#source: tokio_postgres::Error,
     },
     /// SQLite failed.
+    #[cfg(feature = "sqlite")]
     #[error("{path}: {doing}: {source}")]
     Sqlite {
         /// The database.
@@ -81,6 +79,14 @@ pub enum RowFault {
     /// Text of this many bytes that is not an even number of hex digits.
     #[error("invalid hex text of {0} bytes")]
     NotHex(usize),
+    /// Bytes that are not a compressed point.
+    #[error("expected a point of {expected} bytes, found {found} bytes")]
+    NotAPoint {
+        /// The number of bytes found.
+        found: usize,
+        /// The number of bytes of the keyset's points.
+        expected: usize,
+    },
     /// An empty value. A point is never empty.
     #[error("empty")]
     Empty,
@@ -102,18 +108,20 @@ pub(crate) fn retry_changed<T>(mut attempt: impl FnMut() -> Result<T>) -> Result
     for _ in 1..ATTEMPTS {
         match attempt() {
             Err(SourceError::ChangedWhileRead(_)) => {}
+            #[cfg(feature = "sqlite")]
             Err(SourceError::Sqlite { source, .. })
-                if source.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {}
+                if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => {}
             result => return result,
         }
     }
     attempt()
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 impl SourceError {
     /// A file that cannot be accessed, or is not there.
-    pub(super) fn io(path: &Path, source: io::Error) -> Self {
-        let path = shown(path);
+    pub(super) fn io(path: &std::path::Path, source: io::Error) -> Self {
+        let path = super::location::shown(path);
         match source.kind() {
             io::ErrorKind::NotFound => Self::Location(format!("database not found: {path}")),
             _ => Self::Io {
@@ -124,7 +132,10 @@ impl SourceError {
     }
 
     /// A database that is not one that can be read.
-    pub(super) fn schema(database: impl Display, reason: impl Display) -> Self {
+    pub(super) fn schema(
+        database: impl core::fmt::Display,
+        reason: impl core::fmt::Display,
+    ) -> Self {
         SourceError::Schema(format!("{database}: {reason}"))
     }
 
@@ -135,6 +146,7 @@ impl SourceError {
 }
 
 /// The text of a Postgres error. Of server errors, only the message and the code: the detail may quote rows.
+#[cfg(feature = "postgres")]
 fn of_postgres(error: &tokio_postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", said.message(), said.code().code());
@@ -148,7 +160,7 @@ fn of_postgres(error: &tokio_postgres::Error) -> String {
     text
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite"))]
 mod tests {
     use rusqlite::ffi;
 

@@ -5,8 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::postgres::PostgresUrl;
-use super::{IsLocked, MintSource, MintType, PostgresSource, Result, SourceError, SqliteSource};
+#[cfg(feature = "sqlite")]
+use super::{IsLocked, SqliteSource};
+use super::{MintSource, MintType, Result, SourceError};
+#[cfg(feature = "postgres")]
+use super::{PostgresSource, postgres::PostgresUrl};
 
 /// Names that the mints give to their SQLite files.
 const KNOWN_NAMES: [&str; 2] = ["mint.sqlite3", "cdk-mintd.sqlite"];
@@ -29,10 +32,18 @@ enum Place {
 ///
 /// Those of [`SqliteSource::open`] and [`PostgresSource::open`].
 pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Box<dyn MintSource>> {
-    Ok(match location.0 {
-        Place::Sqlite(_) => Box::new(SqliteSource::open(location, mint)?),
-        Place::Postgres(_) => Box::new(PostgresSource::open(location, mint)?),
-    })
+    match &location.0 {
+        #[cfg(feature = "sqlite")]
+        Place::Sqlite(_) => Ok(Box::new(SqliteSource::open(location, mint)?)),
+        #[cfg(feature = "postgres")]
+        Place::Postgres(_) => Ok(Box::new(PostgresSource::open(location, mint)?)),
+        #[cfg(not(feature = "sqlite"))]
+        Place::Sqlite(_) => Err(SourceError::Location(format!(
+            "{location}: this program was built without support for SQLite; enable the feature `sqlite` of nutfilter-mint"
+        ))),
+        #[cfg(not(feature = "postgres"))]
+        Place::Postgres(url) => match **url {},
+    }
 }
 
 /// Opens a database like [`open`], in a process without other connections to it. A SQLite database that `is_locked`, but has no log
@@ -41,15 +52,43 @@ pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Box<d
 /// # Errors
 ///
 /// Those of [`open`].
+#[cfg(feature = "sqlite")]
 pub fn open_alone(
     location: &DatabaseLocation,
     mint: Option<MintType>,
     is_locked: IsLocked,
 ) -> Result<Box<dyn MintSource>> {
-    Ok(match location.0 {
-        Place::Sqlite(_) => Box::new(SqliteSource::open_alone(location, mint, Some(is_locked))?),
-        Place::Postgres(_) => Box::new(PostgresSource::open(location, mint)?),
-    })
+    match location.0 {
+        Place::Sqlite(_) => {
+            let source = SqliteSource::open_alone(location, mint, Some(is_locked))?;
+            Ok(Box::new(source))
+        }
+        Place::Postgres(_) => open(location, mint),
+    }
+}
+
+/// No URL can be parsed without the feature.
+#[cfg(not(feature = "postgres"))]
+#[derive(Clone, PartialEq, Eq)]
+enum PostgresUrl {}
+
+#[cfg(not(feature = "postgres"))]
+impl PostgresUrl {
+    fn parse(_: &str) -> Result<Self> {
+        let refused = "this program was built without support for Postgres; enable the feature `postgres` of nutfilter-mint";
+        Err(SourceError::Location(refused.to_owned()))
+    }
+
+    fn parse_keywords(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
 }
 
 impl DatabaseLocation {
@@ -129,6 +168,7 @@ impl DatabaseLocation {
     }
 
     /// The URL of a Postgres database.
+    #[cfg(feature = "postgres")]
     pub(super) fn postgres(&self) -> Result<&PostgresUrl> {
         let refused = "must begin with postgres:// or postgresql://";
         match &self.0 {

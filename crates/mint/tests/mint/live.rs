@@ -12,7 +12,7 @@ use nutfilter_mint::source::{
 };
 use nutfilter_mint::{MintType, NoteKind};
 
-use crate::support::{MintDatabase, Seen, V1, assert_served, items, read_whole};
+use crate::support::{MintDatabase, Seen, V1, assert_served, items, read_whole, refresh};
 
 #[test]
 fn writer_can_commit_during_a_reading() {
@@ -98,6 +98,52 @@ fn database_in_another_journal_mode_is_read() {
         let refresher = database.refreshed();
         assert_served(&refresher, NoteKind::Spent, V1, &spent);
         assert_eq!(database.files(), ["mint.db"]);
+    }
+}
+
+const WRITES: &str = "NUTFILTER_TEST_WRITES";
+
+/// Another process: whether it gets the lock of a writer.
+#[test]
+fn process_that_writes() {
+    if let Some(path) = std::env::var_os(WRITES) {
+        let other = rusqlite::Connection::open(path).unwrap();
+        other.busy_timeout(Duration::ZERO).unwrap();
+        let is_free = other.execute_batch("BEGIN IMMEDIATE").is_ok();
+        println!("{}", if is_free { "free" } else { "locked" });
+    }
+}
+
+/// POSIX drops a process's locks on a file when any descriptor of it is closed.
+#[cfg(unix)]
+#[test]
+fn reading_keeps_the_locks_of_a_mint_in_the_same_process() {
+    for (journal, locked) in [("DELETE", "mint.db"), ("WAL", "mint.db-shm")] {
+        let database = MintDatabase::with_keyset(MintType::Cdk);
+        database.execute(&format!("PRAGMA journal_mode = {journal}"));
+        let spent = items(1, 50, 33);
+        database.add(NoteKind::Spent, V1, &spent);
+        let mint = database.running();
+        mint.execute_batch("BEGIN IMMEDIATE; UPDATE proof SET amount = 2")
+            .unwrap();
+        let has_lock = || {
+            let said = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "--nocapture", "live::process_that_writes"])
+                .env(WRITES, &database.path)
+                .output();
+            let said = String::from_utf8(said.unwrap().stdout).unwrap();
+            assert!(said.contains("locked") != said.contains("free"), "{said}");
+            said.contains("locked")
+        };
+        assert!(has_lock(), "{journal}");
+        let mut refresher = database.refreshed();
+        refresh(&mut refresher);
+        assert_served(&refresher, NoteKind::Spent, V1, &spent);
+        drop(refresher);
+        assert!(has_lock(), "{journal}: a reading dropped the lock");
+        // What nothing here may do.
+        drop(std::fs::File::open(database.directory().join(locked)));
+        assert!(!has_lock(), "{journal}");
     }
 }
 

@@ -1,16 +1,23 @@
-//! What HTTP answers from: the objects of a mint's filters, its info, and the status of the service.
+//! What HTTP answers from: the objects of a mint's filters, its info, and the status of the refreshes.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::http::HeaderMap;
-use nutfilter_cashu::{FilterResponse, KeysetId};
-use nutfilter_mint::{FilterState, INFO_PATH, Monitor, NoteKind, VIA, parse_path};
+use nutfilter_cashu::FilterResponse;
 use nutfilter_objects::{Object, Table};
 use nutfilter_serve::{Refusal, Site};
+use serde_json::Value;
 
-use super::metrics;
+use crate::status::{FilterState, Monitor, Status, lock, parse_path};
+use crate::{KeysetId, NoteKind, metrics};
+
+/// The path of the mint's info.
+pub const INFO_PATH: &str = "v1/info";
+
+/// The name in the `Via` of a fetch of it. A request with this name has come from an instance of this program.
+pub(crate) const VIA: &str = "nutfilter";
 
 /// The `code` of an unknown keyset (NUT-00).
 const UNKNOWN_KEYSET: u32 = 12_001;
@@ -24,53 +31,95 @@ const STATE_AGE: Duration = Duration::from_millis(200);
 /// How long caches may keep the mint's info, in seconds: until the next fetch.
 const INFO_AGE: u64 = 30;
 
-/// A service as its clients see it. Clones share everything.
-#[derive(Clone)]
-pub(crate) struct Service {
+/// The filters of a mint as clients see them, for [`nutfilter_serve::router`]. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct FilterSite {
     monitor: Arc<Monitor>,
     /// The mint's info, as long as it is known; `None` if the mint itself answers for it.
     info: Option<Arc<Table>>,
-    /// How old a filter may be while the service counts as ready.
+    /// How old a filter may be while the site counts as ready.
     ready_within: Duration,
+    interval: Duration,
     /// How long caches may keep a filter: until the next refresh.
     max_age: Duration,
+    /// Other metrics, if there is a path for them.
+    metrics: Option<fn() -> String>,
     state: Arc<Mutex<Option<Arc<State>>>>,
 }
 
 /// What requests need to know of all filters together.
+#[derive(Debug)]
 pub(crate) struct State {
     at: (Instant, u64),
     /// The one meaning of ready: for `/ready`, `/health`, the log and the service manager.
     pub(crate) ready: Result<(), String>,
-    /// Why the last refresh failed.
-    pub(crate) failure: Option<String>,
     /// The paths of the filters that ought to be served.
-    pub(crate) due: HashSet<String>,
-    /// Their items, by kind.
-    pub(crate) items: [u64; 2],
+    due: HashSet<String>,
     is_read: bool,
-    health: String,
+    health: Value,
 }
 
-impl Service {
-    pub(crate) fn new(
+impl FilterSite {
+    /// A site of filters that are refreshed at an interval, and at each change of the store if `follows_changes`. Caches may keep
+    /// filters for the interval, or ask each time. It is ready while the last reading is at most `ready_within` old.
+    #[must_use]
+    pub fn new(
         monitor: Arc<Monitor>,
-        info: Option<Arc<Table>>,
+        interval: Duration,
+        follows_changes: bool,
         ready_within: Duration,
-        max_age: Duration,
     ) -> Self {
         Self {
             monitor,
-            info,
+            info: None,
             ready_within,
-            max_age,
+            interval,
+            max_age: if follows_changes {
+                Duration::ZERO
+            } else {
+                interval
+            },
+            metrics: None,
             state: Arc::default(),
         }
     }
 
+    /// Answers for the mint's info, too: the object at [`INFO_PATH`].
+    #[must_use]
+    pub fn with_info(mut self, info: Arc<Table>) -> Self {
+        self.info = Some(info);
+        self
+    }
+
+    /// Has metrics: its own, and what a function says.
+    #[must_use]
+    pub fn with_metrics(mut self, more: fn() -> String) -> Self {
+        self.metrics = Some(more);
+        self
+    }
+
+    /// The status and the table.
+    #[must_use]
+    pub fn monitor(&self) -> &Arc<Monitor> {
+        &self.monitor
+    }
+
+    /// The status as JSON, as `/health` tells it.
+    #[must_use]
+    pub fn health(&self) -> Value {
+        self.state().health.clone()
+    }
+
+    /// The metrics of the filters in the text format of Prometheus.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let is_ready = self.state().ready.is_ok();
+        metrics::text(&self.monitor, is_ready, self.interval)
+    }
+
     /// The state now, made at most once in [`STATE_AGE`] and for each refresh.
     pub(crate) fn state(&self) -> Arc<State> {
-        let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.state);
         let changes = self.monitor.changes();
         let is_fresh =
             |state: &&Arc<State>| state.at.1 == changes && state.at.0.elapsed() < STATE_AGE;
@@ -85,10 +134,7 @@ impl Service {
     fn look(&self, changes: u64) -> State {
         let status = self.monitor.status();
         let ready = self.monitor.ready(now(), self.ready_within);
-        let items = NoteKind::ALL.map(|kind| {
-            let filters = status.filters.iter().filter(|filter| filter.kind == kind);
-            filters.map(|filter| filter.items).sum::<u64>()
-        });
+        let items = status.items();
         let keysets = status.filters.iter();
         let keysets = keysets.filter(|filter| filter.kind == NoteKind::Spent);
         let others = status.filters.iter();
@@ -111,10 +157,8 @@ impl Service {
         State {
             at: (Instant::now(), changes),
             ready,
-            items,
             is_read: status.is_read(),
-            health: health.to_string(),
-            failure: status.failure,
+            health,
             due: status
                 .filters
                 .into_iter()
@@ -126,13 +170,13 @@ impl Service {
 }
 
 /// The time in Unix seconds.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs()
 }
 
 /// Checks a file of the output directory before it is served: its media type and date.
-pub(super) fn check_published(path: &str, bytes: &[u8]) -> Result<(&'static str, u64), String> {
+pub(crate) fn check_published(path: &str, bytes: &[u8]) -> Result<(&'static str, u64), String> {
     let json = "application/json";
     if path == "v1/keysets" {
         let list: Result<serde_json::Value, _> = serde_json::from_slice(bytes);
@@ -150,7 +194,7 @@ pub(super) fn check_published(path: &str, bytes: &[u8]) -> Result<(&'static str,
     }
 }
 
-impl Site for Service {
+impl Site for FilterSite {
     fn table(&self, path: &str) -> &Table {
         match &self.info {
             Some(info) if path == INFO_PATH => info,
@@ -214,15 +258,12 @@ impl Site for Service {
     }
 
     fn health(&self) -> String {
-        self.state().health.clone()
+        self.state().health.to_string()
     }
 
     fn metrics(&self) -> Option<String> {
-        Some(metrics::text(
-            &self.monitor,
-            self.state().ready.is_ok(),
-            self.max_age,
-        ))
+        let more = self.metrics?;
+        Some(FilterSite::metrics(self) + &more())
     }
 
     fn label(&self, path: &str) -> &'static str {
@@ -246,7 +287,7 @@ impl Site for Service {
 }
 
 /// What the last refresh came to: `starting`, `ok`, `degraded` if it failed while older filters are served, or `failing`.
-pub(super) fn word(status: &nutfilter_mint::Status) -> &'static str {
+pub(crate) fn word(status: &Status) -> &'static str {
     match (
         &status.failure,
         status.refreshed > 0 || !status.filters.is_empty(),
@@ -265,14 +306,14 @@ mod tests {
     #[test]
     fn filter_dated_after_the_clock_is_not_sent() {
         let (table, long) = (Arc::new(Table::in_memory()), Duration::from_secs(60));
-        let service = Service::new(Monitor::new(Arc::clone(&table)), None, long, long);
+        let site = FilterSite::new(Monitor::new(Arc::clone(&table)), long, false, long);
         for (path, date, is_sent) in [
             ("v1/filter/spent/00deadbeefc0ffee", now() + 9, false),
             ("v1/filter/issued/00deadbeefc0ffee", now(), true),
             ("v1/keysets", now() + 9, true),
         ] {
             table.put(path, "text/plain", date, |_| Ok(())).unwrap();
-            assert_eq!(service.may_send(&table.get(path).unwrap()), is_sent);
+            assert_eq!(site.may_send(&table.get(path).unwrap()), is_sent);
         }
     }
 }

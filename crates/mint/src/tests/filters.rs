@@ -1,0 +1,292 @@
+//! `Filters`: a thread that follows changes, and what its router answers.
+
+use std::thread::{scope, sleep};
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::{Filters, LossError, Options};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const LEAST: Duration = Duration::from_millis(100);
+
+fn options(min_interval: Duration) -> Options {
+    Options {
+        interval: HOUR,
+        min_interval,
+        ..Options::default()
+    }
+}
+
+#[track_caller]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "not within 30 s: {what}");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// What the router answers: status, headers, and the number of items.
+fn get(filters: &Filters, path: &str, since: Option<&str>) -> (StatusCode, [String; 2], u32) {
+    let mut request = Request::get(path);
+    if let Some(since) = since {
+        request = request.header("if-modified-since", since);
+    }
+    let request = request.body(Body::empty()).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let response = filters.router().oneshot(request).await.unwrap();
+        let header = |name: &str| {
+            let value = response.headers().get(name);
+            value.map_or(String::new(), |value| value.to_str().unwrap().to_owned())
+        };
+        let headers = ["cache-control", "last-modified"].map(header);
+        let status = response.status();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let items = FilterResponse::from_json(&body[..]);
+        let items = items.map_or(0, |filter| filter.into_filter().unwrap().n());
+        (status, headers, items)
+    })
+}
+
+#[test]
+fn router_has_a_note_soon_after_the_call() {
+    let fake = Fake::new();
+    let filters = Filters::with_source(fake.clone(), options(LEAST)).unwrap();
+    until("ready", || filters.ready().is_ok());
+    let path = format!("/{}", path(Spent, 1));
+    let (status, [caching, modified], items) = get(&filters, &path, None);
+    assert_eq!((status.as_u16(), &*caching, items), (200, "no-cache", 3));
+    fake.add(Spent, 1, 1);
+    filters.changed();
+    until("the note is in", || get(&filters, &path, None).2 == 4);
+    // Two filters may be of one second: its time decides nothing.
+    let (status, ..) = get(&filters, &path, Some(&modified));
+    assert_eq!(status, StatusCode::OK);
+    let missing = [
+        ("/v1/filter/spent/00ffffffffffffff", 400),
+        ("/v1/keysets", 404),
+        ("/health", 404),
+    ];
+    for (path, expected) in missing {
+        assert_eq!(get(&filters, path, None).0.as_u16(), expected, "{path}");
+    }
+    assert_eq!(filters.health()["spent"], 5);
+    assert!(filters.metrics().contains("\nnutfilter_ready 1\n"));
+    // A process that nobody tells of changes.
+    let slow = Filters::with_source(fake, options(HOUR)).unwrap();
+    until("ready", || slow.ready().is_ok());
+    assert_eq!(get(&slow, &path, None).1[0], "public, max-age=3600");
+}
+
+#[test]
+fn calls_are_one_and_one_during_a_reading_is_followed_by_another() {
+    let (fake, (begun, begins)) = (Fake::new(), std::sync::mpsc::channel());
+    let (goes_on, released) = std::sync::mpsc::channel::<()>();
+    fake.hook(move |kind| {
+        if kind == Spent {
+            begun.send(Instant::now()).unwrap();
+            let _ = released.recv_timeout(PATIENCE);
+        }
+        Ok(())
+    });
+    let filters = Filters::with_source(fake.clone(), options(Duration::from_millis(1))).unwrap();
+    let mut last = begins.recv_timeout(PATIENCE).unwrap();
+    for round in 0..4 {
+        scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| (0..100).for_each(|_| filters.changed()));
+            }
+        });
+        goes_on.send(()).unwrap();
+        let next = begins.recv_timeout(PATIENCE).unwrap();
+        assert!(next - last >= LEAST, "{round}: after {:?}", next - last);
+        last = next;
+    }
+    goes_on.send(()).unwrap();
+    // All calls have been answered.
+    assert!(begins.recv_timeout(3 * LEAST).is_err());
+    assert_eq!(fake.state().asked[2..], [false; 8]);
+    filters.reread();
+    assert!(begins.recv_timeout(PATIENCE).unwrap() - last >= 3 * LEAST);
+    goes_on.send(()).unwrap();
+    drop(filters);
+    until("the source is dropped", || Arc::strong_count(&fake.0) == 1);
+}
+
+#[test]
+fn filters_of_one_second_have_its_date_and_other_tags() {
+    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
+    let mut refresher = refresher(&fake, &clocks);
+    let mut tags = vec![];
+    // The note of 1000.95 is in a filter that is dated before it.
+    for (at, expected) in [
+        (1_000_050, 1_000),
+        (1_000_100, 1_000),
+        (1_000_950, 1_000),
+        (1_001_000, 1_001),
+    ] {
+        clocks
+            .0
+            .iter()
+            .for_each(|clock| clock.store(at, Ordering::Relaxed));
+        fake.add(Spent, 1, 1);
+        refresh(&mut refresher);
+        assert_eq!(date(&refresher, Spent, 1), Some(expected), "{at}");
+        let object = refresher.monitor().table().get(&path(Spent, 1)).unwrap();
+        tags.push(object.tag().to_owned());
+    }
+    tags.dedup();
+    assert_eq!((tags.len(), count(&refresher, Spent, 1)), (4, Some(7)));
+}
+
+#[test]
+fn loss_of_a_held_keyset_is_accepted_while_the_mint_runs() {
+    let (directory, fake) = (tempfile::tempdir().unwrap(), Fake::new());
+    let start = |fake: &Fake| {
+        let mut options = options(HOUR);
+        options.directory = Some(directory.path().into());
+        let filters = Filters::with_source(fake.clone(), options).unwrap();
+        until("read", || filters.status().refreshes != [0; 3]);
+        filters
+    };
+    let stop = |filters: Filters| assert!(filters.stop(PATIENCE));
+    let first = start(&fake);
+    let date = first
+        .site()
+        .monitor()
+        .table()
+        .get(&path(Spent, 1))
+        .unwrap()
+        .date();
+    stop(first);
+    // One keyset loses notes; then the store is another one.
+    fake.state().rows[Spent as usize].remove(0);
+    let other = Fake::default();
+    other.state().listed = vec![7];
+    for (fake, losses) in [(fake, &[(1, 1)][..]), (other, &[(1, 5), (2, 2)])] {
+        let filters = start(&fake);
+        let held = || {
+            filters
+                .status()
+                .held
+                .iter()
+                .map(|loss| loss.values)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(held(), Vec::from_iter(losses.iter().map(|loss| loss.1)));
+        let unknown = filters.accept_loss(&keyset(9), 1).unwrap_err().to_string();
+        assert_eq!(
+            unknown,
+            "keyset 0000000000000009 is not held, so no loss can be accepted"
+        );
+        for &(number, values) in losses {
+            let error: LossError = filters
+                .accept_loss(&keyset(number), values - 1)
+                .unwrap_err();
+            assert!(error.to_string().contains(&format!(
+                "lacks {values} values, more than the {}",
+                values - 1
+            )));
+            assert!(!held().is_empty());
+            filters.accept_loss(&keyset(number), values).unwrap();
+        }
+        until("accepted", || {
+            held().is_empty() && !filters.status().other_mint
+        });
+        let spent = filters.site().monitor().table().get(&path(Spent, 1));
+        assert!(spent.is_none_or(|spent| spent.date() >= date));
+        stop(filters);
+    }
+}
+
+/// A store that passes on each item once.
+struct Growing([Vec<ItemBatch>; 2]);
+
+impl Growing {
+    fn grow(&mut self, kind: NoteKind, numbers: core::ops::Range<u64>) {
+        let mut batch = ItemBatch::new();
+        for number in numbers {
+            let mut item = [kind as u8 + 2; 33];
+            item[1..9].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+            batch.push(&item);
+        }
+        self.0[kind as usize].push(batch);
+    }
+}
+
+impl MintSource for Arc<Mutex<Growing>> {
+    fn mint(&self) -> &str {
+        "growing"
+    }
+
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+        Ok(Keysets::of([KeysetInfo::new(keyset(1))]))
+    }
+
+    fn read(
+        &mut self,
+        kind: NoteKind,
+        whole: bool,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
+        for batch in self.lock().unwrap().0[kind as usize].drain(..) {
+            let _ = sink.items(Some(&keyset(1)), &batch);
+        }
+        Ok(Reading {
+            whole: whole.then_some("asked"),
+            ..Reading::whole()
+        })
+    }
+}
+
+/// `cargo test --release -p nutfilter-mint --lib -- --ignored --nocapture cost` prints the table of docs/embedding.md;
+/// `NUTFILTER_NOTES` is the number of spent and of issued notes.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "prints what a refresh costs"]
+fn cost_of_a_refresh() {
+    let notes = std::env::var("NUTFILTER_NOTES").map_or(1_000_000, |notes| notes.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    for table in [Table::in_memory(), in_directory(directory.path())] {
+        let place = if table.is_in_memory() {
+            "memory"
+        } else {
+            "directory"
+        };
+        let store = Arc::new(Mutex::new(Growing(Default::default())));
+        let add = |numbers: core::ops::Range<u64>| {
+            NoteKind::ALL.map(|kind| store.lock().unwrap().grow(kind, numbers.clone()))
+        };
+        let clocks = Clocks::at(1_000);
+        let monitor = Monitor::new(Arc::new(table));
+        let mut refresher = Refresher::with_clock(
+            Arc::clone(&store),
+            monitor,
+            RefreshOptions::default(),
+            clocks.clock(),
+        );
+        let mut at = 0;
+        for new in [notes, 1, 1_000, 10_000] {
+            let mut taken: Vec<_> = (0..7)
+                .map(|_| {
+                    add(at..at + new);
+                    at += new;
+                    clocks.pass(1);
+                    let before = crate::thread::cpu_time().unwrap();
+                    refresh(&mut refresher);
+                    crate::thread::cpu_time().unwrap() - before
+                })
+                .take(if new == notes { 1 } else { 7 })
+                .collect();
+            taken.sort();
+            println!(
+                "{place}: {new} new notes of each kind: {:.1?} of CPU",
+                taken[taken.len() / 2]
+            );
+        }
+    }
+}

@@ -1,0 +1,61 @@
+// Mints, swaps and melts at a mint that has its filters itself, and fetches them after each answer until they have the notes:
+//
+//     node embedded.mjs MINT SWAPS WORDS [OTHER]
+//
+// The melt pays an invoice of the mint OTHER. It is the only client, so a filter has the notes once its N is their number. Prints a line of JSON: the delays in milliseconds,
+// and every Y and B_. With 0 SWAPS it swaps until the mint is gone, and does not fetch.
+import { pbkdf2Sync } from 'node:crypto';
+import { Wallet, hashToCurve } from '@cashu/cashu-ts';
+
+const [mint, swaps, words, other] = process.argv.slice(2);
+const notes = { spent: [], issued: [] };
+const plain = globalThis.fetch;
+const textOf = (secret) => new TextEncoder().encode(secret);
+globalThis.fetch = async (url, options) => {
+  const answer = await plain(url, options);
+  if (answer.ok && options?.method === 'POST' && !`${url}`.includes('/quote/')) {
+    const { inputs = [], outputs = [] } = JSON.parse(options.body);
+    const signed = (await answer.clone().json()).signatures ?? [];
+    notes.spent.push(...inputs.map(({ secret }) => hashToCurve(textOf(secret)).toHex(true)));
+    notes.issued.push(...outputs.slice(0, signed.length).map(({ B_ }) => B_));
+  }
+  return answer;
+};
+
+const bip39seed = pbkdf2Sync(words, 'mnemonic', 2048, 64, 'sha512');
+const wallet = new Wallet(mint, { unit: 'sat', bip39seed });
+await wallet.loadMint();
+const type = { type: 'deterministic', counter: 0 };
+const { id } = wallet.getKeyset();
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+const delays = [];
+async function published() {
+  const answered = performance.now();
+  for (const kind of ['spent', 'issued']) {
+    while ((await (await plain(`${mint}/v1/filter/${kind}/${id}`)).json()).n !== notes[kind].length) {
+      await pause(2);
+    }
+  }
+  delays.push(performance.now() - answered);
+}
+
+const minted = await wallet.createMintQuoteBolt11(100);
+while ((await wallet.checkMintQuoteBolt11(minted.quote)).state !== 'PAID') {
+  await pause(20);
+}
+let proofs = await wallet.mintProofsBolt11(100, minted.quote, {}, type);
+for (let done = 0; swaps === '0' || done < swaps; done += 1) {
+  proofs = await wallet.receive(proofs, {}, type);
+  if (swaps !== '0') {
+    await published();
+  }
+}
+const body = JSON.stringify({ amount: 32, unit: 'sat' });
+const headers = { 'content-type': 'application/json' };
+const invoice = await (await plain(`${other}/v1/mint/quote/bolt11`, { method: 'POST', headers, body })).json();
+const quote = await wallet.createMeltQuoteBolt11(invoice.request);
+const { send, keep } = await wallet.send(Number(quote.amount) + Number(quote.fee_reserve), proofs, {}, { send: type, keep: type });
+await wallet.meltProofsBolt11(quote, send, {}, type);
+await published();
+console.log(JSON.stringify({ delays, ...notes, left: keep.reduce((sum, { amount }) => sum + Number(amount), 0) }));
