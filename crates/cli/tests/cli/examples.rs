@@ -293,8 +293,6 @@ fn pages_name_options_and_metrics_that_exist() {
     let mut all = pages(&root.join("docs"));
     all.extend(pages(&root.join("contrib")));
     all.push(root.join("README.md"));
-    // It names what is gone.
-    all.retain(|page| !page.ends_with("removed.md"));
     let (place, _) = crate::support::mint();
     let server = Server::of(&place, "--mint-api http://127.0.0.1:9");
     // Some metrics begin with the first request.
