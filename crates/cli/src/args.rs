@@ -56,6 +56,11 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a demo on a sample mint: build, serve and restore.
     Demo(DemoArgs),
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 #[cfg(test)]

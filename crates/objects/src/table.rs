@@ -127,7 +127,17 @@ impl Table {
     ) -> io::Result<Made> {
         let (tag, forms) = match self.directory() {
             None => {
-                let (tag, forms) = write_forms([vec![], vec![]], write)?;
+                // About as long as the one before, so that nothing is copied while it grows.
+                let before = self.get(path);
+                let contents = before
+                    .iter()
+                    .flat_map(|object| [&object.plain, &object.gzip]);
+                let mut lengths = contents.map(|content| match content {
+                    Content::Memory(bytes) => bytes.len() + bytes.len() / 64,
+                    Content::File(_) => 0,
+                });
+                let mut room = || Vec::with_capacity(lengths.next().unwrap_or(0));
+                let (tag, forms) = write_forms([room(), room()], write)?;
                 let forms = forms.map(|mut bytes: Vec<u8>| {
                     // Growing may have doubled the capacity.
                     bytes.shrink_to_fit();

@@ -36,17 +36,6 @@ pub fn router(site: impl Site) -> Router {
     if site.metrics().is_some() {
         router = router.route("/metrics", get(self::metrics).fallback(method_not_allowed));
     }
-    finish(router, site)
-}
-
-/// Routes for the objects below a path only, such as `/v1/filter`, for an application that has the other paths. Mount it
-/// with `merge`. The CORS headers apply to these routes only.
-pub fn object_router(site: impl Site, below: &str) -> Router {
-    let router = Router::new().route(&format!("{below}/{{*rest}}"), get(object));
-    finish(readable(router), Arc::new(site))
-}
-
-fn finish(router: Router<Shared>, site: Shared) -> Router {
     let router = router.layer(from_fn(catch_panic));
     #[cfg(feature = "server")]
     let router = {
@@ -54,6 +43,16 @@ fn finish(router: Router<Shared>, site: Shared) -> Router {
         router.layer(count)
     };
     router.with_state(site)
+}
+
+/// Routes for the objects below a path only, such as `/v1/filter`, for an application that has the other paths. Mount it
+/// with `merge`. The CORS headers apply to these routes only.
+pub fn object_router(site: impl Site, below: &str) -> Router {
+    let router = Router::new().route(&format!("{below}/{{*rest}}"), get(object));
+    let site: Shared = Arc::new(site);
+    readable(router)
+        .layer(from_fn(catch_panic))
+        .with_state(site)
 }
 
 /// Lets every page read the answers: they are the same for all.

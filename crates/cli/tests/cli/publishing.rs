@@ -85,14 +85,14 @@ fn once_writes_json_and_its_compressed_form() {
 }
 
 #[test]
-fn rate_is_the_m_of_every_filter_also_after_a_change() {
+fn m_is_that_of_every_filter_also_after_a_change() {
     let (place, sample) = mint();
-    for (rate, m, p) in [
+    for (option, m, p) in [
         ("", 784_931, 19),
-        ("--rate 16777216", 1 << 24, 23),
-        ("--rate 1000000", 1_000_000, 19),
+        ("--m 16777216", 1 << 24, 23),
+        ("--m 1000000", 1_000_000, 19),
     ] {
-        place.run(format!("{SERVE} --once {rate}")).ok();
+        place.run(format!("{SERVE} --once {option}")).ok();
         for kind in NoteKind::ALL {
             let name = format!("public/v1/filter/{kind}/{}", sample.keyset);
             let response = FilterResponse::from_json(place.read(&name)).unwrap();
@@ -102,7 +102,7 @@ fn rate_is_the_m_of_every_filter_also_after_a_change() {
         assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
     }
     place.fails(
-        format!("{SERVE} --once --rate 784930"),
+        format!("{SERVE} --once --m 784930"),
         "must be a whole number from 784931 to 4294967295",
     );
 }

@@ -39,8 +39,9 @@ use crate::{KeysetId, NoteKind};
 /// # Crashes
 ///
 /// A new process reads its store before it publishes. If the store is a server, a COMMIT of the process before may land even
-/// after that. Then [`begin`](Self::begin) a commit first, and say [`ended`](Commit::ended) once the sessions of that process
-/// are gone (in Postgres, from `pg_stat_activity`). A store that ends with the process, such as SQLite, does not need this.
+/// after that. Then keep `notes.begin().token()` before the filters start, and say [`ended`](CommitToken::ended) once the
+/// sessions of that process are gone (in Postgres, from `pg_stat_activity`). A store that ends with the process, such as
+/// SQLite, does not need this.
 ///
 /// # Cost
 ///
@@ -512,6 +513,30 @@ mod tests {
         drop(last);
         let (count, is_earlier) = reader.join().unwrap();
         assert!(count == 1 && is_earlier);
+    }
+
+    #[test]
+    fn spent_notes_wait_for_a_commit_that_hangs() {
+        let (notes, mut source) = Notes::new(Fake::default());
+        let mut read = |kind| {
+            let mut hashes = vec![];
+            source.read(kind, false, &mut hashes).unwrap();
+            hashes.len()
+        };
+        assert_eq!(NoteKind::ALL.map(&mut read), [0, 0]);
+        let began = Instant::now().checked_sub(2 * HANGS).unwrap();
+        let (key, open) = ((began, 0), (SystemTime::now(), State::Held));
+        notes.shard(key).open.insert(key, open);
+        for expected in [[0, 1], [0, 1], [3, 1]] {
+            let mut commit = notes.begin();
+            commit.spent(&keyset(1), [[2; 33]]);
+            commit.issued(&keyset(1), [[3; 33]]);
+            commit.done();
+            if expected[0] > 0 {
+                notes.shard(key).open.remove(&key);
+            }
+            assert_eq!(NoteKind::ALL.map(&mut read), expected);
+        }
     }
 
     #[test]
