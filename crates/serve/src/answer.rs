@@ -75,7 +75,7 @@ const PIECE: u64 = 32 << 10;
 
 /// The bytes of a file.
 async fn body_of(file: File, length: u64) -> io::Result<Body> {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "server"))]
     if length > PIECE && crate::socket::sends_files() {
         return Ok(Body::from_stream(crate::socket::pieces(file, length)));
     }

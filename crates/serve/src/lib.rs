@@ -21,7 +21,7 @@ mod router;
 #[cfg(feature = "server")]
 mod server;
 mod site;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "server"))]
 mod socket;
 
 pub use router::{object_router, router};
