@@ -14,6 +14,7 @@
 //! stored. A text that fits into one piece is compressed by a library: lists of keysets contain few letters of base64.
 
 use std::io::{self, Write};
+use std::sync::LazyLock;
 
 use zlib_rs::crc32::crc32;
 use zlib_rs::{DeflateConfig, ReturnCode, compress_bound, compress_slice};
@@ -30,8 +31,20 @@ const END: (u64, u32) = (0x7ff, 11);
 /// Marks a byte without a code.
 const NO_CODE: u32 = 1 << 31;
 
-/// The code of each byte, as it stands in the stream, and its length from bit 16 on.
+/// The code of each byte, as it stands in the stream, and its length from bit 24 on.
 static CODES: [u32; 256] = codes();
+
+/// The same of each two bytes: half of the look-ups, in 30 KiB for those of base64.
+static PAIRS: LazyLock<Box<[u32; 1 << 16]>> = LazyLock::new(|| {
+    let mut pairs = Box::new([0; 1 << 16]);
+    for (at, pair) in pairs.iter_mut().enumerate() {
+        let [first, second] = [at & 0xff, at >> 8].map(|byte| CODES[byte]);
+        let length = first >> 24 & 0x1f;
+        *pair =
+            (first | second & NO_CODE) + ((second & 0x1f00_0000) | (second & 0xff_ffff) << length);
+    }
+    pairs
+});
 
 /// The length of the code of a byte; 0 if it has none.
 const fn length_of(byte: u8) -> u8 {
@@ -51,7 +64,7 @@ const fn codes() -> [u32; 256] {
         let mut byte = 0;
         while byte < 256 {
             if length_of(byte as u8) as u32 == length {
-                codes[byte] = next.reverse_bits() >> (32 - length) | length << 16;
+                codes[byte] = next.reverse_bits() >> (32 - length) | length << 24;
                 next += 1;
             }
             byte += 1;
@@ -257,18 +270,19 @@ impl Bits {
             held >>= count & !7;
             count %= 8;
         };
-        let mut code = |byte: u8| {
-            let code = CODES[usize::from(byte)];
+        let pairs = &**PAIRS;
+        let mut pair = |first: u8, second: u8| {
+            let code = pairs[usize::from(u16::from_le_bytes([first, second]))];
             seen |= code;
-            (u64::from(code & 0xffff), code >> 16 & 0xf)
+            (u64::from(code & 0xff_ffff), code >> 24 & 0x1f)
         };
-        let after =
-            |(first, length): (u64, u32), (second, more)| (first | second << length, length + more);
+        let after = |(first, length): (u64, u32), (second, more): (u64, u32)| {
+            (first | second << length, length + more)
+        };
         let (eights, rest) = bytes.as_chunks();
         for &[a, b, c, d, e, f, g, h] in eights {
-            // Pairs do not wait for one another.
-            let mut four = |a, b, c, d| after(after(code(a), code(b)), after(code(c), code(d)));
-            let (left, right) = (four(a, b, c, d), four(e, f, g, h));
+            let left = after(pair(a, b), pair(c, d));
+            let right = after(pair(e, f), pair(g, h));
             // Up to 7 bits are held.
             if left.1 + right.1 <= 56 {
                 let (bits, length) = after(left, right);
@@ -279,8 +293,9 @@ impl Bits {
             }
         }
         for &byte in rest {
-            let (bits, length) = code(byte);
-            put(bits, length);
+            let code = CODES[usize::from(byte)];
+            seen |= code;
+            put(u64::from(code & 0xff_ffff), code >> 24 & 0x1f);
         }
         let is_coded = seen & NO_CODE == 0 && at - start <= bytes.len();
         self.bytes.truncate(if is_coded { at } else { start });
