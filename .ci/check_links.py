@@ -1,4 +1,4 @@
-"""Checks the book: every link and anchor exists, every page is in SUMMARY.md, and Rust blocks hide no lines."""
+"""Checks the book: every link, anchor and named function exists, every page is in SUMMARY.md, and Rust blocks hide no lines."""
 
 import pathlib
 import re
@@ -16,6 +16,15 @@ def anchors(page):
 
 def without_code(page):
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+
+
+def gone():
+    """The functions of accepted mutants that are not in their files."""
+    table = ROOT.parent / ".cargo/accepted-mutants.md"
+    for file, mutants in re.findall(r"^\| `(src/[^`]*|crates/[^`]*)` \| (.*?) \|", table.read_text(), re.M):
+        names = re.findall(r"`(?:[\w<>]+::)*(\w+)`:", mutants)
+        text = (ROOT.parent / file).read_text()
+        yield from (f"{table}: {file} has no function {name}" for name in names if not re.search(rf"fn {name}\b", text))
 
 
 def main():
@@ -39,6 +48,7 @@ def main():
         blocks = re.findall(r"^```rust\n(.*?)^```", page.read_text(), re.M | re.S)
         errors += [f"{page}: hidden line in a Rust block" for block in blocks if re.search(r"^ *# ", block, re.M)]
     errors += [f"{page} is not in SUMMARY.md" for page in pages if page not in linked and page.name != "SUMMARY.md"]
+    errors += gone()
     print("\n".join(errors) or f"{len(pages)} pages, all links exist")
     return bool(errors)
 

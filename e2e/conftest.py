@@ -109,9 +109,9 @@ def make_mint(work, request):
     """A function that makes a synthetic mint: `make_mint("cdk", "sqlite")`."""
     made = []
 
-    def make(mint_type, kind, journal="wal"):
+    def make(mint_type, kind):
         if kind == "sqlite":
-            database = databases.Sqlite(work / "mint.sqlite", journal)
+            database = databases.Sqlite(work / "mint.sqlite")
         else:
             database = databases.Postgres(request.getfixturevalue("cluster"), f"mint_{mint_type}_{os.urandom(3).hex()}")
         made.append(synthetic_mint.SyntheticMint(mint_type, database, request.config.getoption("--seed")))

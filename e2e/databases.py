@@ -18,11 +18,13 @@ class Sqlite:
 
     kind = "sqlite"
 
-    def __init__(self, path, journal="wal"):
-        self.path, self.journal = pathlib.Path(path), journal
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.open()
+
+    def open(self):
         self.connection = self.connect()
-        self.connection.execute(f"PRAGMA journal_mode = {journal}")
-        self.connection.execute("PRAGMA synchronous = normal")
+        self.connection.executescript("PRAGMA journal_mode = wal; PRAGMA synchronous = normal")
 
     @property
     def location(self):
@@ -60,9 +62,7 @@ class Sqlite:
         self.empty_log()
         self.connection.close()
         replace_file(self.path, path)
-        self.connection = self.connect()
-        self.connection.execute(f"PRAGMA journal_mode = {self.journal}")
-        self.connection.execute("PRAGMA synchronous = normal")
+        self.open()
 
     def empty_log(self):
         for _ in range(500):

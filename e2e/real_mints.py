@@ -87,12 +87,6 @@ class WalletProcess:
 
 
 KEYSETS = {"nutshell": "SELECT id FROM keysets", "cdk": "SELECT id FROM keyset"}
-HELD = {  # (kind, keyset, point in hex)
-    "nutshell": "SELECT 'spent', id, y FROM proofs_used UNION ALL "
-                "SELECT 'issued', id, b_ FROM promises WHERE c_ IS NOT NULL",
-    "cdk": "SELECT 'spent', keyset_id, lower(hex(y)) FROM proof WHERE state = 'SPENT' UNION ALL "
-           "SELECT 'issued', keyset_id, lower(hex(blinded_message)) FROM blind_signature WHERE c IS NOT NULL",
-}
 
 
 class RealMint:
@@ -182,11 +176,7 @@ class RealMint:
             yield connection
 
     def held(self):
-        """What the tables hold: {(kind, keyset): points in hex}."""
-        found = {}
-        for kind, keyset, point in self.rows(HELD[self.mint_type]):
-            found.setdefault((kind, keyset), []).append(point)
-        return found
+        return synthetic_mint.held(self.mint_type, "postgres" in self.features, self.rows)
 
     def backup(self, directory):
         with self.lock, self.connect() as source:
@@ -239,7 +229,7 @@ class RealMint:
                     time.sleep(self.dice.choice([0, 1.5]))
 
     def insert_spent(self, point):
-        statements = {"cdk": synthetic_mint.Cdk, "nutshell": synthetic_mint.Nutshell}[self.mint_type]
+        statements = synthetic_mint.STATEMENTS[self.mint_type]
         for statement in statements("postgres" in self.features).spend(self.keyset, [point]):
             self.execute(statement)
 

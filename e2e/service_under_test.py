@@ -93,23 +93,16 @@ def faketime_library():
 class Service:
     """The service under test, over all its lives: one address, one output directory, one log."""
 
-    def __init__(self, binary, location, work, *, output=True, refresh=1, extra=(), clock=None,
-                 log_level="info", environment=None):
+    def __init__(self, binary, location, work, *, output=True, refresh=1, extra=(), clock=None):
         self.work, self.log = pathlib.Path(work), pathlib.Path(work) / "service.log"
         self.output = self.work / "output" if output is True else output
         self.address = Address(free_port())
-        self.process, self.lives, self.started = None, 0, 0.0
-        self.options = {"refresh": refresh}
+        self.process, self.started = None, 0.0
         self.command = [binary, "serve", "--mint-database", location, "--listen", f"127.0.0.1:{self.address.port}",
-                        "--log-level", log_level, "--log-format", "json", *extra]
+                        "--log-level", "info", "--log-format", "json", "--refresh", refresh, *extra]
         if self.output:
             self.command += ["--output", self.output]
-        # As systemd listens: an abstract socket, whose name may be short.
-        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        name = f"nutfilter-e2e-{self.address.port}"
-        self.manager.bind(f"\0{name}")
-        self.environment = clean_environment(NOTIFY_SOCKET=f"@{name}", **(environment or {}))
-        self.clock_file = None
+        self.environment, self.clock_file = clean_environment(), None
         if clock:
             # The monotonic clock stays as it is, as it does when an operator sets the time.
             self.clock_file = self.work / "clock"
@@ -121,12 +114,10 @@ class Service:
 
     def start(self):
         """Starts the process; does not wait for it."""
-        command = [*self.command, "--refresh", self.options["refresh"]]
         self.started = time.monotonic()
         with open(self.log, "ab") as output:
-            self.process = subprocess.Popen([str(part) for part in command], env=self.environment, cwd=self.work,
+            self.process = subprocess.Popen([str(part) for part in self.command], env=self.environment, cwd=self.work,
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        self.lives += 1
 
     @property
     def pid(self):
@@ -211,14 +202,6 @@ class Service:
         text = self.metrics()
         return sum(series(text, "nutfilter_refreshes_total")) - sum(
             series(text, "nutfilter_refreshes_total", result="ok"))
-
-    def told_ready(self):
-        """Whether the process has said READY=1 since the last question."""
-        told = False
-        with contextlib.suppress(BlockingIOError):
-            while message := self.manager.recv(4096, socket.MSG_DONTWAIT):
-                told |= b"READY=1" in message.splitlines()
-        return told
 
     # --- what it logs
 

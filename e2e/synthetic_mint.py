@@ -38,9 +38,6 @@ def tables(mint_type, database_kind):
 class Cdk:
     """The statements of CDK."""
 
-    spent_table, spent_column = "proof", "y"
-    issued_table, issued_column = "blind_signature", "blinded_message"
-
     def __init__(self, postgres):
         self.postgres = postgres
 
@@ -73,15 +70,12 @@ class Cdk:
                   "signed_time) VALUES " + ",".join(batch) for batch in batches(rows, ROWS_PER_STATEMENT)),
                 *self.total("total_issued", keyset, len(notes))]
 
-    held = ("SELECT 'spent', keyset_id, {} FROM proof WHERE state = 'SPENT' UNION ALL "
-            "SELECT 'issued', keyset_id, {} FROM blind_signature WHERE c IS NOT NULL")
+    held = ("SELECT 'spent', keyset_id, {hex}(y{as}) FROM proof WHERE state = 'SPENT' UNION ALL "
+            "SELECT 'issued', keyset_id, {hex}(blinded_message{as}) FROM blind_signature WHERE c IS NOT NULL")
 
 
 class Nutshell(Cdk):
     """The statements of nutshell: points are hex text, and there are no totals."""
-
-    spent_table, spent_column = "proofs_used", "y"
-    issued_table, issued_column = "promises", "b_"
 
     def point(self, note):
         return f"'{note.hex()}'"
@@ -118,7 +112,7 @@ class SyntheticMint:
         self.mint_type, self.database = mint_type, database
         self.name = f"{mint_type} on {database.kind}"
         self.features = {"synthetic", mint_type, database.kind}
-        self.statements = {"cdk": Cdk, "nutshell": Nutshell}[mint_type](database.kind == "postgres")
+        self.statements = STATEMENTS[mint_type](database.kind == "postgres")
         self.dice = random.Random(f"mint {seed}")
         self.lock, self.keysets = threading.RLock(), []
         self.ended, self.error, self.thread = threading.Event(), None, None
@@ -152,13 +146,7 @@ class SyntheticMint:
             return keyset
 
     def held(self):
-        """What the tables hold: {(kind, keyset): points in hex}."""
-        found = {}
-        columns = (self.statements.spent_column, self.statements.issued_column)
-        to_hex = "encode({}, 'hex')" if self.database.kind == "postgres" else "lower(hex({}))"
-        for kind, keyset, point in self.database.rows(self.statements.held.format(*map(to_hex.format, columns))):
-            found.setdefault((kind, keyset), []).append(point)
-        return found
+        return held(self.mint_type, self.database.kind == "postgres", self.database.rows)
 
     def collide(self, families=3):
         """Different notes with the same 64-bit hash, in both kinds, some of them a reading apart."""
@@ -205,6 +193,18 @@ class SyntheticMint:
         if self.thread:
             self.thread.join(60)
         self.database.close()
+
+
+STATEMENTS = {"cdk": Cdk, "nutshell": Nutshell}
+
+
+def held(mint_type, postgres, rows):
+    """What the tables hold: {(kind, keyset): points in hex}."""
+    found = {}
+    words = {"hex": "encode", "as": ", 'hex'"} if postgres else {"hex": "hex", "as": ""}
+    for kind, keyset, point in rows(STATEMENTS[mint_type].held.format(**words)):
+        found.setdefault((kind, keyset), []).append(point.lower())
+    return found
 
 
 def batches(items, size):

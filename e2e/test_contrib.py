@@ -373,45 +373,39 @@ def test_proxy_falls_back_on_the_info_of_the_mint(file, binary, make_mint, work)
                 service.kill()
 
 
-@pytest.mark.parametrize("server", ["nginx", "caddy"])
-def test_a_proxy_in_front(server, binary, make_mint, work):
-    need(server)
+@pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile"])
+def test_a_proxy_in_front(file, binary, make_mint, work):
     mint = make_mint("cdk", "sqlite")
     mint.fill(2000, 500)
-    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeMint)
-    threading.Thread(target=upstream.serve_forever, daemon=True).start()
-    service = Service(binary, mint.location, work, refresh=3600, extra=[
-        "--mint-api", f"http://127.0.0.1:{upstream.server_port}"])
     path = f"/v1/filter/spent/{mint.keysets[0]}"
-    service.start()
-    try:
-        service.wait_served(("spent", mint.keysets[0]))
-        wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
-        place, mint_place = f"127.0.0.1:{service.address.port}", f"127.0.0.1:{upstream.server_port}"
-        with (nginx(work, "nginx.conf", place, upstream.server_port) if server == "nginx" else
-              caddy(work, "Caddyfile", {"127.0.0.1:3339": place, "127.0.0.1:3338": mint_place})) as proxy:
-            def get(path, method="GET", **headers):
-                with contextlib.closing(proxy.connect()) as connection:
-                    return exchange(connection, path, method, {name.replace("_", "-"): v for name, v in headers.items()})
-            for form in ({}, {"Accept-Encoding": "gzip"}):
-                ours, direct = (functools.partial(exchange, address.connect())(path, "GET", form)
-                                for address in (proxy, service.address))
-                assert ours.body == direct.body
-                for name in ("etag", "content-type", "content-encoding", "cache-control", "access-control-allow-origin"):
-                    assert ours.headers.get(name) == direct.headers.get(name), f"{name} for {form}"
-            tag = get(path).headers["etag"]
-            assert get(path, If_None_Match=tag).status == 304
-            # An old keyset id with an encoded slash is one id, not a path.
-            unknown = get("/v1/filter/spent/I2yN%2FiRYfkzT")
-            assert unknown.status == 400 and unknown.json()["code"] == 12001
-            assert "filters" in get("/v1/info").json(), "the filters are not announced"
-            for private in ("/metrics", "/ready", "/health"):
-                assert get(private).status == 404, f"{private} is public"
-            assert get("/v1/keys").body == b"the mint itself"
-        service.stop()
-    finally:
-        service.kill()
-        upstream.shutdown()
+    with fake_mint() as mint_port:
+        service = Service(binary, mint.location, work, refresh=3600, extra=["--mint-api", f"http://127.0.0.1:{mint_port}"])
+        service.start()
+        try:
+            service.wait_served(("spent", mint.keysets[0]))
+            wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
+            with front(work, file, service, mint_port) as proxy:
+                def get(path, method="GET", **headers):
+                    with contextlib.closing(proxy.connect()) as connection:
+                        return exchange(connection, path, method, {name.replace("_", "-"): v for name, v in headers.items()})
+                for form in ({}, {"Accept-Encoding": "gzip"}):
+                    ours, direct = (functools.partial(exchange, address.connect())(path, "GET", form)
+                                    for address in (proxy, service.address))
+                    assert ours.body == direct.body
+                    for name in ("etag", "content-type", "content-encoding", "cache-control", "access-control-allow-origin"):
+                        assert ours.headers.get(name) == direct.headers.get(name), f"{name} for {form}"
+                tag = get(path).headers["etag"]
+                assert get(path, If_None_Match=tag).status == 304
+                # An old keyset id with an encoded slash is one id, not a path.
+                unknown = get("/v1/filter/spent/I2yN%2FiRYfkzT")
+                assert unknown.status == 400 and unknown.json()["code"] == 12001
+                assert "filters" in get("/v1/info").json(), "the filters are not announced"
+                for private in ("/metrics", "/ready", "/health"):
+                    assert get(private).status == 404, f"{private} is public"
+                assert get("/v1/keys").body == b"the mint itself"
+            service.stop()
+        finally:
+            service.kill()
 
 
 def get_all(address, path):
@@ -427,33 +421,25 @@ def get_all(address, path):
     return plain, zipped
 
 
-@pytest.mark.parametrize("server", ["nginx", "caddy"])
-def test_a_web_server_over_the_files(server, binary, make_mint, work):
+@pytest.mark.parametrize("file", ["nginx-files.conf", "Caddyfile-files"])
+def test_a_web_server_over_the_files(file, binary, make_mint, work):
     """As from a timer: nothing of ours runs when the files are fetched."""
-    need(server)
     mint = make_mint("nutshell", "sqlite")
     mint.fill(2000, 500)
-    files = work / "filters"
-    code, said = run(binary, "serve", "--mint-database", mint.location, "--output", files, "--once")
+    service = Service(binary, mint.location, work)
+    code, said = run(binary, "serve", "--mint-database", mint.location, "--output", service.output, "--once")
     assert code == 0, said
-    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeMint)
-    threading.Thread(target=upstream.serve_forever, daemon=True).start()
     path = f"/v1/filter/spent/{mint.keysets[0]}"
-    try:
-        serve = (nginx(work, "nginx-files.conf", files, upstream.server_port) if server == "nginx" else
-                 caddy(work, "Caddyfile-files", {"/var/lib/nutfilter": files}))
-        with serve as address:
-            plain, zipped = get_all(address, path)
-            assert plain.body == (files / path[1:]).read_bytes() and zipped.headers["content-encoding"] == "gzip"
-            for answer in (plain, zipped):
-                assert answer.status == 200 and answer.headers["content-type"] == "application/json"
-                assert "max-age" in answer.headers["cache-control"]
-                assert answer.headers["access-control-allow-origin"] == "*"
-            unknown, _ = get_all(address, "/v1/filter/spent/00ffffffffffffff")
-            assert unknown.status == 400 and unknown.json()["code"] == 12001
-            items = work / "items"
-            items.write_text(fresh_items(1)[0] + "\n")
-            code, said = run(binary, "check", "--mint", address.url(), "--keyset", mint.keysets[0], items)
-            assert code == 1 and "absent" in said, said
-    finally:
-        upstream.shutdown()
+    with fake_mint() as mint_port, front(work, file, service, mint_port) as address:
+        plain, zipped = get_all(address, path)
+        assert plain.body == (service.output / path[1:]).read_bytes() and zipped.headers["content-encoding"] == "gzip"
+        for answer in (plain, zipped):
+            assert answer.status == 200 and answer.headers["content-type"] == "application/json"
+            assert "max-age" in answer.headers["cache-control"]
+            assert answer.headers["access-control-allow-origin"] == "*"
+        unknown, _ = get_all(address, "/v1/filter/spent/00ffffffffffffff")
+        assert unknown.status == 400 and unknown.json()["code"] == 12001
+        items = work / "items"
+        items.write_text(fresh_items(1)[0] + "\n")
+        code, said = run(binary, "check", "--mint", address.url(), "--keyset", mint.keysets[0], items)
+        assert code == 1 and "absent" in said, said

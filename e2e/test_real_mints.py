@@ -47,7 +47,7 @@ def test_words_alone_give_notes_that_nutshells_wallet_receives(binary, work):
         words, file = mint.wallet.words(), work / "words"
         file.write_text(words)
         file.chmod(0o600)
-        scenario.start(clients=False)
+        scenario.start(watched=False)
         checks = WalletChecks(binary, mint, scenario.service.address.url(), work)
         live = {message for keyset in mint.keysets for message, _ in checks.live(keyset)}
         with proxy(mint.url, scenario.service.address.url()) as (url, seen):

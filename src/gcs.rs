@@ -212,3 +212,25 @@ impl FilterHeader {
         Ok((header, coded))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_of_a_header_is_read() {
+        for bit in 0..64 {
+            let header = FilterHeader {
+                hash: FilterHash::Nut23,
+                params: Params::new(bit.min(32), (u64::from(u32::MAX) >> bit.min(31)).max(1))
+                    .unwrap(),
+                n: 1 << bit,
+                timestamp: !0 >> bit,
+                key_check: 1 << (bit % 32),
+            };
+            let mut file = [&header.to_bytes()[..], b"set"].concat();
+            file.extend(crc32fast::hash(&file).to_le_bytes());
+            assert_eq!(FilterHeader::parse(&file), Ok((header, &b"set"[..])));
+        }
+    }
+}

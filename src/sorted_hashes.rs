@@ -494,6 +494,19 @@ mod tests {
     }
 
     #[test]
+    fn every_hash_that_is_pushed_is_kept() {
+        for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7] {
+            let hashes: Vec<u64> = crate::splitmix::noise(len as u64).take(len).collect();
+            let mut collector = SortedHashes::builder(SipHash::new(1, 2)).collector(0);
+            for part in hashes.chunks(BLOCK + 3) {
+                collector.push_hashes(part);
+            }
+            let expected = SortedHashes::builder(SipHash::new(1, 2)).sort(hashes);
+            assert_eq!(collector.finish(), expected, "{len} hashes");
+        }
+    }
+
+    #[test]
     fn merge_and_encode_equals_merge_then_encode() {
         let random = |seed: u64, n: usize| {
             let items = (0..n as u64).map(|i| (seed << 32 | i).to_le_bytes());

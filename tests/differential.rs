@@ -1,9 +1,7 @@
 //! Every path against the reference, and against implementations that somebody else wrote.
 
-use std::io::Cursor;
-
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, ItemHash as _, Nut23, Nut25, Params, SortedHashes};
+use nutfilter::{Filter, Params, SortedHashes};
 use nutfilter_harness::{
     bip158, decode, encode, hashing, matching, params_from, recipe, resident, response,
 };
@@ -11,26 +9,10 @@ use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 #[test]
-fn murmur_agrees_with_the_murmur3_crate() {
-    let bytes = random_bytes(1, 600);
-    for offset in 0..16 {
-        for len in 0..=520 {
-            let item = &bytes[offset..offset + len];
-            let upper = murmur3::murmur3_32(&mut Cursor::new(item), 0).unwrap();
-            let lower = murmur3::murmur3_32(&mut Cursor::new(item), upper).unwrap();
-            let joined = u64::from(upper) << 32 | u64::from(lower);
-            assert_eq!(Nut25.hash(item), joined, "{len} bytes at {offset}");
-            let whole = murmur3::murmur3_x64_128(&mut Cursor::new(item), 0).unwrap();
-            assert_eq!(Nut23.hash(item), whole as u64, "{len} bytes at {offset}");
-        }
-    }
-}
-
-#[test]
 fn all_uses_of_a_hash_agree() {
     let bytes = random_bytes(1, 600);
-    // Each hash, with each use of it.
-    for profile in 0..64 {
+    // Each hash, of a number of items that is known or not.
+    for profile in (0..4).chain(16..20) {
         for offset in 0..16 {
             for width in 0..=u8::MAX {
                 let run = hashing::Run { width, count: 2 };
@@ -54,7 +36,7 @@ fn all_uses_of_a_hash_agree() {
 #[test]
 fn decoding_agrees_with_the_reference_on_any_bytes() {
     let mut rng = SmallRng::seed_from_u64(3);
-    for _ in 0..20_000 {
+    for _ in 0..8_000 {
         let len = rng.random_range(0..80);
         let mut bytes = random_bytes(rng.next_u64(), len);
         // Random bytes hold short runs; long ones and zeros are where decoders differ.
@@ -96,13 +78,13 @@ fn decoding_large_recipes_agrees_with_the_reference() {
 #[test]
 fn lane_end_at_largest_value_differs_from_one_more() {
     let fill = [0; 48];
-    // 5,700, 8,000 and 65,500 items, and all ways to read them. The end is reached at any item.
+    // 5,700, 8,000 and 65,500 items. The end is reached at any item.
     for class in [5, 6, 7_u64] {
         for end in [recipe::AT_LARGEST, recipe::AT_RANGE] {
             for (p, fraction) in (0..64).map(|i| ([19, 6, 2][i % 3], i as u64 * 1_023 + 500)) {
                 let level = 3;
                 let case = decode::Case {
-                    how: 1 | level << 1 | ((fraction % 6) as u8) << 3,
+                    how: 1 | level << 1 | ((fraction % 4) as u8) << 6,
                     n: class << 16 | fraction << 32,
                     p,
                     m: end | fraction << 16,
@@ -117,7 +99,7 @@ fn lane_end_at_largest_value_differs_from_one_more() {
 #[test]
 fn decoding_agrees_with_the_reference_on_damaged_filters() {
     let mut rng = SmallRng::seed_from_u64(4);
-    for round in 0..6_000 {
+    for round in 0..3_000 {
         let params = params_from(rng.random(), 1 << rng.random_range(0..26_u32));
         let params = Params::new(params.p(), params.m().min(64 << params.p())).unwrap();
         let n = rng.random_range(0..300_u64);
@@ -181,7 +163,7 @@ fn encoding_agrees_with_the_reference_on_any_hashes() {
 #[test]
 fn every_query_agrees_with_the_reference() {
     let mut rng = SmallRng::seed_from_u64(6);
-    for round in 0..4_000 {
+    for round in 0..1_500 {
         let len = rng.random_range(0..1_000);
         let case = matching::Case {
             how: how(&mut rng, round),
@@ -237,7 +219,7 @@ fn damaged_responses_do_not_panic() {
 #[test]
 fn block_filters_agree_with_the_bitcoin_crate() {
     let mut rng = SmallRng::seed_from_u64(10);
-    for round in 0..4_000 {
+    for round in 0..2_000 {
         let len = rng.random_range(0..400);
         let case = bip158::Case {
             form: rng.random(),

@@ -1,12 +1,14 @@
 """python -m benches.dashboard page [RECORD...] | readme [--check]"""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 from . import readme, records
 
 ROOT = Path(__file__).resolve().parents[2]
+SPACE = ROOT / "benches/record/space/2026-11-27.json"
 
 
 def main() -> int:
@@ -26,7 +28,7 @@ def main() -> int:
 
     own = records.Cpu([records.load(path) for path in arguments.own]) if arguments.own else None
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(page_module.html(cpus, own))
+    arguments.output.write_text(page_module.html(cpus, own, json.loads(SPACE.read_text())["rows"]))
     print(arguments.output)
     return 0
 

@@ -72,18 +72,10 @@ def timed(cpus: list[Cpu], task: str) -> alt.LayerChart:
             scale = row.seconds / row.median
             quartiles = [duration(value * scale) for value in (row.lower_quartile, row.upper_quartile)]
             kind = "nutfilter" if row.kind == "ours" else "same format" if row.same_format else "other structure"
-            data.append(
-                {
-                    "machine": cpu.key,
-                    "size": size,
-                    "who": label,
-                    "kind": kind,
-                    "level": row.who if row.kind == "ours" else "",
-                    "value": row.seconds,
-                    "text": duration(row.seconds, unit),
-                    "detail": f"half of {row.samples} samples between {quartiles[0]} and {quartiles[1]}",
-                }
-            )
+            level, text = row.who if row.kind == "ours" else "", duration(row.seconds, unit)
+            detail = f"half of {row.samples} samples between {quartiles[0]} and {quartiles[1]}"
+            data.append({"machine": cpu.key, "size": size, "who": label, "kind": kind, "level": level, "value": row.seconds,
+                         "text": text, "detail": detail})
     return bars(data)
 
 
@@ -96,32 +88,20 @@ def sizes(cpus: list[Cpu]) -> alt.LayerChart:
                 continue
             megabytes = row.bits_per_item * row.n / 8e6
             ours = row.kind == "ours"
-            data.append(
-                {
-                    "machine": cpu.key,
-                    "size": size,
-                    "who": f"nutfilter, {one_in(row.false_positive_rate)}" if ours else row.label,
-                    "kind": "nutfilter" if ours else "other structure",
-                    "level": "",
-                    "value": megabytes,
-                    "text": f"{digits(megabytes)} MB",
-                    "detail": f"{row.bits_per_item:.2f} bits per note",
-                }
-            )
+            who = f"nutfilter, {one_in(row.false_positive_rate)}" if ours else row.label
+            kind, detail = "nutfilter" if ours else "other structure", f"{row.bits_per_item:.2f} bits per note"
+            data.append({"machine": cpu.key, "size": size, "who": who, "kind": kind, "level": "", "value": megabytes,
+                         "text": f"{digits(megabytes)} MB", "detail": detail})
     return bars(data)
 
 
-def rates(cpu: Cpu) -> alt.Chart:
+def rates(table: list[dict]) -> alt.Chart:
     """Bits per item against the false-positive rate, as measured."""
     names = {"gcs": "GCS (nutfilter)", "bloom": "Bloom", "elias-fano": "Elias-Fano"}
     data = [
-        {
-            "structure": names.get(space["structure"], "binary fuse"),
-            "bits": space["bits_per_item"],
-            "rate": space["designed_rate"],
-            "detail": f"{space['parameters']}; {space['false_positives']:,} of {space['asked']:,} look-ups",
-        }
-        for space in cpu.space
+        {"structure": names.get(space["structure"], "binary fuse"), "bits": space["bits_per_item"], "rate": space["designed_rate"],
+         "detail": f"{space['parameters']}; {space['false_positives']:,} of {space['asked']:,} look-ups"}
+        for space in table
         if space["designed_rate"] > 1e-8
     ]
     domain, colors = [*names.values(), "binary fuse"], ["var(--ours)", "var(--same)", "var(--other)", "var(--text)"]
@@ -203,9 +183,7 @@ def for_choice(cpu: Cpu, level: str, size: str) -> dict:
         best = cpu.best_peer(group)
         if best and group.endswith(f"/{size}") and level in rows and best.median < rows[level].median:
             ratio = rows[level].median / best.median
-            wins.append(
-                {"task": TASKS.get(group.rsplit("/", 1)[0], group), "who": best.label, "times": f"{ratio:.1f}×"}
-            )
+            wins.append({"task": TASKS.get(group.rsplit("/", 1)[0], group), "who": best.label, "times": f"{ratio:.1f}×"})
     texts["wins"] = sorted(wins, key=lambda win: win["task"])
     return texts
 
@@ -223,18 +201,12 @@ def structures(cpu: Cpu) -> list[dict]:
                 continue  # An older record.
             seconds, bits = seconds + made.seconds, made.bits_per_item or bits
         single, many = (cpu.rows(f"{group}/1m")[who or level] for group in (RESIDENT if resident else INDEXED))
-        rows.append(
-            {
-                "name": name,
-                "rate": one_in(build.false_positive_rate),
-                "comparable": abs(build.false_positive_rate * RATE - 1) < 0.05,
-                "bits": (bits, f"{bits:.1f} bits"),
-                "build": (seconds, duration(seconds)),
-                "single": (single.seconds, duration(single.seconds, ("ns", 1e9))),
-                "many": (many.seconds, duration(many.seconds, ("µs", 1e6))),
-                "merge": merge,
-            }
-        )
+        rate, single, many = build.false_positive_rate, single.seconds, many.seconds
+        rows.append({
+            "name": name, "rate": one_in(rate), "comparable": abs(rate * RATE - 1) < 0.05, "bits": (bits, f"{bits:.1f} bits"),
+            "build": (seconds, duration(seconds)), "single": (single, duration(single, ("ns", 1e9))),
+            "many": (many, duration(many, ("µs", 1e6))), "merge": merge,
+        })
     for column in ("bits", "build", "single", "many"):
         best = min(row[column][0] for row in rows if row["comparable"])
         for row in rows:
@@ -244,21 +216,15 @@ def structures(cpu: Cpu) -> list[dict]:
 
 def measurements(cpu: Cpu) -> list[dict]:
     return [
-        {
-            "name": f"{group}/{row.who}",
-            "median": duration(row.seconds),
-            "quartiles": " to ".join(
-                duration(value * row.seconds / row.median) for value in (row.lower_quartile, row.upper_quartile)
-            ),
-            "samples": row.samples,
-        }
+        {"name": f"{group}/{row.who}", "median": duration(row.seconds), "samples": row.samples,
+         "quartiles": " to ".join(duration(value * row.seconds / row.median) for value in (row.lower_quartile, row.upper_quartile))}
         for group, rows in cpu.groups.items()
         for row in sorted(rows.values(), key=lambda row: row.median)
     ]
 
 
-def html(cpus: list[Cpu], own: Cpu | None) -> str:
-    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(cpus[0])}
+def html(cpus: list[Cpu], own: Cpu | None, space: list[dict]) -> str:
+    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(space)}
     specs = {key: chart.to_dict() for key, chart in charts.items()}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True
@@ -269,15 +235,9 @@ def html(cpus: list[Cpu], own: Cpu | None) -> str:
 
     return environment.get_template("template.html").render(
         cpus=[
-            {
-                "key": cpu.key,
-                "name": cpu.name,
-                "levels": cpu.levels,
-                "facts": machine_facts(cpu),
-                "files": {record["file"]: record for record in cpu.source.values()},
-                "structures": structures(cpu),
-                "measurements": measurements(cpu),
-            }
+            {"key": cpu.key, "name": cpu.name, "levels": cpu.levels, "facts": machine_facts(cpu),
+             "files": {record["file"]: record for record in cpu.source.values()}, "structures": structures(cpu),
+             "measurements": measurements(cpu)}
             for cpu in cpus
         ],
         levels={level: name for level, name in LEVELS.items() if any(level in cpu.levels for cpu in cpus)},

@@ -130,10 +130,6 @@ class Cpu:
         """SIMD levels, the fastest first."""
         return [level for level in LEVELS if level in self.records[0]["levels"]]
 
-    @cached_property
-    def space(self) -> list[dict]:
-        return next((record["space"] for record in self.records if record.get("space")), [])
-
     def best_peer(self, group: str) -> Row | None:
         """The fastest other code for the same task, with as few false positives as ours."""
         rows = self.rows(group)

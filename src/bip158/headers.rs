@@ -382,6 +382,9 @@ mod tests {
             matches!(lie, Err(HeaderError::OtherTip { trusted, .. }) if trusted == chain.tip())
         );
         assert!(trial.is_empty());
+        assert!(trial.extend_from([6; 32], hashes()).is_err() && trial.is_empty());
+        let outside = [0, FIRST - 2, FIRST + COUNT, u32::MAX];
+        assert!(outside.iter().all(|&height| chain.header(height).is_none()));
         trial.extend_to([5; 32], hashes(), chain.tip()).unwrap();
         assert_eq!(trial, chain);
         let mut copy = HeaderChain::new(FIRST, [5; 32]);

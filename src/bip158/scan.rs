@@ -541,6 +541,79 @@ mod tests {
         assert_batch_equals_single_filters(&list, &batch);
     }
 
+    /// Whatever is refused alone is refused in a batch, however many items lie behind the last group of lanes.
+    #[test]
+    fn refusals_are_the_same_in_a_batch() {
+        fn serialized(values: &[u64]) -> (Vec<u8>, usize) {
+            let mut bits = Vec::new();
+            let mut last = 0;
+            for &value in values {
+                let gap = value - last;
+                bits.resize(bits.len() + (gap >> 19) as usize, true);
+                bits.push(false);
+                bits.extend((0..19).rev().map(|bit| gap >> bit & 1 == 1));
+                last = value;
+            }
+            let byte = |bits: &[bool]| {
+                bits.iter()
+                    .rev()
+                    .fold(0, |byte, &bit| byte >> 1 | u8::from(bit) << 7)
+            };
+            let codes = bits.chunks(8).map(byte);
+            let n = values.len() as u8;
+            ([n].into_iter().chain(codes).collect(), bits.len() % 8)
+        }
+        let list = Watchlist::from_iter([b"mine"]);
+        let mut batch = Vec::new();
+        for n in 40..200 {
+            let range = n * 784_931;
+            let even: Vec<u64> = (0..n).map(|item| item * 784_931).collect();
+            let mut variants = vec![];
+            for last in [range - 1, range, range + 1, 2 * range] {
+                let mut values = even.clone();
+                *values.last_mut().unwrap() = last;
+                variants.push(serialized(&values));
+            }
+            for from in [1, n / 3, n - 2] {
+                let shifted = even
+                    .iter()
+                    .zip(0..)
+                    .map(|(&value, item)| if item < from { value } else { value + range });
+                variants.push(serialized(&shifted.collect::<Vec<_>>()));
+            }
+            // By codes of usual lengths, as lanes decode them.
+            for twelfths in [11, 13, 18, 24] {
+                variants.push(serialized(
+                    &even
+                        .iter()
+                        .map(|value| value * twelfths / 12)
+                        .collect::<Vec<_>>(),
+                ));
+            }
+            let (plain, used) = serialized(&even);
+            for cut in [1, 8, 20, 30, 40, 60] {
+                variants.push((plain[..plain.len() - cut].to_vec(), 0));
+            }
+            variants.push(([&plain[..], &[0]].concat(), 0));
+            if used > 0 {
+                let mut padded = plain.clone();
+                *padded.last_mut().unwrap() |= 1;
+                variants.push((padded, used));
+            }
+            variants.push((plain, used));
+            batch.extend(
+                variants
+                    .into_iter()
+                    .map(|(filter, _)| (SipHash::new(n, 0), filter)),
+            );
+        }
+        let [absent, matching, refused] = assert_batch_equals_single_filters(&list, &batch);
+        assert!(
+            matching == 0 && absent >= 160 && refused > absent,
+            "{absent} and {refused}"
+        );
+    }
+
     #[test]
     fn large_filters_and_equal_ones_are_scanned_beside_small_ones() {
         let mut random = Random::new(9);

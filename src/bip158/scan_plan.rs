@@ -622,6 +622,37 @@ mod tests {
     }
 
     #[test]
+    fn heights_beyond_a_part_are_not_tested() {
+        let mut plan = ScanPlan::new(0);
+        plan.insert(b"mine");
+        assert!(
+            matches!(plan.next(100), Some(ScanStep::Test { heights, .. }) if heights == (0..100))
+        );
+        plan.advance(1_000, []);
+        let next = plan.next(200);
+        assert!(matches!(next, Some(ScanStep::Test { heights, .. }) if heights == (100..200)));
+        // Also of what is tested later for a script that was inserted meanwhile.
+        plan.advance(200, []);
+        plan.insert(b"other");
+        assert!(
+            matches!(plan.next(200), Some(ScanStep::Test { heights, .. }) if heights == (0..200))
+        );
+        plan.advance(50, []);
+        plan.insert(b"third");
+        assert!(
+            matches!(plan.next(200), Some(ScanStep::Test { heights, .. }) if heights.start <= 50)
+        );
+        plan.advance(u32::MAX, []);
+        while let Some(ScanStep::Test { heights, .. }) = plan.next(200) {
+            assert!(heights.end <= 200, "{heights:?}");
+            plan.advance(heights.end, []);
+        }
+        assert!(
+            matches!(plan.next(201), Some(ScanStep::Test { heights, .. }) if heights == (200..201))
+        );
+    }
+
+    #[test]
     fn late_reveal_gives_funding_before_spending() {
         // The payment to 2 reveals 6, which was paid before and spent afterwards.
         let coin = |address, paid, spent| Coin {

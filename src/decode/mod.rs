@@ -1,9 +1,8 @@
 //! Decodes the bytes of a filter to its values.
 //!
 //! [`scan`] decodes serially, as the stream of differences suggests. [`lanes`] decodes at many places in
-//! parallel with the kernels of the SIMD level. [`sync`] finds these places in a filter without an index, and
-//! `threads` does the same on all threads. All of them give the same values and the same error as the scan, and
-//! the same class of error as the bit-by-bit reference.
+//! parallel with the kernels of the SIMD level. [`sync`] finds these places in a filter without an index. All of them
+//! give the same values and the same error as the scan, and the same class of error as the bit-by-bit reference.
 //!
 //! Whole filters are decoded by one of these functions:
 //!

@@ -251,4 +251,28 @@ mod tests {
             assert_eq!(Piece::from_bytes(&wrong), expected, "offset {at}");
         }
     }
+
+    #[test]
+    fn ones_in_the_padding_of_a_piece_are_rejected() {
+        let mut paddings = 0;
+        for count in 1..40 {
+            let hashes = sorted(noise(1), count);
+            let piece = Piece::encode_at(SimdLevel::detect(), &hashes, 1000, Params::CASHU);
+            let piece = piece.unwrap();
+            let bytes = piece.to_bytes();
+            let padding = (8 - piece.bits % 8) % 8;
+            paddings += padding;
+            for bit in 0..padding {
+                let mut wrong = bytes[..bytes.len() - CHECKSUM].to_vec();
+                *wrong.last_mut().unwrap() |= 1 << bit;
+                let checksum = fingerprint(&wrong);
+                wrong.extend_from_slice(&checksum.to_le_bytes());
+                assert!(
+                    Piece::from_bytes(&wrong).is_err(),
+                    "{count} items, bit {bit}"
+                );
+            }
+        }
+        assert!(paddings > 50, "{paddings}");
+    }
 }

@@ -99,6 +99,35 @@ pub(super) fn first_at_least(values: &[u64], target: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Params, SortedHashes};
+
+    /// Targets are packed with their places into words, as long as both fit.
+    #[test]
+    fn places_fit_beside_targets_of_the_largest_ranges() {
+        let params = Params::new(32, u64::from(u32::MAX)).unwrap();
+        let set = SortedHashes::from_items((0..60_000_u32).map(u32::to_le_bytes));
+        let filter = set.encode(params).unwrap();
+        let values: Vec<u64> = filter.values().collect();
+        for count in [
+            32_767, 32_768, 40_000, 60_000, 65_535, 65_536, 65_600, 131_071, 131_072,
+        ] {
+            let targets: Vec<u64> = values.iter().rev().cycle().take(count).copied().collect();
+            let mut found = 0;
+            let visit = |place: usize| {
+                assert!(place < count);
+                found += 1;
+                true
+            };
+            let coded = Coded {
+                level: filter.level(),
+                bytes: filter.bytes(),
+                n: filter.n(),
+                params,
+            };
+            visit_matches(&coded, &targets, false, visit).unwrap();
+            assert_eq!(found, count);
+        }
+    }
 
     #[test]
     fn galloping_search_equals_linear_search() {

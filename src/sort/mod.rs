@@ -7,8 +7,8 @@
 //!
 //! **An attacker who chooses items can choose hashes.** Every step therefore has a limit. Beyond the limit, the
 //! general sort `sort_unstable` is used, which no input makes quadratic. It sorts the surplus of the buckets
-//! (up to an eighth of the set; beyond that, the whole set), a bucket whose parts overflow, and a leaf whose
-//! cells overflow. Before that, no hash is dealt more than [`MOST_DEALS`] times; [`Work`] counts it.
+//! (up to an eighth of the set), a bucket whose parts overflow, and a leaf whose cells overflow. Beyond that the set is
+//! dealt once more, by its span in place of all 64 bits, and sorted whole if that fails, too. Before that, no hash is dealt more than [`MOST_DEALS`] times; [`Work`] counts it.
 
 mod buckets;
 mod deal;
@@ -45,9 +45,9 @@ const WAYS: u64 = 64;
 /// The same for a pass within the second-level cache.
 const CACHED_WAYS: u64 = 128;
 
-/// Three passes and the leaf.
+/// Three passes and the leaf, and before that what an eighth of the set in surplus ends.
 #[cfg(test)]
-const MOST_DEALS: usize = 4;
+const MOST_DEALS: usize = 5;
 
 /// The work of a sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,16 +80,59 @@ fn sort_counting(level: SimdLevel, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
     if is_ordered(&mut hashes) {
         return (hashes, work);
     }
-    if let Some(mut buckets) = Buckets::new(level, Plan::new(hashes.len()), hashes.len()) {
-        if hashes.chunks(BLOCK).all(|block| buckets.deal(block)) {
-            drop(hashes);
-            return buckets.into_sorted();
-        }
-        work.dealt = buckets.len();
+    if let Some(buckets) = deal_all(level, &hashes, hashes.len(), &mut work) {
+        drop(hashes);
+        return buckets.into_sorted();
     }
-    hashes.sort_unstable();
-    work.general += hashes.len();
-    (hashes, work)
+    // Values of 48 bits, or those that an attacker put into one bucket, may be uniform within their span.
+    let (min, max) = span(&hashes);
+    let shift = (max - min).leading_zeros();
+    if shift == 0 {
+        hashes.sort_unstable();
+        work.general += hashes.len();
+        return (hashes, work);
+    }
+    hashes
+        .iter_mut()
+        .for_each(|hash| *hash = (*hash - min) << shift);
+    // So many would fill the whole range.
+    let all = ((hashes.len() as u128) << 64) / (u128::from((max - min) << shift) + 1);
+    let mut sorted = match deal_all(level, &hashes, all as usize, &mut work) {
+        Some(buckets) => {
+            drop(hashes);
+            let (sorted, more) = buckets.into_sorted();
+            work.dealt += more.dealt;
+            work.general += more.general;
+            sorted
+        }
+        None => {
+            hashes.sort_unstable();
+            work.general += hashes.len();
+            hashes
+        }
+    };
+    sorted
+        .iter_mut()
+        .for_each(|hash| *hash = (*hash >> shift) + min);
+    (sorted, work)
+}
+
+/// Deals `hashes` to the buckets of about `n`. `None` if there are few, or they are not uniform.
+fn deal_all(level: SimdLevel, hashes: &[u64], n: usize, work: &mut Work) -> Option<Buckets> {
+    let mut buckets = Buckets::new(level, Plan::new(n), n)?;
+    let is_uniform = hashes.chunks(BLOCK).all(|block| buckets.deal(block));
+    if !is_uniform {
+        work.dealt += buckets.len();
+    }
+    is_uniform.then_some(buckets)
+}
+
+/// The least and the greatest hash.
+fn span(hashes: &[u64]) -> (u64, u64) {
+    let ends = (u64::MAX, u64::MIN);
+    hashes
+        .iter()
+        .fold(ends, |(min, max), &hash| (min.min(hash), max.max(hash)))
 }
 
 /// Sorts `hashes` in passes of `parts` parts each (at least 1), for any number of hashes. Returns `None` if

@@ -11,7 +11,6 @@ Python's, which do not overflow. Import it for `hash_nut25`, `hash_nut23`, `hash
 `pip install -r requirements.txt` first.
 """
 
-import argparse
 import hashlib
 import json
 import sys
@@ -233,15 +232,7 @@ def is_secp256k1_point(item: bytes) -> bool:
 BIP158_KEY = bytes.fromhex("0f1e2d3c4b5a69788796a5b4c3d2e1f0")
 
 # The defaults, both ends of P and of M, a rounder pair, and one whose unary runs average 2,048 bits.
-PARAMETERS = [
-    (DEFAULT_P, DEFAULT_M),
-    (0, 1),
-    (5, 65536),
-    (10, 1024),
-    (20, 2**20),
-    (31, 2**32 - 1),
-    (32, 2**32 - 1),
-]
+PARAMETERS = [(DEFAULT_P, DEFAULT_M), (0, 1), (5, 65536), (10, 1024), (20, 2**20), (31, 2**32 - 1), (32, 2**32 - 1)]
 
 # count -> seed. Beyond 5,472 items F passes 2^32 at the default M, and the lower half of a hash begins to
 # matter: a wrong second hash in nut25 shows in no smaller set.
@@ -269,16 +260,10 @@ def hashes_file() -> dict:
         "about": "Items of many lengths and their hash in every profile, and in the broken dialect of nut25 "
         f"that hashes the empty string second. {HASH_NOTE} {BIP158_NOTE}",
         "bip158_key_hex": BIP158_KEY.hex(),
-        "hashes": [
-            {
-                "item_hex": item.hex(),
-                "nut25": f"{hash_nut25(item):016x}",
-                "nut23": f"{hash_nut23(item):016x}",
-                "bip158": f"{hash_bip158(item, BIP158_KEY):016x}",
-                "nut25_wrong_dialect": f"{hash_nut25_wrong_dialect(item):016x}",
-            }
-            for item in items
-        ],
+        "hashes": [{
+            "item_hex": item.hex(), "nut25": f"{hash_nut25(item):016x}", "nut23": f"{hash_nut23(item):016x}",
+            "bip158": f"{hash_bip158(item, BIP158_KEY):016x}", "nut25_wrong_dialect": f"{hash_nut25_wrong_dialect(item):016x}",
+        } for item in items],
     }
 
 
@@ -288,16 +273,8 @@ def coder_file() -> dict:
     def case(name: str, p: int, m: int, values: list[int], **more: object) -> dict:
         assert values == sorted(values) and all(0 <= value < len(values) * m for value in values)
         bits = code_bits(values, p)
-        return {
-            "name": name,
-            "p": p,
-            "m": m,
-            "n": len(values),
-            "values": values,
-            "bits": len(bits),
-            "filter_hex": bits.tobytes().hex(),
-            **more,
-        }
+        filter_hex = bits.tobytes().hex()
+        return {"name": name, "p": p, "m": m, "n": len(values), "values": values, "bits": len(bits), "filter_hex": filter_hex, **more}
 
     cases = [case("nato-words", 6, 64, nato, words=NATO_WORDS)]
     for p in range(33):
@@ -319,16 +296,8 @@ def small_file() -> dict:
     def case(name: str, items: list[bytes], profile: str, p: int, m: int) -> dict:
         hash_item = hasher(profile, BIP158_KEY)
         filter_bytes = build(items, profile, p, m, BIP158_KEY)
-        made = {
-            "name": name,
-            "profile": profile,
-            "p": p,
-            "m": m,
-            "n": len(items),
-            "items_hex": [item.hex() for item in items],
-            "values": map_hashes([hash_item(item) for item in items], m),
-            "filter_hex": filter_bytes.hex(),
-        }
+        made = {"name": name, "profile": profile, "p": p, "m": m, "n": len(items), "items_hex": [item.hex() for item in items],
+                "values": map_hashes([hash_item(item) for item in items], m), "filter_hex": filter_bytes.hex()}
         if profile == "bip158":
             made["serialized_hex"] = (compact_size(len(items)) + filter_bytes).hex()
         return made
@@ -373,15 +342,8 @@ def large_file() -> dict:
     sets, cases = [], []
     for n, seed in LARGE_SETS.items():
         items = generate_items(n, seed)
-        sets.append(
-            {
-                "n": n,
-                "seed": seed,
-                "first_item_hex": items[0].hex(),
-                "last_item_hex": items[-1].hex(),
-                "items_murmur64": f"{hash_nut23(b''.join(items)):016x}",
-            }
-        )
+        sets.append({"n": n, "seed": seed, "first_item_hex": items[0].hex(), "last_item_hex": items[-1].hex(),
+                     "items_murmur64": f"{hash_nut23(b''.join(items)):016x}"})
         for profile in PROFILES:
             hashes = [hasher(profile, BIP158_KEY)(item) for item in items]
             for p, m in PARAMETERS:
@@ -389,20 +351,12 @@ def large_file() -> dict:
                     continue  # 25 MB that would say nothing new
                 values = map_hashes(hashes, m)
                 filter_bytes = encode_values(values, p)
-                cases.append(
-                    {
-                        "profile": profile,
-                        "p": p,
-                        "m": m,
-                        "n": n,
-                        "seed": seed,
-                        "values_at": [[i, values[i]] for i in (0, 1, n // 2, n - 2, n - 1)],
-                        "distinct_values": len(set(values)),
-                        "filter_bytes": len(filter_bytes),
-                        "filter_sha256": hashlib.sha256(filter_bytes).hexdigest(),
-                        "filter_murmur64": f"{hash_nut23(filter_bytes):016x}",
-                    }
-                )
+                cases.append({
+                    "profile": profile, "p": p, "m": m, "n": n, "seed": seed,
+                    "values_at": [[i, values[i]] for i in (0, 1, n // 2, n - 2, n - 1)],
+                    "distinct_values": len(set(values)), "filter_bytes": len(filter_bytes),
+                    "filter_sha256": hashlib.sha256(filter_bytes).hexdigest(), "filter_murmur64": f"{hash_nut23(filter_bytes):016x}",
+                })
     return {
         "about": "Large sets, by generator: `sets` says how the items of each (n, seed) are told to be right, "
         "`cases` what their filter is. values_at holds pairs [index, value] of the ascending values; "
@@ -421,24 +375,12 @@ def collisions_file() -> dict:
         "about": "Different items of 33 bytes with one and the same nut25 hash. nut23 tells them apart. "
         f"{HASH_NOTE}",
         "nut25": f"{hash_nut25(items[0]):016x}",
-        "items": [
-            {
-                "item_hex": item.hex(),
-                "nut23": f"{hash_nut23(item):016x}",
-                "on_secp256k1": is_secp256k1_point(item),
-            }
-            for item in items
-        ],
+        "items": [{"item_hex": item.hex(), "nut23": f"{hash_nut23(item):016x}", "on_secp256k1": is_secp256k1_point(item)} for item in items],
     }
 
 
-FILES = {
-    "hashes.json": hashes_file,
-    "coder.json": coder_file,
-    "filters-small.json": small_file,
-    "filters-large.json": large_file,
-    "collisions.json": collisions_file,
-}
+FILES = {"hashes.json": hashes_file, "coder.json": coder_file, "filters-small.json": small_file, "filters-large.json": large_file,
+         "collisions.json": collisions_file}
 
 
 def render(content: dict) -> bytes:
@@ -468,42 +410,14 @@ def self_test() -> None:
     assert (nato["bits"], nato["filter_hex"]) == (197, NATO_FILTER)
 
 
-# --- Command line -----------------------------------------------------------------------------------------
-
-
-def write_files() -> int:
-    for name, make in FILES.items():
-        content = render(make())
-        (HERE / name).write_bytes(content)
-        print(f"{name}: {len(content)} bytes")
-    return 0
-
-
-def check_files() -> int:
-    different = 0
-    for name, make in FILES.items():
-        path = HERE / name
-        if not path.is_file():
-            print(f"{name}: missing", file=sys.stderr)
-            different += 1
-        elif path.read_bytes() != render(make()):
-            print(f"{name}: differs from what `write` would write", file=sys.stderr)
-            different += 1
-        else:
-            print(f"{name}: as it should be")
-    return 1 if different else 0
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Golomb-coded sets in Python, and test vectors.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("write", help="write the vector files beside this script")
-    commands.add_parser("check", help="exit 1 if they differ from what write would write")
-
-    arguments = parser.parse_args()
-    self_test()
-    return write_files() if arguments.command == "write" else check_files()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    self_test()
+    match sys.argv[1:]:
+        case ["write"]:
+            for name, make in FILES.items():
+                (HERE / name).write_bytes(render(make()))
+        case ["check"]:
+            different = [name for name, make in FILES.items() if (HERE / name).read_bytes() != render(make())]
+            sys.exit(f"not what `write` would write: {', '.join(different)}" if different else None)
+        case _:
+            sys.exit(__doc__)

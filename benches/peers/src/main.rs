@@ -8,7 +8,6 @@
 
 mod options;
 mod peers;
-mod space;
 
 use std::fs;
 use std::io::{self, Write};
@@ -57,7 +56,7 @@ fn run(options: &Options) -> Record {
     let mut record = Record::new(options.effort(), levels.collect(), features.to_vec());
     let pools = Pools::new();
     let selection = Selection::new(options.only.clone());
-    for size in options.timed_sizes() {
+    for size in options.sizes.clone() {
         eprintln!("{} items", size.name);
         let fixture = Fixture::new(size);
         rows::each(&fixture, &selection, &mut |mut group| {
@@ -66,10 +65,6 @@ fn run(options: &Options) -> Record {
             measure(&mut record, &mut group, options.effort(), &pools);
             record.rows[before..].iter().for_each(print_row);
         });
-    }
-    if let Some(extent) = options.extent() {
-        eprintln!("space: {} items", extent.n);
-        record.space = space::measure(extent);
     }
     record.finish();
     record

@@ -7,26 +7,26 @@ use clap::Parser;
 use nutfilter_benchmarks::fixture::Size;
 use nutfilter_benchmarks::schedule::Effort;
 
-use crate::space::Extent;
-
 /// Measure nutfilter and other libraries in turns and write a record.
 #[derive(Parser)]
 pub(crate) struct Options {
-    /// A quick run: --sizes 100k --seconds 0.5, and smaller sets for space
+    /// A quick run: --sizes 100k --seconds 0.5
     #[arg(long)]
     quick: bool,
-    /// Numbers of items [default: 100k,1m,10m]
-    #[arg(long, value_delimiter = ',')]
-    sizes: Vec<Size>,
-    /// Time per group of rows [default: 3]
-    #[arg(long, value_parser = seconds)]
-    seconds: Option<Duration>,
+    /// Numbers of items
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "100k,1m,10m",
+        default_value_if("quick", "true", "100k")
+    )]
+    pub(crate) sizes: Vec<Size>,
+    /// Time per group of rows
+    #[arg(long, value_parser = seconds, default_value = "3", default_value_if("quick", "true", "0.5"))]
+    seconds: Duration,
     /// Measure only rows whose names begin with PREFIX, as in decode/plain/1m; may be repeated
     #[arg(long, value_name = "PREFIX")]
     pub(crate) only: Vec<String>,
-    /// Measure sizes and false-positive rates only, or in addition to --only
-    #[arg(long)]
-    space: bool,
     /// Measure nothing: write what `nutfilter build FILE --input text --format raw` does, with the fastest crates
     #[arg(long, value_name = "FILE")]
     pub(crate) build_lines: Option<PathBuf>,
@@ -41,75 +41,29 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Options {
-    /// The sizes to time; none with `--space` alone.
-    pub(crate) fn timed_sizes(&self) -> Vec<Size> {
-        if self.space && self.only.is_empty() {
-            return Vec::new();
-        }
-        if !self.sizes.is_empty() {
-            return self.sizes.clone();
-        }
-        let default: &[&str] = if self.quick {
-            &["100k"]
-        } else {
-            &["100k", "1m", "10m"]
-        };
-        let sizes = default.iter().map(|size| size.parse().expect("a size"));
-        sizes.collect()
-    }
-
     pub(crate) fn effort(&self) -> Effort {
-        let default = Duration::from_millis(if self.quick { 500 } else { 3_000 });
         Effort {
-            per_group: self.seconds.unwrap_or(default),
+            per_group: self.seconds,
             most_samples: 101,
             least_samples: 3,
         }
     }
-
-    /// The extent of the space measurement, if it is wanted.
-    pub(crate) fn extent(&self) -> Option<Extent> {
-        let (n, non_members) = match self.quick {
-            true => (100_000, 1_000_000),
-            false => (1_000_000, 10_000_000),
-        };
-        (self.space || self.only.is_empty()).then_some(Extent { n, non_members })
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(line: &str) -> Result<Options, clap::Error> {
-        Options::try_parse_from(["peers"].into_iter().chain(line.split_whitespace()))
+#[test]
+fn explicit_options_override_quick() {
+    let parse = |line: &'static str| {
+        let words = ["peers"].into_iter().chain(line.split_whitespace());
+        let options = Options::try_parse_from(words).ok()?;
+        let sizes: Vec<_> = options.sizes.into_iter().map(|size| size.name).collect();
+        Some((sizes.join(","), options.seconds.as_secs_f64()))
+    };
+    for (line, sizes, seconds) in [
+        ("", "100k,1m,10m", 3.0),
+        ("--quick", "100k", 0.5),
+        ("--sizes 7,2k --quick --seconds 0.01", "7,2k", 0.01),
+    ] {
+        assert_eq!(parse(line), Some((sizes.to_owned(), seconds)));
     }
-
-    #[test]
-    fn explicit_options_override_quick() {
-        let names = |line| {
-            let sizes = parse(line).unwrap().timed_sizes().into_iter();
-            sizes.map(|size| size.name).collect::<Vec<_>>()
-        };
-        assert_eq!(names(""), ["100k", "1m", "10m"]);
-        assert_eq!(names("--quick"), ["100k"]);
-        assert_eq!(names("--sizes 7,2k --quick"), ["7", "2k"]);
-        let seconds = |line| parse(line).unwrap().effort().per_group.as_secs_f64();
-        assert_eq!(seconds("--quick"), 0.5);
-        assert_eq!(seconds("--quick --seconds 0.01"), 0.01);
-        assert!(parse("--seconds -1").is_err() && parse("--sizes x").is_err());
-    }
-
-    #[test]
-    fn only_and_space_select_the_parts() {
-        let parts = |line| {
-            let options = parse(line).unwrap();
-            let n = options.extent().map(|extent| extent.n);
-            (!options.timed_sizes().is_empty(), n)
-        };
-        assert_eq!(parts(""), (true, Some(1_000_000)));
-        assert_eq!(parts("--space --quick"), (false, Some(100_000)));
-        assert_eq!(parts("--only decode/"), (true, None));
-        assert_eq!(parts("--only decode/ --space"), (true, Some(1_000_000)));
-    }
+    assert!(parse("--seconds -1").is_none() && parse("--sizes x").is_none());
 }

@@ -12,7 +12,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_quick_run_writes_a_record_with_all_parts() {
+fn a_quick_run_writes_a_record() {
     let output = run(&["--quick", "--sizes", "10k", "--seconds", "0.01"]);
     let progress = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{progress}");
@@ -42,6 +42,4 @@ fn a_quick_run_writes_a_record_with_all_parts() {
         assert!(row.median <= row.upper_quartile, "{row:?}");
         assert!(row.samples >= 3, "{row:?}");
     }
-    let structures = record.space.iter().map(|space| space.structure.as_str());
-    assert_eq!(structures.collect::<BTreeSet<_>>().len(), 7);
 }

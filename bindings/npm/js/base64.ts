@@ -51,6 +51,18 @@ export class Base64 {
     let { pending, digits } = this;
     const decoded = new Uint8Array((((digits % 4) + text.length - from) >> 2) * 3);
     let length = 0;
+    while (digits % 4 === 0 && this.padding === 0 && from + 4 <= text.length) {
+      const [a, b, c, d] = [TABLE[text[from]!]!, TABLE[text[from + 1]!]!, TABLE[text[from + 2]!]!, TABLE[text[from + 3]!]!];
+      if ((a | b | c | d) > 63) {
+        break;
+      }
+      decoded[length++] = (a << 2) | (b >>> 4);
+      decoded[length++] = (b << 4) | (c >>> 2);
+      decoded[length++] = (c << 6) | d;
+      pending = d;
+      digits += 4;
+      from += 4;
+    }
     for (; from < text.length && this.padding === 0; from++) {
       const value = TABLE[text[from]!]!;
       if (value > 63) {

@@ -126,9 +126,7 @@ export class Index {
       const sample = decoder.item / SAMPLED;
       values[sample] = decoder.value;
       positions[sample] = decoder.position;
-      for (let i = Math.min(SAMPLED, decoder.n - decoder.item); i > 0; i--) {
-        decoder.next();
-      }
+      decoder.skipItems(Math.min(SAMPLED, decoder.n - decoder.item));
     }
     if (decoder.item < decoder.n) {
       return false;
@@ -228,6 +226,36 @@ export class Decoder {
     }
     this.value += delta;
     this.item++;
+  }
+
+  /** Reads so many further items. There must be as many. The same as {@link Decoder.next}, with its state in registers. */
+  skipItems(count: number): void {
+    const { bytes, view, p, scale, largest, maxQuotient } = this;
+    const last = bytes.length - 5;
+    const end = this.item + count;
+    while (this.item < end) {
+      let { at, bit, value, item } = this;
+      while (item < end && p > 0 && at <= last) {
+        const window = (view.getUint32(at) << bit) | (bytes[at + 4]! >>> (8 - bit));
+        const run = Math.clz32(~window);
+        const next = value + run * scale + ((window << (run + 1)) >>> (32 - p));
+        if (run + p >= 32 || run > maxQuotient || next > largest) {
+          break;
+        }
+        value = next;
+        bit += run + 1 + p;
+        at += bit >>> 3;
+        bit &= 7;
+        item++;
+      }
+      this.at = at;
+      this.bit = bit;
+      this.value = value;
+      this.item = item;
+      if (item < end) {
+        this.next();
+      }
+    }
   }
 
   /** Checks that the bytes end here. */

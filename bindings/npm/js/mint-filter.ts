@@ -32,6 +32,8 @@ export interface Warning {
     | 'MoreSpentThanIssued'
     /** Notes are spent but not issued, as few as chance explains, or by an older filter of issued ones. */
     | 'SpentNotIssued'
+    /** Filters with a small M match so often by chance that the search was ended: what lies behind is not known. */
+    | 'SearchCutShort'
     /** A point is in the filter of the other kind. */
     | 'Exchanged'
     /** Counters whose notes are not restored. */

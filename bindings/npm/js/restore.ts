@@ -88,12 +88,14 @@ export const CHECKED_SPENT = 32;
 export const ONE_RESTORE_IN = 1e6;
 /** How far the times of both filters may be apart, in seconds. */
 export const APART = 3_600;
+/** How many times as far as usual a search goes when chance explains what it finds. */
+const PATIENCE = 10;
 /** Counters that are looked up together. */
 const STEP = 256;
 /** Points that are checked to be on the curve, of those that are given one by one. */
 const CHECKED_POINTS = 16;
 /** Milliseconds that one piece should take. */
-const PIECE = 20;
+const PIECE = 10;
 
 const LEFT_OUT = ['Unsigned', 'Pending', 'Refused', 'Expired'] as const;
 
@@ -376,7 +378,9 @@ async function search(
   const spentCounters: number[] = [];
   const live = new Set<string>();
   let crossed = 0;
-  let end = isList ? candidates.count : (searchGap ?? SEARCH_GAPS[1]);
+  const finds: number[] = [];
+  const byChance = explained(searchGap ?? SEARCH_GAPS[0], 1 / issued.m + 1 / spent.m);
+  let [end, wanted] = isList ? [candidates.count, candidates.count] : searchEnd(finds, byChance, searchGap);
   while (signed.length < end) {
     const from = signed.length;
     const counters = Array.from({ length: Math.min(STEP, end - from) }, (_, i) => from + i);
@@ -396,11 +400,15 @@ async function search(
       } else if (isIssued) {
         live.add(B_!);
       }
-      if (!isList && signed[counter]) {
-        end = counter + 1 + (searchGap ?? SEARCH_GAPS[0]);
+      if (signed[counter]) {
+        finds.push(counter);
       }
     }
-    if (!isList && (spentCounters.length > spent.n || live.size > issued.n)) {
+    if (!isList) {
+      [end, wanted] = searchEnd(finds, byChance, searchGap);
+    }
+    const most = ({ n, m }: MintFilter): number => n + chanceLimit(signed.length / m);
+    if (!isList && (spentCounters.length > most(spent) || live.size > most(issued))) {
       throw new WalletError('TooManyMatches', `more of ${end} points match than the filters have items`);
     }
     onCounters?.(signed.length);
@@ -433,6 +441,9 @@ async function search(
     }
     warn('SpentNotIssued', `${text}: they count as spent`, missing);
   }
+  if (end < wanted) {
+    warn('SearchCutShort', `the filters match too often by chance (small M): notes behind the first ${count} counters are not known`);
+  }
   if (spent.n > issued.n) {
     warn('MoreSpentThanIssued', `${spent.n} notes are spent but only ${issued.n} issued`);
   }
@@ -446,6 +457,24 @@ async function search(
   }
   warnings.push(...issued.checkCount(live.size, count, expected));
   return { filters, signed, warnings, isDoubtful };
+}
+
+/** How many finds in a row of so many counters chance explains, if one in 1 / rate matches so. 0 with an `M` above 22,000. */
+function explained(counters: number, rate: number): number {
+  const mean = counters * rate;
+  return Math.floor(mean + 3 * Math.sqrt(mean));
+}
+
+/**
+ * Where the search ends, and where it would end if no find were by chance: behind the last find. If no more finds lie within the gap than
+ * chance explains, they do not carry the search on for ever.
+ */
+function searchEnd(finds: readonly number[], byChance: number, gap?: number): [number, number] {
+  const behind = (last: number | undefined, times: number): number =>
+    last === undefined ? (gap ?? SEARCH_GAPS[1]) * times : last + 1 + (gap ?? SEARCH_GAPS[0]) * times;
+  const isCertain = (last: number, at: number): boolean => at >= byChance && last - finds[at - byChance]! < Math.max(gap ?? SEARCH_GAPS[0], 1);
+  const wanted = behind(finds[finds.length - 1], 1);
+  return [Math.min(wanted, behind(finds.filter(isCertain).pop(), PATIENCE)), wanted];
 }
 
 /** The highest ones, which an older filter lacks, and as many others. */

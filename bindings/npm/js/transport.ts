@@ -42,7 +42,7 @@ export const isBrowser = (): boolean => 'location' in globalThis && globalThis.l
 const LONGEST_TIMER = 2 ** 31 - 2;
 
 /** Milliseconds after which the event loop runs. */
-const BREATH = 25;
+const BREATH = 12;
 
 /** What limits a call. */
 export interface CallOptions {

@@ -101,21 +101,29 @@ test('arguments of the wrong type are rejected', () => {
   throwsCode(() => filter.matches([members[0], 'ab']), 'BadArgument', 'item 1 is a string');
 });
 
-test('malformed filters are rejected with their class', () => {
+test('malformed rows have their class', () => {
+  const { filters, rows } = vectors('malformed');
+  const classes = new Set();
+  for (const { name, n, p, m, error, of, hex, times = 1, len, zeros = 0, cuts } of rows) {
+    const given = Buffer.concat([of ? Buffer.from(filters[of], 'base64').subarray(0, len) : Buffer.from(hex.repeat(times), 'hex'), Buffer.alloc(zeros)]);
+    for (let length = cuts ? 0 : given.length; length < given.length + !cuts; length++) {
+      const found = outcome(() => new Filter(given.subarray(0, length), n, { p, m }));
+      assert.equal(typeof found === 'string' ? found : undefined, error, `${name}, ${length} bytes`);
+    }
+    classes.add(error);
+  }
+  assert.equal(classes.size, 7);
+});
+
+test('malformed filters are rejected with their numbers', () => {
   const { bytes } = Filter.from(members);
   const valid = [...bytes];
   const parse = (data, n = 2000, options) => () => new Filter(Uint8Array.from(data), n, options);
   throwsCode(parse([]), 'TooShort', '2000 items');
   throwsCode(parse(valid.slice(0, -1)), 'TooShort', 'item 1999');
-  throwsCode(parse(valid.concat(new Array(200).fill(0))), 'TooLong', '2000 items');
   throwsCode(parse(valid.concat(0)), 'TrailingData', 'bit');
-  throwsCode(parse([0], 0), 'TooLong', '0 items');
   throwsCode(parse([0, 0, 1], 1), 'Padding', '1 items');
-  throwsCode(parse([0x7f, 0xff, 0xf0], 1, { m: 5 }), 'OutOfRange', 'item 0');
   throwsCode(parse([0xff, 0xff, 0xff], 1), 'OutOfRange', 'item 0');
-  throwsCode(parse(valid, 2 ** 32 - 1), 'TooShort', '4294967295');
-  throwsCode(() => new Filter(bytes, 2100), 'TooShort', '2100');
-  assert.equal(outcome(parse(valid, 1999)), 'TrailingData');
 });
 
 test('a filter whose bytes change afterwards throws', () => {

@@ -416,6 +416,26 @@ test('a candidate is not unused if the filter may have been made with another ha
   await assert.rejects(restore(4), { code: 'OtherDialect' });
 });
 
+test('searches end at any rate of chance matches', async () => {
+  // Only the first points are checked to be on the curve.
+  const made = (kind, counter) => (kind ? ys : bs)[counter] ?? Uint8Array.from({ length: 33 }, (_, i) => [2, kind, counter >> 8, counter & 255][i] ?? 0);
+  const points = (kind, from, to) => Array.from({ length: to - from }, (_, i) => made(kind, from + i));
+  const derived = { ys: (from, to) => points(1, from, to), messages: (counters) => counters.map((counter) => made(0, counter)) };
+  for (const m of [64, 300, 5_000, 784_931]) {
+    const filter = (kind) =>
+      acceptFilter(200, Buffer.from(response(points(kind === 'spent' ? 1 : 0, 0, 400), NOW, { m })), {
+        source: { keyset: KEYSET, kind },
+        now: NOW,
+        policy: { minM: 1, minP: 1 },
+      });
+    const { outcomes, nextCounter, warnings } = (await Restore.search({ issued: filter('issued'), spent: filter('spent') }, derived)).soFar();
+    const isCut = warnings.some(({ code }) => code === 'SearchCutShort');
+    assert.ok(nextCounter >= 440 && outcomes.length <= 12_000, `${m}: ${outcomes.length}`);
+    assert.equal(isCut, outcomes.length > 10_000, `${m}: ${outcomes.length}`);
+    assert.ok(m < 22_000 || outcomes.length === 1_400);
+  }
+});
+
 test('a wallet with a network of its own restores by a conversation', async () => {
   const [issued, spent] = [accept(bs.slice(0, 9), 'issued'), accept(ys.slice(0, 5), 'spent')];
   const restore = await Restore.search({ issued, spent }, candidates.slice(0, 10));

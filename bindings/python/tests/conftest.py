@@ -1,5 +1,6 @@
 """The pure-Python reference of the repository, and its vectors."""
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -16,6 +17,16 @@ import make_vectors as reference  # noqa: E402
 
 def vectors(name):
     return json.loads((VECTORS / name).read_text())
+
+
+def malformed():
+    """The rows of malformed.json with their bytes."""
+    file = vectors("malformed.json")
+    for row in file["rows"]:
+        given = base64.b64decode(file["filters"][row["of"]]) if "of" in row else bytes.fromhex(row["hex"]) * row.get("times", 1)
+        given = given[:row.get("len")] + bytes(row.get("zeros", 0))
+        for length in range(len(given)) if row.get("cuts") else [len(given)]:
+            yield row, given[:length]
 
 
 def points(count, seed=1):

@@ -65,11 +65,6 @@ pub struct Fixture {
 
 impl Fixture {
     /// The fixture of this size, always the same.
-    ///
-    /// # Panics
-    ///
-    /// If the library rejects the reference's filter.
-    #[must_use]
     pub fn new(size: Size) -> Self {
         let mut items = generate_items(size.n + NON_MEMBERS as u64, SEED);
         let non_members = items.split_off(size.n as usize);
@@ -98,25 +93,21 @@ impl Fixture {
     }
 
     /// The number of items.
-    #[must_use]
     pub fn n(&self) -> u64 {
         self.size.n
     }
 
     /// The items as one slice of bytes.
-    #[must_use]
     pub fn records(&self) -> &[u8] {
         self.items.as_flattened()
     }
 
     /// The sum of the values: the expected answer of rows that do not keep the values.
-    #[must_use]
     pub fn sum(&self) -> u64 {
         self.values.iter().copied().fold(0, u64::wrapping_add)
     }
 
     /// Size of the filter.
-    #[must_use]
     pub fn bits_per_item(&self) -> f64 {
         self.bytes.len() as f64 * 8.0 / self.n() as f64
     }

@@ -58,21 +58,18 @@ pub enum Who {
 
 impl Who {
     /// A peer that reads or writes the same bits.
-    #[must_use]
     pub const fn peer(name: &'static str) -> Self {
         let same_format = true;
         Self::Peer { name, same_format }
     }
 
     /// A peer with a format of its own.
-    #[must_use]
     pub const fn other_format(name: &'static str) -> Self {
         let same_format = false;
         Self::Peer { name, same_format }
     }
 
     /// The last part of a row's name.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Reference => "reference",
@@ -82,7 +79,6 @@ impl Who {
     }
 
     /// Whether it reads or writes the bits of this format.
-    #[must_use]
     pub const fn same_format(&self) -> bool {
         match self {
             Self::Reference | Self::Ours(_) => true,
@@ -121,7 +117,6 @@ impl Row<'_> {
 
 impl<'a> Group<'a> {
     /// A group without rows.
-    #[must_use]
     pub fn new(
         selection: &'a Selection,
         (stage, task, size): (&'static str, &str, &str),
@@ -140,16 +135,11 @@ impl<'a> Group<'a> {
     }
 
     /// The first three parts of its rows' names.
-    #[must_use]
     pub fn path(&self) -> String {
         format!("{}/{}/{}", self.stage, self.task, self.size)
     }
 
     /// Adds a row if it is selected. The call is made once, and its answer must be `right`.
-    ///
-    /// # Panics
-    ///
-    /// If the answer is wrong.
     pub fn add<T>(
         &mut self,
         who: Who,
@@ -167,10 +157,6 @@ impl<'a> Group<'a> {
 
     /// Adds a row whose call works on a `state`. `prepare` runs before each call and is not measured; nor is
     /// dropping the answer.
-    ///
-    /// # Panics
-    ///
-    /// If the answer is wrong.
     pub fn add_with<S: Send + 'a, T>(
         &mut self,
         who: Who,
@@ -208,13 +194,11 @@ pub struct Selection(Vec<String>);
 
 impl Selection {
     /// Selects rows by prefix; without prefixes, all rows.
-    #[must_use]
     pub fn new(prefixes: Vec<String>) -> Self {
         Self(prefixes)
     }
 
     /// Whether a group with this path can contain a selected row.
-    #[must_use]
     pub fn group(&self, path: &str) -> bool {
         let names = format!("{path}/");
         let may = |prefix: &String| names.starts_with(prefix) || prefix.starts_with(&names);

@@ -3,62 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use serde::{Deserialize, Serialize};
-
-/// What was measured.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Source {
-    /// The commit's hash; `unknown` outside a repository.
-    pub commit: String,
-    /// Whether tracked files differed from that commit.
-    pub dirty: bool,
-}
-
-/// How it was compiled.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Build {
-    /// The output of `rustc --version`.
-    pub rustc: String,
-    /// The target triple.
-    pub target: String,
-    /// Of the profile.
-    pub opt_level: String,
-    /// `RUSTFLAGS`, from the environment or the configuration.
-    pub rustflags: String,
-    /// Whether debug assertions were compiled in. Times mean nothing if so.
-    pub debug_assertions: bool,
-}
-
-/// Where it ran.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Machine {
-    /// The CPU's model name.
-    pub cpu: String,
-    /// Family, model and stepping, as in `6-207-2`: virtual machines give many CPUs the same name.
-    pub cpu_version: String,
-    /// Clock of CPU 0 when the run began, in MHz.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock_mhz: Option<f64>,
-    /// Number of CPUs that the program may use.
-    pub cpus: usize,
-    /// Which CPUs, as in `0-1`.
-    pub affinity: String,
-    /// Caches of CPU 0, as in `L2 Unified 2048K`.
-    pub caches: Vec<String>,
-    /// In bytes.
-    pub memory: u64,
-    /// `none seen`, the hypervisor's name, or `kind unknown`.
-    pub hypervisor: String,
-    /// The operating system.
-    pub os: String,
-    /// The kernel's version.
-    pub kernel: String,
-    /// The setting of transparent huge pages.
-    pub huge_pages: String,
-}
+use serde_json::{Value, json};
 
 fn read(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
@@ -76,71 +21,63 @@ fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     Some(value.trim().trim_matches('"'))
 }
 
-impl Source {
-    /// The state of the repository, from git.
-    #[must_use]
-    pub fn now() -> Self {
-        let git = |arguments: &[&str]| {
-            let mut command = Command::new("git");
-            let command = command.args(["-C", env!("CARGO_MANIFEST_DIR")]);
-            let output = command.args(arguments).output().ok()?;
-            let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            output.status.success().then_some(text)
-        };
-        let changes = git(&["status", "--porcelain", "--untracked-files=no"]);
-        Self {
-            commit: known(git(&["rev-parse", "HEAD"]).as_deref()),
-            dirty: changes.is_some_and(|changes| !changes.is_empty()),
-        }
-    }
+/// What was measured: the commit's hash, `unknown` outside a repository, and whether tracked files differed from it.
+pub fn source() -> Value {
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        let command = command.args(["-C", env!("CARGO_MANIFEST_DIR")]);
+        let output = command.args(arguments).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success().then_some(text)
+    };
+    let changes = git(&["status", "--porcelain", "--untracked-files=no"]);
+    json!({
+        "commit": known(git(&["rev-parse", "HEAD"]).as_deref()),
+        "dirty": changes.is_some_and(|changes| !changes.is_empty()),
+    })
 }
 
-impl Build {
-    /// The running build.
-    #[must_use]
-    pub fn this() -> Self {
-        Self {
-            rustc: env!("BUILT_WITH").to_owned(),
-            target: env!("BUILT_FOR").to_owned(),
-            opt_level: env!("BUILT_OPT_LEVEL").to_owned(),
-            rustflags: env!("BUILT_WITH_FLAGS").to_owned(),
-            debug_assertions: cfg!(debug_assertions),
-        }
-    }
+/// How it was compiled. Times mean nothing with debug assertions.
+pub fn build() -> Value {
+    json!({
+        "rustc": env!("BUILT_WITH"),
+        "target": env!("BUILT_FOR"),
+        "opt_level": env!("BUILT_OPT_LEVEL"),
+        "rustflags": env!("BUILT_WITH_FLAGS"),
+        "debug_assertions": cfg!(debug_assertions),
+    })
 }
 
-impl Machine {
-    /// The machine that this runs on.
-    #[must_use]
-    pub fn this() -> Self {
-        let cpu = read("/proc/cpuinfo").unwrap_or_default();
-        let version = ["cpu family", "model", "stepping"].map(|name| field(&cpu, name));
-        let flags = field(&cpu, "flags").unwrap_or_default();
-        let hypervisor = match flags.split(' ').any(|flag| flag == "hypervisor") {
-            true => read("/sys/hypervisor/type").unwrap_or_else(|| "kind unknown".to_owned()),
-            false => "none seen".to_owned(),
-        };
-        let memory = read("/proc/meminfo").unwrap_or_default();
-        let memory = field(&memory, "MemTotal").and_then(|total| total.split(' ').next());
-        let status = read("/proc/self/status").unwrap_or_default();
-        let release = read("/etc/os-release").unwrap_or_default();
-        let huge_pages = read("/sys/kernel/mm/transparent_hugepage/enabled");
-        // The chosen setting stands in brackets: `always [madvise] never`.
-        let chosen = |all: &'_ str| Some(all.split_once('[')?.1.split_once(']')?.0.to_owned());
-        Self {
-            cpu: known(field(&cpu, "model name")),
-            cpu_version: version.map(|part| part.unwrap_or("unknown")).join("-"),
-            clock_mhz: field(&cpu, "cpu MHz").and_then(|clock| clock.parse().ok()),
-            cpus: std::thread::available_parallelism().map_or(0, usize::from),
-            affinity: known(field(&status, "Cpus_allowed_list")),
-            caches: (0..8).map_while(cache).collect(),
-            memory: memory.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024,
-            hypervisor,
-            os: known(field(&release, "PRETTY_NAME").or(Some(std::env::consts::OS))),
-            kernel: known(read("/proc/sys/kernel/osrelease").as_deref()),
-            huge_pages: known(huge_pages.as_deref().and_then(chosen).as_deref()),
-        }
-    }
+/// The machine that this runs on, with its clock in MHz when the run began, the caches of CPU 0, and memory in bytes.
+pub fn machine() -> Value {
+    let cpu = read("/proc/cpuinfo").unwrap_or_default();
+    let version = ["cpu family", "model", "stepping"].map(|name| field(&cpu, name));
+    let flags = field(&cpu, "flags").unwrap_or_default();
+    let hypervisor = match flags.split(' ').any(|flag| flag == "hypervisor") {
+        true => read("/sys/hypervisor/type").unwrap_or_else(|| "kind unknown".to_owned()),
+        false => "none seen".to_owned(),
+    };
+    let memory = read("/proc/meminfo").unwrap_or_default();
+    let memory = field(&memory, "MemTotal").and_then(|total| total.split(' ').next());
+    let status = read("/proc/self/status").unwrap_or_default();
+    let release = read("/etc/os-release").unwrap_or_default();
+    let huge_pages = read("/sys/kernel/mm/transparent_hugepage/enabled");
+    // The chosen setting stands in brackets: `always [madvise] never`.
+    let chosen = |all: &'_ str| Some(all.split_once('[')?.1.split_once(']')?.0.to_owned());
+    json!({
+        "cpu": known(field(&cpu, "model name")),
+        // Virtual machines give many CPUs the same name.
+        "cpu_version": version.map(|part| part.unwrap_or("unknown")).join("-"),
+        "clock_mhz": field(&cpu, "cpu MHz").and_then(|clock| clock.parse::<f64>().ok()),
+        "cpus": std::thread::available_parallelism().map_or(0, usize::from),
+        "affinity": known(field(&status, "Cpus_allowed_list")),
+        "caches": (0..8).map_while(cache).collect::<Vec<_>>(),
+        "memory": memory.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024,
+        "hypervisor": hypervisor,
+        "os": known(field(&release, "PRETTY_NAME").or(Some(std::env::consts::OS))),
+        "kernel": known(read("/proc/sys/kernel/osrelease").as_deref()),
+        "huge_pages": known(huge_pages.as_deref().and_then(chosen).as_deref()),
+    })
 }
 
 /// A cache of CPU 0, as in `L1 Data 48K`.
@@ -168,9 +105,11 @@ mod tests {
 
     #[test]
     fn this_build_and_machine_are_described() {
-        let build = Build::this();
-        assert!(build.rustc.starts_with("rustc "), "{build:?}");
-        assert!(!build.target.is_empty(), "{build:?}");
-        assert!(Machine::this().cpus > 0);
+        let build = build();
+        assert!(
+            build["rustc"].as_str().unwrap().starts_with("rustc "),
+            "{build}"
+        );
+        assert!(build["target"] != "" && machine()["cpus"] != 0, "{build}");
     }
 }

@@ -1,8 +1,9 @@
 //! [`Record`]: one run as a JSON document. The types below are the schema; unknown fields are refused.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::machine::{Build, Machine, Source};
+use crate::machine;
 use crate::schedule::{Effort, Series, median, minimum, quartiles};
 use crate::{Group, Who};
 
@@ -20,12 +21,12 @@ pub struct Record {
     pub schema: u32,
     /// When the run ended, UTC, as in `2026-01-31T23:59:59Z`.
     pub date: String,
-    /// The commit that was measured.
-    pub source: Source,
-    /// How it was compiled.
-    pub build: Build,
-    /// Where it ran.
-    pub machine: Machine,
+    /// The commit that was measured: [`machine::source`].
+    pub source: Value,
+    /// How it was compiled: [`machine::build`].
+    pub build: Value,
+    /// Where it ran: [`machine::machine`].
+    pub machine: Value,
     /// How much was measured.
     pub settings: Settings,
     /// SIMD levels of the CPU, the plainest first.
@@ -34,9 +35,6 @@ pub struct Record {
     pub features: Vec<String>,
     /// One per measurement.
     pub rows: Vec<RowRecord>,
-    /// Sizes and false-positive rates of structures, if they were measured.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub space: Vec<Space>,
 }
 
 /// How much was measured.
@@ -85,36 +83,15 @@ pub struct RowRecord {
     pub false_positive_rate: Option<f64>,
 }
 
-/// Size and false-positive rate of one structure, both measured.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Space {
-    /// `gcs`, `bloom`, `binary-fuse-8`, `binary-fuse-16`, `binary-fuse-32`, `vfilter` or `elias-fano`.
-    pub structure: String,
-    /// As in `P = 10, M = 1533` or `k = 7`.
-    pub parameters: String,
-    /// Items in the set.
-    pub n: u64,
-    /// Measured size.
-    pub bits_per_item: f64,
-    /// Expected false-positive rate.
-    pub designed_rate: f64,
-    /// Number of non-members that were looked up.
-    pub asked: u64,
-    /// How many of them were reported as present.
-    pub false_positives: u64,
-}
-
 impl Record {
     /// A record without rows.
-    #[must_use]
     pub fn new(effort: Effort, levels: Vec<String>, features: Vec<String>) -> Self {
         Self {
             schema: SCHEMA,
             date: String::new(),
-            source: Source::now(),
-            build: Build::this(),
-            machine: Machine::this(),
+            source: machine::source(),
+            build: machine::build(),
+            machine: machine::machine(),
             settings: Settings {
                 seconds_per_group: effort.per_group.as_secs_f64(),
                 least_samples: effort.least_samples,
@@ -123,7 +100,6 @@ impl Record {
             levels,
             features,
             rows: Vec::new(),
-            space: Vec::new(),
         }
     }
 

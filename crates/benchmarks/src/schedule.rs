@@ -102,17 +102,11 @@ fn sample(row: &mut Row<'_>, calls: u32, threads: usize, on: &On<'_>) -> f64 {
 }
 
 /// The smallest of `values`.
-#[must_use]
 pub fn minimum(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 /// The middle value, or the mean of the two middle values.
-///
-/// # Panics
-///
-/// If `values` is empty.
-#[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -124,11 +118,6 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// The lower and the upper quartile, with linear interpolation.
-///
-/// # Panics
-///
-/// If `values` is empty.
-#[must_use]
 pub fn quartiles(values: &[f64]) -> (f64, f64) {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

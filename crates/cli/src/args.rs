@@ -33,11 +33,11 @@ const LAST: usize = 900;
 
 const EXAMPLES: &str = "\
 Examples:
-  nutfilter demo                          see it work on sample notes
-  nutfilter build spent.hex -o spent.json build a filter from hex lines
+  nutfilter demo                          # see it work on sample notes
+  nutfilter build spent.hex -o spent.json # a filter of hex lines
   nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
-  nutfilter check spent.json mine.hex     which of mine may be in it?
-  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e pairs
+  nutfilter check spent.json mine.hex     # which of mine may be in it?
+  nutfilter restore --mint https://mint.example --seed-file words.txt
 
 Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did.
 `restore`: 0 some note is live, 1 none is.";
@@ -56,6 +56,11 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a demo on a sample mint: build, serve and restore.
     Demo(DemoArgs),
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 #[cfg(test)]

@@ -274,7 +274,8 @@ impl DemoRun {
     fn write_sample(&self) -> Result<(), CliError> {
         let database = self.path(DATABASE);
         let step = Step::start(&self.globals, 1, "write the database of a sample mint");
-        self.sample.write(&database).map_err(CliError::failed)?;
+        let written = self.sample.write(&database);
+        written.map_err(|error| CliError::at(database.display(), error))?;
         step.finish(format_args!(
             "{} spent and {} issued notes, {}",
             count(self.sample.spent),

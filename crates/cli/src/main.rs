@@ -27,6 +27,7 @@ mod serve;
 mod usage;
 mod value_parsers;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -88,6 +89,11 @@ fn run() -> Result<ExitCode, CliError> {
         Command::Inspect(args) => return inspect::run(&args, &globals),
         Command::Serve(args) => serve::run::run(&args, matches, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut command, "nutfilter", &mut text);
+            output::stdout().write_all(&text)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

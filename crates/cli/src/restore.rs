@@ -121,7 +121,8 @@ Exit code: 0 some note is live, 1 none is, 2 error.
 
 Examples:
   nutfilter restore --mint https://mint.example --seed-file words.txt
-  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e pairs
+  nutfilter restore --mint https://mint.example \\
+      --keyset 009a1f293253e41e pairs
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e \\
       pairs --confirm | grep ^live | cut -f2,3";
 

@@ -19,7 +19,6 @@ pub struct Budget {
 
 impl Budget {
     /// For a filter of `n` items in `len` bytes, with an index of this many entries; 0 means no index.
-    #[must_use]
     pub fn new(n: u32, len: usize, entries: usize) -> Self {
         let (n, len) = (u64::from(n.max(1)), len as u64);
         let step = match entries {
@@ -34,13 +33,11 @@ impl Budget {
     }
 
     /// For a filter without an index.
-    #[must_use]
     pub fn of<H>(filter: &Filter<impl AsRef<[u8]>, H>) -> Self {
         Self::new(filter.n(), filter.bytes().len(), 0)
     }
 
     /// For a filter with its index.
-    #[must_use]
     pub fn of_indexed<H>(indexed: &IndexedFilter<impl AsRef<[u8]>, H>) -> Self {
         let filter = indexed.filter();
         Self::new(filter.n(), filter.bytes().len(), indexed.entries())
@@ -48,23 +45,17 @@ impl Budget {
 
     /// The limit for `lookups` look-ups: `FACTOR * (B + lookups * x)`. `B` is the number of bits of the filter.
     /// `x` is the number of bits of two index intervals and of 64 items of average length.
-    #[must_use]
     pub fn allowed(self, lookups: usize) -> u64 {
         FACTOR * (self.bits + lookups as u64 * self.look_up)
     }
 
     /// The limit for one look-up through an index, which never reads the whole filter.
-    #[must_use]
     pub fn allowed_once(self) -> u64 {
         FACTOR * self.look_up
     }
 }
 
 /// Returns the result of `f`.
-///
-/// # Panics
-///
-/// If `f` decodes more than `allowed` bits. Builds without debug assertions do not count.
 pub fn within<R>(allowed: u64, context: &dyn Debug, f: impl FnOnce() -> R) -> R {
     let before = decoded_bits();
     let result = f();

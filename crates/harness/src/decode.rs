@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use arbitrary::Arbitrary;
-use nutfilter::internals::{SimdLevel, Strategy};
+use nutfilter::internals::SimdLevel;
 use nutfilter::{DecodeError, Filter, Params, RawValues, UnvalidatedFilter};
 use nutfilter_reference::Error;
 
 use crate::cost::{Budget, within};
 use crate::recipe::{self, SMALL};
-use crate::{class_of, levels};
+use crate::{STRATEGIES, class_of, levels};
 
 /// Bytes, and the parameters declared for them.
 ///
@@ -41,19 +41,13 @@ struct Claim<'a> {
 }
 
 impl Case<'_> {
-    /// Decodes and compares with the reference, at one level and in one way, so that a small input takes only
-    /// microseconds. The fuzzer varies `how` and so reaches all combinations.
+    /// Decodes and compares with the reference, at one level, in every way. The fuzzer varies `how` and so reaches all levels.
     ///
     /// | bits of `how` | |
     /// |---|---|
     /// | 0 | whether N, P and M are adjusted to plausible values; in an input that is not [`SMALL`]: whether all of it is a [recipe](crate::recipe::filter) |
     /// | 1, 2 | the level; 3: all levels, which must also agree on the numbers in an error |
-    /// | 3 to 5 | how values are read, encoded again, or looked up |
-    /// | 6, 7 | where stepping ends and folding begins |
-    ///
-    /// # Panics
-    ///
-    /// If two results differ.
+    /// | 6, 7 | where stepping ends and folding begins, and the strategy of look-ups |
     pub fn check(&self) {
         let claim = self.claim();
         let expected =
@@ -106,43 +100,34 @@ impl Case<'_> {
         is(self.n % (most + 1), p, self.m % u64::from(u32::MAX) + 1)
     }
 
-    /// Validates, or looks up targets during validation, and reads the values in one way.
+    /// Looks up targets during validation, validates, and reads the values.
     fn check_at(
         &self,
         level: SimdLevel,
         admitted: UnvalidatedFilter<&[u8], RawValues>,
         expected: &Result<Vec<u64>, Error>,
     ) -> Result<(), DecodeError> {
-        let way = self.how >> 3 & 7;
-        if way < 2 {
-            let strategy = match (way, self.how >> 6 & 1) {
-                (0, _) => Strategy::Lookup,
-                (_, 0) => Strategy::Merge,
-                _ => Strategy::Bitmap,
-            };
-            let targets = self.targets(admitted.params().range(admitted.n()));
-            let budget = Budget::new(admitted.n(), admitted.bytes().len(), 0);
-            let answers = within(budget.allowed(targets.len()), self, || {
-                admitted.matches_values_by(strategy, &targets)
-            });
-            match (&answers, expected) {
-                (Ok(answers), Ok(values)) => {
-                    for (target, answer) in targets.iter().zip(answers) {
-                        let found = values.binary_search(target).is_ok();
-                        assert_eq!(found, *answer, "{target}, {strategy:?}, {level}: {self:?}");
-                    }
-                }
-                (Err(error), Err(expected)) => {
-                    let expected = class_of(*expected);
-                    assert_eq!(expected, error.kind(), "{strategy:?}, {level}: {self:?}");
-                }
-                _ => panic!("{expected:?}, {answers:?}, {strategy:?}, {level}: {self:?}"),
-            }
-            return answers.map(drop);
-        }
+        let strategy = STRATEGIES[usize::from(self.how >> 6)];
+        let targets = self.targets(admitted.params().range(admitted.n()));
+        let budget = Budget::new(admitted.n(), admitted.bytes().len(), 0);
+        let answers = within(budget.allowed(targets.len()), self, || {
+            admitted.matches_values_by(strategy, &targets)
+        });
+        let is_in = |values: &Vec<u64>| targets.map(|target| values.binary_search(&target).is_ok());
+        let wanted = expected
+            .as_ref()
+            .map(is_in)
+            .map_err(|error| class_of(*error));
+        let answers = answers.map_err(|error| error.kind());
+        let found = answers.as_deref().map_err(|kind| *kind);
+        assert_eq!(
+            found,
+            wanted.as_ref().map(|all| &all[..]).map_err(|kind| *kind),
+            "{strategy:?}, {level}: {self:?}"
+        );
         let filter = admitted.validate();
         match (&filter, expected) {
-            (Ok(filter), Ok(values)) => self.check_values(way, filter, values),
+            (Ok(filter), Ok(values)) => self.check_values(filter, values),
             (Err(error), Err(expected)) => {
                 assert_eq!(class_of(*expected), error.kind(), "{level}: {self:?}");
             }
@@ -159,57 +144,38 @@ impl Case<'_> {
         targets
     }
 
-    /// Reads the values in one of the ways.
-    fn check_values(
-        &self,
-        way: u8,
-        filter: &Filter<impl AsRef<[u8]>, RawValues>,
-        expected: &[u64],
-    ) {
-        let same = |item: usize, value: u64| {
-            let expected = expected.get(item);
-            assert_eq!(expected, Some(&value), "item {item}: {self:?}");
-        };
-        match way {
-            2 => {
-                // A valid filter has only one encoding.
-                let again = Filter::from_values(expected, filter.params()).expect("its values");
-                assert!(again.bytes() == filter.bytes(), "coded again: {self:?}");
-            }
-            3 => {
-                let mut appended = vec![7];
-                filter.append_values(&mut appended);
-                assert_eq!(appended[0], 7, "{self:?}");
-                assert!(appended[1..] == *expected, "{self:?}");
-            }
-            4 => {
-                for &target in expected.first().iter().chain(&expected.last()) {
-                    assert!(filter.contains_value(*target), "{self:?}");
-                }
-                let targets = self.targets(filter.range());
-                let any = targets.iter().any(|t| expected.binary_search(t).is_ok());
-                assert_eq!(filter.match_any_values(&targets), any, "{self:?}");
-            }
-            _ => {
-                // Folding may start after any number of steps.
-                let stepped = expected.len() * usize::from(self.how >> 6) / 3;
-                let mut values = filter.values();
-                if way == 5 {
-                    for item in 0..stepped {
-                        assert_eq!(values.len(), expected.len() - item, "{self:?}");
-                        same(item, values.next().unwrap_or(u64::MAX));
-                    }
-                } else if let Some(last) = stepped.checked_sub(1) {
-                    assert_eq!(values.nth(last), Some(expected[last]), "{self:?}");
-                }
-                let left = expected.len() - stepped;
-                assert_eq!(values.size_hint(), (left, Some(left)), "{self:?}");
-                let end = values.fold(stepped, |item, value| {
-                    same(item, value);
-                    item + 1
-                });
-                assert_eq!(end, expected.len(), "{self:?}");
-            }
+    /// Reads the values in every way.
+    fn check_values(&self, filter: &Filter<impl AsRef<[u8]>, RawValues>, expected: &[u64]) {
+        // A valid filter has only one encoding.
+        let again = Filter::from_values(expected, filter.params()).expect("its values");
+        assert!(again.bytes() == filter.bytes(), "coded again: {self:?}");
+        let mut appended = vec![7];
+        filter.append_values(&mut appended);
+        assert!(appended[0] == 7 && appended[1..] == *expected, "{self:?}");
+        for &target in expected.first().iter().chain(&expected.last()) {
+            assert!(filter.contains_value(*target), "{self:?}");
+        }
+        let targets = self.targets(filter.range());
+        let any = targets.iter().any(|t| expected.binary_search(t).is_ok());
+        assert_eq!(filter.match_any_values(&targets), any, "{self:?}");
+        // Folding may start after any number of steps, or of values that are passed over.
+        let stepped = expected.len() * usize::from(self.how >> 6) / 3;
+        let (mut values, mut passed) = (filter.values(), filter.values());
+        for (item, value) in expected[..stepped].iter().enumerate() {
+            assert_eq!(values.len(), expected.len() - item, "{self:?}");
+            assert_eq!(values.next(), Some(*value), "item {item}: {self:?}");
+        }
+        if let Some(last) = stepped.checked_sub(1) {
+            assert_eq!(passed.nth(last), Some(expected[last]), "{self:?}");
+        }
+        for values in [values, passed] {
+            let left = expected.len() - stepped;
+            assert_eq!(values.size_hint(), (left, Some(left)), "{self:?}");
+            let end = values.fold(stepped, |item, value| {
+                assert_eq!(expected.get(item), Some(&value), "item {item}: {self:?}");
+                item + 1
+            });
+            assert_eq!(end, expected.len(), "{self:?}");
         }
     }
 }

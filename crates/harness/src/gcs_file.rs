@@ -16,10 +16,6 @@ pub struct Case<'a> {
 
 impl Case<'_> {
     /// Parses the header, then the filter.
-    ///
-    /// # Panics
-    ///
-    /// If a file is accepted that would be written differently, or with another filter than it holds.
     pub fn check(&self) {
         let mut file = self.bytes.to_vec();
         if self.framed % 2 == 1 {

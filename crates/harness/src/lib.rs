@@ -39,34 +39,23 @@ pub struct Target {
     pub replay: fn(&[u8]),
 }
 
-/// All targets.
-pub const TARGETS: &[Target] = &[
-    target!(decode),
-    target!(encode),
-    target!(matching),
-    target!(resident),
-    target!(hashing),
-    target!(sort_merge),
-    target!(response),
-    target!(bip158),
-    target!(pieces),
-    target!(gcs_file),
-];
-
-/// The target for the case in this module.
-macro_rules! target {
-    ($name:ident) => {
-        Target {
+/// The targets for the cases in these modules.
+macro_rules! targets {
+    ($($name:ident)*) => {
+        &[$(Target {
             name: stringify!($name),
             replay: |bytes| {
                 if let Some(case) = case_of::<$name::Case>(bytes) {
                     case.check();
                 }
             },
-        }
+        }),*]
     };
 }
-use target;
+
+/// All targets.
+pub const TARGETS: &[Target] =
+    targets!(decode encode matching resident hashing sort_merge response bip158 pieces gcs_file);
 
 /// The case that the fuzzer would build from these bytes.
 fn case_of<'a, C: Arbitrary<'a>>(bytes: &'a [u8]) -> Option<C> {
@@ -85,7 +74,6 @@ pub const STRATEGIES: [Strategy; 4] = [
 ];
 
 /// The library's class for an error of the reference.
-#[must_use]
 pub fn class_of(error: Error) -> DecodeErrorKind {
     match error {
         Error::BadParameter => DecodeErrorKind::BadParameter,
@@ -98,7 +86,6 @@ pub fn class_of(error: Error) -> DecodeErrorKind {
 }
 
 /// Valid parameters for any `p` and `m`; the default ones in a quarter of the cases.
-#[must_use]
 pub fn params_from(p: u8, m: u32) -> Params {
     if p >= 192 {
         return Params::CASHU;

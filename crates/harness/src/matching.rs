@@ -6,7 +6,6 @@ use arbitrary::Arbitrary;
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
     Filter, IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, RawValues, SipHash, SortedHashes,
-    UnvalidatedFilter,
 };
 use nutfilter_reference::{Noise, Profile};
 
@@ -31,7 +30,7 @@ pub struct Case<'a> {
     pub width: u8,
     /// The fraction of the items that are in the set, in 255ths. The others are non-members.
     pub members: u8,
-    /// How targets are looked up: see [`Case::check`].
+    /// The strategy for values: see [`Case::check`].
     pub ask: u8,
     /// The items.
     pub bytes: &'a [u8],
@@ -66,33 +65,6 @@ impl ItemHash for Hasher {
         }
     }
 }
-
-/// A way to look up targets.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Way {
-    /// All items together.
-    Items,
-    /// Whether any item matches; then the same without the first match and everything after it.
-    Any,
-    /// Some items, one by one.
-    Each,
-    /// All values together.
-    Values(Strategy),
-    /// One value in every way; and, of an unvalidated filter, all values with another hasher.
-    OneValue,
-}
-
-/// The ways by number.
-const WAYS: [Way; 8] = [
-    Way::Items,
-    Way::Any,
-    Way::Each,
-    Way::Values(STRATEGIES[0]),
-    Way::Values(STRATEGIES[1]),
-    Way::Values(STRATEGIES[2]),
-    Way::OneValue,
-    Way::Values(STRATEGIES[3]),
-];
 
 /// The targets and the expected answers.
 struct Questions<'t> {
@@ -141,7 +113,7 @@ macro_rules! asked {
 asked!(Filter, IndexedFilter);
 
 impl Case<'_> {
-    /// Builds a filter, looks up targets in one way, and compares the answers.
+    /// Builds a filter, looks up targets in every way, and compares the answers.
     ///
     /// | bits of `how` | |
     /// |---|---|
@@ -151,11 +123,7 @@ impl Case<'_> {
     /// | 4, 5 | the level; 3: all levels, in an input that is not [`SMALL`] |
     /// | 6, 7 | the subject: the filter, the unvalidated filter, a borrowed index, an owned index |
     ///
-    /// `ask` modulo 8 is a [`Way`]; 7: all of them, in an input that is not [`SMALL`].
-    ///
-    /// # Panics
-    ///
-    /// If an answer differs.
+    /// `ask` modulo 8 selects the strategy for values (modulo 4); 7: all of them, in an input that is not [`SMALL`].
     pub fn check(&self) {
         let (k0, k1) = (u64::from(self.m), u64::from(self.p));
         match self.how & 3 {
@@ -221,9 +189,9 @@ impl Case<'_> {
             found: is_in(&values),
             values,
         };
-        let ways = match usize::from(self.ask % 8) {
-            7 if self.is_large() => &WAYS[..],
-            way => &WAYS[way % WAYS.len()..][..1],
+        let strategies = match usize::from(self.ask % 8) {
+            7 if self.is_large() => &STRATEGIES[..],
+            way => &STRATEGIES[way % 4..][..1],
         };
         for level in levels(self.how >> 4 & 3, self.is_large()) {
             let filter = SortedHashes::builder(hasher.clone())
@@ -232,7 +200,7 @@ impl Case<'_> {
                 .encode(params)
                 .expect("a small set");
             assert!(filter.bytes() == bytes, "{level}: {self:?}");
-            self.ask(level, filter, ways, &questions);
+            self.ask(level, filter, strategies, &questions);
         }
     }
 
@@ -240,7 +208,7 @@ impl Case<'_> {
         &self,
         level: SimdLevel,
         filter: Filter<Vec<u8>, Hasher>,
-        ways: &[Way],
+        strategies: &[Strategy],
         questions: &Questions<'_>,
     ) {
         let context = &(level, self);
@@ -249,7 +217,7 @@ impl Case<'_> {
             _ => IndexInterval::Entries(u32::from(self.step)),
         };
         match self.how >> 6 {
-            0 => questions.ask(context, ways, &filter, Budget::of(&filter)),
+            0 => questions.ask(context, strategies, &filter, Budget::of(&filter)),
             1 => {
                 let hasher = filter.hasher().clone();
                 let n = u64::from(filter.n());
@@ -257,22 +225,32 @@ impl Case<'_> {
                     Filter::check_length_with(hasher, filter.bytes(), n, filter.params())
                         .expect("a filter that was just made")
                         .with_level(level);
-                questions.ask_admitted(context, ways, &admitted);
-                if ways.contains(&Way::OneValue) {
-                    let other = filter.with_hasher(RawValues);
-                    let found = other.matches_values(&questions.values);
-                    assert_eq!(found, questions.found, "{context:?}");
+                let answers = admitted.matches(questions.items);
+                assert_eq!(answers.as_ref(), Ok(&questions.answers), "{context:?}");
+                for &strategy in strategies {
+                    for asked in [1, questions.values.len()] {
+                        let found =
+                            admitted.matches_values_by(strategy, &questions.values[..asked]);
+                        assert_eq!(
+                            found.as_deref(),
+                            Ok(&questions.found[..asked]),
+                            "{strategy:?}, {context:?}"
+                        );
+                    }
                 }
+                let other = filter.with_hasher(RawValues);
+                let found = other.matches_values(&questions.values);
+                assert_eq!(found, questions.found, "{context:?}");
             }
             2 => {
                 let borrowed = filter.with_hasher(filter.hasher().clone());
                 let indexed = borrowed.into_indexed(step);
-                questions.ask(context, ways, &indexed, Budget::of_indexed(&indexed));
+                questions.ask(context, strategies, &indexed, Budget::of_indexed(&indexed));
             }
             _ => {
                 let budget = Budget::of(&filter);
                 let indexed = within(budget.allowed(0), context, || filter.into_indexed(step));
-                questions.ask(context, ways, &indexed, Budget::of_indexed(&indexed));
+                questions.ask(context, strategies, &indexed, Budget::of_indexed(&indexed));
             }
         }
     }
@@ -283,68 +261,34 @@ type Context<'c> = (SimdLevel, &'c Case<'c>);
 
 impl Questions<'_> {
     /// Each batch must stay within the limit for its size.
-    fn ask(&self, context: &Context<'_>, ways: &[Way], filter: &dyn Asked, budget: Budget) {
-        for way in ways {
-            match *way {
-                Way::Items => {
-                    assert_eq!(filter.matches(self.items), self.answers, "{context:?}");
-                }
-                Way::Any => {
-                    let first = self.answers.iter().position(|&found| found);
-                    assert_eq!(filter.match_any(self.items), first.is_some(), "{context:?}");
-                    let before = &self.items[..first.unwrap_or(self.items.len())];
-                    assert!(!filter.match_any(before), "{context:?}");
-                }
-                // Each look-up may read the whole filter.
-                Way::Each => {
-                    let apart = self.items.len() / 8 + 1;
-                    for (item, &answer) in self.items.iter().zip(&self.answers).step_by(apart) {
-                        assert_eq!(filter.contains(item), answer, "{item:?}, {context:?}");
-                    }
-                }
-                Way::Values(strategy) => {
-                    let allowed = budget.allowed(self.values.len());
-                    let found = within(allowed, &(strategy, context), || {
-                        filter.by(strategy, &self.values)
-                    });
-                    assert_eq!(found, self.found, "{strategy:?}, {context:?}");
-                }
-                Way::OneValue => {
-                    for strategy in STRATEGIES {
-                        let found = filter.by(strategy, &self.values[..1]);
-                        assert_eq!(found, self.found[..1], "{strategy:?}, {context:?}");
-                    }
-                    let planned = filter.planned(self.values.len());
-                    assert!(STRATEGIES[1..].contains(&planned), "{context:?}");
-                }
-            }
-        }
-    }
-
-    /// The same for a filter that is validated during the look-up.
-    fn ask_admitted(
+    fn ask(
         &self,
         context: &Context<'_>,
-        ways: &[Way],
-        admitted: &UnvalidatedFilter<impl AsRef<[u8]>, Hasher>,
+        strategies: &[Strategy],
+        filter: &dyn Asked,
+        budget: Budget,
     ) {
-        for way in ways {
-            let (strategy, asked) = match *way {
-                Way::Items | Way::Any | Way::Each => {
-                    let answers = admitted.matches(self.items);
-                    assert_eq!(answers.as_ref(), Ok(&self.answers), "{context:?}");
-                    continue;
-                }
-                Way::Values(strategy) => (strategy, self.values.len()),
-                Way::OneValue => (Strategy::Cheapest, 1),
-            };
-            let found = admitted.matches_values_by(strategy, &self.values[..asked]);
-            assert_eq!(
-                found.as_deref(),
-                Ok(&self.found[..asked]),
-                "{strategy:?}, {context:?}"
-            );
+        assert_eq!(filter.matches(self.items), self.answers, "{context:?}");
+        let first = self.answers.iter().position(|&found| found);
+        assert_eq!(filter.match_any(self.items), first.is_some(), "{context:?}");
+        let before = &self.items[..first.unwrap_or(self.items.len())];
+        assert!(!filter.match_any(before), "{context:?}");
+        // Each of these look-ups may read the whole filter.
+        let apart = self.items.len() / 8 + 1;
+        for (item, &answer) in self.items.iter().zip(&self.answers).step_by(apart) {
+            assert_eq!(filter.contains(item), answer, "{item:?}, {context:?}");
         }
+        for &strategy in strategies {
+            let allowed = budget.allowed(self.values.len());
+            let found = within(allowed, &(strategy, context), || {
+                filter.by(strategy, &self.values)
+            });
+            assert_eq!(found, self.found, "{strategy:?}, {context:?}");
+            let one = filter.by(strategy, &self.values[..1]);
+            assert_eq!(one, self.found[..1], "{strategy:?}, {context:?}");
+        }
+        let planned = filter.planned(self.values.len());
+        assert!(STRATEGIES[1..].contains(&planned), "{context:?}");
     }
 }
 

@@ -24,10 +24,6 @@ pub struct Case<'a> {
 
 impl Case<'_> {
     /// Encodes, changes, reads and stitches the pieces.
-    ///
-    /// # Panics
-    ///
-    /// If pieces that were not changed give other bytes than the set, or others give more than its numbers allow.
     pub fn check(&self) {
         let params = crate::params_from(self.p, self.m);
         let words = self.bytes.as_chunks::<8>().0.iter();

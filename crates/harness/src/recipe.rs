@@ -30,7 +30,6 @@ pub struct Made {
 /// `size` gives the number of items, their shape and the seed. `slack` says how much larger M is than P requires;
 /// or that the values end at the range ([`AT_LARGEST`], [`AT_RANGE`]), and at which item (bits 16 to 31: a
 /// fraction).
-#[must_use]
 pub fn filter(size: u64, p: u8, slack: u64, edits: &[u8]) -> Made {
     let p = u32::from(p % 33);
     let count = items(size).min(MOST_BITS / (u64::from(p) + 3));
@@ -168,7 +167,6 @@ impl Made {
 ///
 /// Each hash has 1, 2, 4 or 8 bytes, used as its leading bits, so that a small input holds a set. A long input may
 /// begin with a recipe of 8 bytes for a large set.
-#[must_use]
 pub fn hashes(how: u8, bytes: &[u8], long: bool, most: usize) -> Vec<u64> {
     let mut hashes = Vec::new();
     let mut rest = bytes;

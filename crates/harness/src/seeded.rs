@@ -8,7 +8,6 @@ pub fn numbers(seed: u64) -> impl Iterator<Item = u64> {
 }
 
 /// `len` bytes that depend on `seed`.
-#[must_use]
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     for (place, number) in bytes.chunks_mut(8).zip(numbers(seed)) {

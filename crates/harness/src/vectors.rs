@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 pub use nutfilter_reference::generate_items;
@@ -57,9 +59,12 @@ pub fn text(value: &Value) -> &str {
 
 /// The bytes of a hex text.
 pub fn hex(value: &Value) -> Vec<u8> {
-    let digits = text(value);
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
+    const_hex::decode(text(value)).expect("hex digits")
+}
+
+/// The bytes of a text in base64.
+pub fn base64_bytes(value: &Value) -> Vec<u8> {
+    STANDARD.decode(text(value)).expect("base64")
 }
 
 /// The number of a text of 16 hex digits, most significant digit first.

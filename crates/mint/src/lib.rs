@@ -4,7 +4,7 @@
 //!
 //! | step | where | what it does |
 //! |---|---|---|
-//! | source | [`source`] | reads the rows that are new, or all in doubt; SQLite and Postgres, nutshell and CDK |
+//! | source | [`source`] | reads the rows that are new, or all in doubt; SQLite and Postgres, nutshell and CDK, or a mint that hands over its [notes](source::Notes) |
 //! | set | `sets` | keeps the sorted, distinct hashes of each keyset |
 //! | encode | [`Refresher`] | makes the filter of each set that changed, with the date of its reading |
 //! | object | [`nutfilter_objects`] | the JSON, compressed too, with a tag |

@@ -684,6 +684,7 @@ impl Refresher {
             status.other_mint = matches!(result, Err(RefreshError::OtherMint { .. }));
             status.mint = self.source.0.mint().to_owned();
             status.alone = self.source.0.is_alone();
+            status.open_commits = self.source.0.open_commits();
             status.unreadable = [sets[0].unreadable, sets[1].unreadable];
             status.without_keyset = [sets[0].without_keyset, sets[1].without_keyset];
             let gone = sets.iter().flat_map(|sets| sets.by_keyset.values());
@@ -801,6 +802,10 @@ impl RefreshOptions {
         let on_grid = |date: u64| date - date % grid;
         let (date, by) = match claim.as_of {
             AsOf::Beginning => (Some(on_grid(read.date())), Some(read)),
+            AsOf::Before(age) => (
+                Some(on_grid(read.wall().saturating_sub(age).as_secs())),
+                Some(read),
+            ),
             AsOf::StoreClock(theirs) => (Some(on_grid(read.date().min(theirs))), Some(read)),
             AsOf::LastChange(last) => (Some(last.min(read.date())), None),
             AsOf::Unknown => (None, None),

@@ -237,6 +237,12 @@ impl ItemSink for Found<'_> {
         self.flow()
     }
 
+    fn hashes(&mut self, keyset: &KeysetId, hashes: &[u64]) -> ControlFlow<()> {
+        let known = self.hashes.entry(keyset.clone()).or_default();
+        known.extend_from_slice(hashes);
+        self.flow()
+    }
+
     fn bad_row(&mut self, keyset: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
         match keyset {
             Some(keyset) => {

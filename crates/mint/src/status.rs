@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nutfilter_objects::Table;
 
+use crate::source::OpenCommits;
 use crate::{KeysetId, NoteKind};
 
 /// The numbers of a service since its start, and the filters that it ought to serve.
@@ -47,6 +48,8 @@ pub struct Status {
     pub without_keyset: [u64; 2],
     /// Whether the store is one that nobody seems to have open ([`MintSource::is_alone`](crate::MintSource::is_alone)).
     pub alone: bool,
+    /// Commits that held the dates back after the last refresh ([`MintSource::open_commits`](crate::MintSource::open_commits)).
+    pub open_commits: OpenCommits,
     /// Filters that were withdrawn because the clock was set back.
     pub withdrawn: u64,
     /// Failed fetches of the mint's info.

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 mod filters;
 mod loss;
+mod notes;
 
 use crate::clock::Clock;
 use crate::source::{
@@ -27,7 +28,7 @@ type Hook = Box<dyn FnMut(NoteKind) -> Result<(), SourceError> + Send>;
 
 /// A mint whose tables are lists, shared with the test.
 #[derive(Clone, Default)]
-struct Fake(Arc<Mutex<State>>);
+pub(crate) struct Fake(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -82,7 +83,7 @@ impl Fake {
     }
 }
 
-fn keyset(number: u8) -> KeysetId {
+pub(crate) fn keyset(number: u8) -> KeysetId {
     KeysetId::parse(&format!("00{number:014x}")).unwrap()
 }
 

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod directory;
+mod gzip;
 mod object;
 mod table;
 

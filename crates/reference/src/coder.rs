@@ -35,10 +35,6 @@ pub enum Error {
 
 /// Encodes values that are sorted in ascending order. Equal neighbours are allowed, with a difference of 0.
 ///
-/// # Panics
-///
-/// If `p` is above 63 or the values are not sorted.
-///
 /// # Cost
 ///
 /// One bit of output per `2^p` of the largest value, for any number of values: only memory limits it.

@@ -12,10 +12,6 @@ pub fn map(h: u64, f: u64) -> u64 {
 }
 
 /// The values of a filter of `items` in ascending order, one per item, including duplicates.
-///
-/// # Panics
-///
-/// If `m` is 0, or `m` or the number of items does not fit in 32 bits.
 pub fn mapped_values<T: AsRef<[u8]>>(profile: Profile, items: &[T], m: u64) -> Vec<u64> {
     let f = range(items.len() as u64, m);
     let mut values: Vec<u64> = items
@@ -29,10 +25,6 @@ pub fn mapped_values<T: AsRef<[u8]>>(profile: Profile, items: &[T], m: u64) -> V
 /// Builds the filter of `items`, as bare bytes. `N` is the number of items and is transferred separately.
 ///
 /// Nothing is removed: the NUTs count duplicate items. For BIP158, remove duplicate and empty items first.
-///
-/// # Panics
-///
-/// If `p` is above 32, `m` is 0, or `m` or the number of items does not fit in 32 bits.
 pub fn build<T: AsRef<[u8]>>(profile: Profile, items: &[T], p: u32, m: u64) -> Vec<u8> {
     encode_values(&mapped_values(profile, items, m), p)
 }

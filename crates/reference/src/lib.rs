@@ -6,14 +6,14 @@
 //! member or, with probability `1/M`, a false positive. This is the whole format. The crate implements it one bit
 //! at a time:
 //!
-//! - [`hash`](Profile::hash), [`murmur3_x86_32`], [`murmur3_x64_128`], [`siphash_2_4`]: item to 64 bits,
+//! - [`hash`](Profile::hash): item to 64 bits, by the crates murmur3 and siphasher,
 //! - [`map`]: 64 bits to `[0, F)`,
 //! - [`encode_values`] and [`decode`]: sorted values to bytes and back,
 //! - [`build`], [`matches()`], [`match_any`]: the three steps together,
 //! - [`serialize_bip158`]: the item count before a BIP158 filter.
 //!
 //! This crate must be correct, so it is written to be compared with NUT-23, NUT-25 and BIP158. It has no tables,
-//! no word-level code, no vector instructions and no dependencies, and shares no line with the library under test.
+//! no word-level code and no vector instructions, and shares no line with the library under test.
 //! When the two disagree, suspect the library first. Do not use this crate for real work: it takes one call per
 //! bit and 8 bytes per decoded value.
 //!
@@ -40,5 +40,5 @@ mod noise;
 pub use bip158::serialize_bip158;
 pub use coder::{Error, decode, encode_values};
 pub use filter::{build, map, mapped_values, match_any, matches};
-pub use hash::{Profile, murmur3_x64_128, murmur3_x86_32, siphash_2_4};
+pub use hash::{Profile, murmur3_32};
 pub use noise::{Noise, generate_items};

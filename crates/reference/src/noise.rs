@@ -27,7 +27,6 @@ impl Iterator for Noise {
 
 /// `count` items of 33 bytes that look like compressed points, by the rule described in `filters-large.json`: five
 /// outputs of SplitMix64 each, the first one only for the leading 02 or 03.
-#[must_use]
 pub fn generate_items(count: u64, seed: u64) -> Vec<[u8; 33]> {
     let mut noise = Noise(seed);
     let item = |_| {

@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
 use nutfilter_objects::{Object, Opened};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::site::Refusal;
 
@@ -24,18 +25,19 @@ const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("10");
 /// The first second of a year with five digits, which no header can have.
 const YEAR_10000: u64 = 253_402_300_800;
 
-/// Answers a request for an object, which caches may keep for `max_age` seconds, or use only after they asked with its tag.
+/// Answers a request for an object, which caches may keep for `max_age` seconds, or use only after they asked with its tag. Without
+/// its bytes, the client has them.
 ///
 /// A tag is the only precondition, as two bodies may be of the same second. There are no ranges: a refresh replaces the
 /// body before a client is back for the rest.
-pub(crate) fn answer(
-    request: &HeaderMap,
+pub(crate) async fn answer(
     object: &Object,
-    opened: Opened,
+    opened: Option<Opened>,
+    known: Option<bool>,
     is_gzip: bool,
     max_age: u64,
-) -> Response {
-    let mut headers = HeaderMap::with_capacity(8);
+) -> io::Result<Response> {
+    let mut headers = HeaderMap::with_capacity(16);
     let caching = match max_age {
         0 => "no-cache".to_owned(),
         _ => format!("public, max-age={max_age}"),
@@ -46,13 +48,14 @@ pub(crate) fn answer(
         insert(&mut headers, LAST_MODIFIED, httpdate::fmt_http_date(at));
     }
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    // The tag of what would be sent comes first. The other coding's tag stands for the same content.
-    let mut tags = [is_gzip, !is_gzip].map(|gzip| etag(object, gzip));
-    if let Some(known) = known_tag(request, &tags) {
-        insert(&mut headers, ETAG, known.clone());
-        return (StatusCode::NOT_MODIFIED, headers).into_response();
-    }
-    insert(&mut headers, ETAG, core::mem::take(&mut tags[0]));
+    let coding = match known.unwrap_or(is_gzip) {
+        true => "-gzip",
+        false => "",
+    };
+    insert(&mut headers, ETAG, format!("\"{}{coding}\"", object.tag()));
+    let Some(opened) = opened else {
+        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
+    };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(object.media_type()));
     if is_gzip {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -61,68 +64,111 @@ pub(crate) fn answer(
         Opened::Memory(bytes) => Body::from(bytes),
         Opened::File(file, length) => {
             insert(&mut headers, CONTENT_LENGTH, length.to_string());
-            Body::from_stream(pieces(Arc::new(file), length))
+            body_of(file, length).await?
         }
     };
-    (headers, body).into_response()
+    Ok((headers, body).into_response())
 }
 
-/// Bytes of a file that are read at once. A connection whose client takes nothing holds one or two pieces.
-const PIECE: u64 = 8 << 10;
+/// Bytes of a file that are read at once, and all that a connection holds whose client takes nothing.
+const PIECE: u64 = 32 << 10;
 
-/// The bytes of a file, each piece read when the one before it is nearly sent.
-fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Bytes>> {
-    stream::try_unfold(0, move |at| {
-        let file = Arc::clone(&file);
+/// The bytes of a file.
+async fn body_of(file: File, length: u64) -> io::Result<Body> {
+    #[cfg(all(target_os = "linux", feature = "server"))]
+    if length > PIECE && crate::socket::sends_files() {
+        return Ok(Body::from_stream(crate::socket::pieces(file, length)));
+    }
+    let room = Arc::new(Mutex::new(vec![0; PIECE.min(length) as usize]));
+    let (file, first) = read(file, 0, room.clone().lock_owned().await).await?;
+    Ok(match first.length as u64 {
+        read if read == length => Bytes::from_owner(first).into(),
+        _ => Body::from_stream(pieces(file, first, length)),
+    })
+}
+
+/// The bytes of a file, each piece read once the one before it is sent, into the same memory.
+fn pieces(file: File, first: Piece, length: u64) -> impl Stream<Item = io::Result<Bytes>> {
+    let room = Arc::clone(OwnedMutexGuard::mutex(&first.room));
+    stream::try_unfold((file, Some(first), 0), move |(file, first, at)| {
+        let room = Arc::clone(&room);
         async move {
             if at >= length {
                 return Ok(None);
             }
-            // At most PIECE.
-            let piece = read(file, at, PIECE.min(length - at) as usize).await?;
-            match piece.len() as u64 {
+            let (file, piece) = match first {
+                Some(first) => (file, first),
+                None => read(file, at, room.lock_owned().await).await?,
+            };
+            match piece.length.min((length - at) as usize) {
                 0 => Err(io::ErrorKind::UnexpectedEof.into()),
-                read => Ok(Some((piece, at + read))),
+                read => {
+                    let bytes = Bytes::from_owner(piece).slice(..read);
+                    Ok(Some((bytes, (file, None, at + read as u64))))
+                }
             }
         }
     })
 }
 
-/// Reads at most so many bytes: at once if the system has them in memory, otherwise on a thread that may wait for a disk.
-async fn read(file: Arc<File>, at: u64, length: usize) -> io::Result<Bytes> {
-    let mut piece = vec![0; length];
+/// The bytes at the beginning of memory that is used again after them.
+struct Piece {
+    room: OwnedMutexGuard<Vec<u8>>,
+    length: usize,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.room[..self.length]
+    }
+}
+
+/// Reads at most as many bytes as there is room: at once if the system has them in memory, otherwise on a thread that may
+/// wait for a disk.
+async fn read(
+    file: File,
+    at: u64,
+    mut room: OwnedMutexGuard<Vec<u8>>,
+) -> io::Result<(File, Piece)> {
     #[cfg(target_os = "linux")]
     {
-        let parts = &mut [io::IoSliceMut::new(&mut piece)];
+        let parts = &mut [io::IoSliceMut::new(&mut room)];
         let flags = rustix::io::ReadWriteFlags::NOWAIT;
-        if let Ok(read @ 1..) = rustix::io::preadv2(&file, parts, at, flags) {
-            piece.truncate(read);
-            return Ok(piece.into());
+        if let Ok(length @ 1..) = rustix::io::preadv2(&file, parts, at, flags) {
+            return Ok((file, Piece { room, length }));
         }
     }
     let read = tokio::task::spawn_blocking(move || {
         #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_at(&*file, &mut piece, at);
+        let read = std::os::unix::fs::FileExt::read_at(&file, &mut room, at);
         #[cfg(windows)]
-        let read = std::os::windows::fs::FileExt::seek_read(&*file, &mut piece, at);
-        piece.truncate(read?);
-        Ok(piece.into())
+        let read = std::os::windows::fs::FileExt::seek_read(&file, &mut room, at);
+        let length = read?;
+        Ok((file, Piece { room, length }))
     });
     read.await?
 }
 
-fn etag(object: &Object, gzip: bool) -> String {
-    let coding = if gzip { "-gzip" } else { "" };
-    format!("\"{}{coding}\"", object.tag())
-}
-
-/// The first of these tags that the client has. No tag contains a comma.
-fn known_tag<'a>(request: &HeaderMap, tags: &'a [String]) -> Option<&'a String> {
-    let known: Vec<_> = words(request, &IF_NONE_MATCH)
-        .map(|tag| tag.strip_prefix("W/").unwrap_or(tag))
-        .collect();
-    let is_known = |tag: &&String| known.iter().any(|&known| known == "*" || known == **tag);
-    tags.iter().find(is_known)
+/// Whether the tag that the client has is that of the compressed form; `None` if it has neither. The one that would be sent
+/// comes first. The other coding's tag stands for the same content.
+pub(crate) fn known_tag(request: &HeaderMap, object: &Object, is_gzip: bool) -> Option<bool> {
+    let mut found = None;
+    for word in words(request, &IF_NONE_MATCH) {
+        if word == "*" {
+            return Some(is_gzip);
+        }
+        let tag = word.strip_prefix("W/").unwrap_or(word);
+        let tag = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+        let coding = tag.and_then(|tag| tag.strip_prefix(object.tag()));
+        if let Some(coding @ ("" | "-gzip")) = coding {
+            let known = !coding.is_empty();
+            if known == is_gzip {
+                return Some(known);
+            }
+            found = Some(known);
+        }
+    }
+    found
 }
 
 /// Whether a client accepts gzip, by name or by `*`. Weights count only if they are 0.
@@ -172,4 +218,31 @@ pub(crate) fn refused(refusal: &Refusal) -> Response {
         response.headers_mut().insert(RETRY_AFTER, RETRY_SECONDS);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use futures_util::{FutureExt as _, StreamExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn next_piece_is_read_once_the_one_before_is_sent() {
+        let text: Vec<u8> = (0..3 * PIECE + 5).map(|at| (at % 251) as u8).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&text).unwrap();
+        let length = text.len() as u64;
+        let mut stream = body_of(file, length).await.unwrap().into_data_stream();
+        let mut sent = vec![];
+        while let Some(piece) = stream.next().await {
+            let piece = piece.unwrap();
+            assert!(piece.len() as u64 <= PIECE);
+            sent.extend_from_slice(&piece);
+            let is_last = sent.len() == text.len();
+            assert_eq!(stream.next().now_or_never().is_some(), is_last);
+        }
+        assert!(sent == text);
+    }
 }

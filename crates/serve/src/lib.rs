@@ -21,6 +21,8 @@ mod router;
 #[cfg(feature = "server")]
 mod server;
 mod site;
+#[cfg(all(target_os = "linux", feature = "server"))]
+mod socket;
 
 pub use router::{object_router, router};
 #[cfg(feature = "server")]

@@ -18,7 +18,7 @@ use axum::routing::get;
 use futures_util::FutureExt as _;
 use percent_encoding::percent_decode_str;
 
-use crate::answer::{accepts_gzip, answer, refused};
+use crate::answer::{accepts_gzip, answer, known_tag, refused};
 use crate::site::{Refusal, Site};
 
 type Shared = Arc<dyn Site>;
@@ -96,27 +96,37 @@ async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Res
         return refused(&refusal);
     }
     let is_gzip = accepts_gzip(&headers);
-    let open = |path: &str| site.table(path).open(path, is_gzip);
-    let opened = match open(&path) {
-        Ok(None) => site.canonical(&path).map_or(Ok(None), |path| open(&path)),
-        opened => opened,
+    let find = |path: &str| site.table(path).get(path);
+    let found = find(&path).or_else(|| find(&site.canonical(&path)?));
+    let Some(object) = found else {
+        return refused(&site.missing(&path));
     };
-    match opened {
+    let known = known_tag(&headers, &object, is_gzip);
+    // No file is opened for a client that has its bytes.
+    let opened = match known {
+        Some(_) => Ok(Some((object, None))),
+        None => {
+            let opened = site.table(object.path()).open(object.path(), is_gzip);
+            opened.map(|opened| opened.map(|(object, opened)| (object, Some(opened))))
+        }
+    };
+    let answered = match opened {
         Ok(Some((object, _))) if !site.may_send(&object) => {
-            refused(&Refusal::new(503, "not built yet"))
+            return refused(&Refusal::new(503, "not built yet"));
         }
         Ok(Some((object, opened))) => {
             let max_age = site.max_age(object.path());
-            answer(&headers, &object, opened, is_gzip, max_age)
+            answer(&object, opened, known, is_gzip, max_age).await
         }
-        Ok(None) => refused(&site.missing(&path)),
-        Err(error) => {
-            if !was_told_lately() {
-                tracing::error!(%error, "could not open an object");
-            }
-            refused(&Refusal::new(503, "not available"))
+        Ok(None) => return refused(&site.missing(&path)),
+        Err(error) => Err(error),
+    };
+    answered.unwrap_or_else(|error| {
+        if !was_told_lately() {
+            tracing::error!(%error, "could not open an object");
         }
-    }
+        refused(&Refusal::new(503, "not available"))
+    })
 }
 
 /// Whether a line was logged within a minute. One for each request would say no more.

@@ -128,12 +128,15 @@ pub async fn serve(
             continue;
         }
         let connection = graceful.watch(connection(stream, &router, limits));
-        connections.spawn(async move {
+        let connection = async move {
             let _open = Open::new();
             if let Err(error) = connection.await {
                 ended(&error);
             }
-        });
+        };
+        #[cfg(target_os = "linux")]
+        let connection = crate::socket::with_files(connection);
+        connections.spawn(connection);
     }
     drop(listener);
     tracing::info!(
@@ -165,6 +168,8 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 fn connection(stream: TcpStream, router: &Router, limits: Limits) -> Connection {
     // The body timeouts of tower-http cannot notice that a client takes nothing: their clock runs while hyper asks for the
     // next frame of a body, and a body here is one frame. This clock runs while the socket takes nothing.
+    #[cfg(target_os = "linux")]
+    let stream = crate::socket::Socket(stream);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.stalled));
     http1::Builder::new()
@@ -178,8 +183,13 @@ fn connection(stream: TcpStream, router: &Router, limits: Limits) -> Connection 
         )
 }
 
+#[cfg(target_os = "linux")]
+type Socket = crate::socket::Socket;
+#[cfg(not(target_os = "linux"))]
+type Socket = TcpStream;
+
 type Connection =
-    http1::Connection<TokioIo<Pin<Box<TimeoutStream<TcpStream>>>>, TowerToHyperService<Router>>;
+    http1::Connection<TokioIo<Pin<Box<TimeoutStream<Socket>>>>, TowerToHyperService<Router>>;
 
 /// Counts an open connection.
 struct Open;

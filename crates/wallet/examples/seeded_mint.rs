@@ -45,7 +45,7 @@ struct Keyset {
     spent: Vec<String>,
 }
 
-/// The mint, and the paths and bodies of the requests so far.
+/// The mint, and the requests so far.
 pub(crate) struct Mint {
     /// Whether it has filters.
     pub(crate) has_filters: bool,
@@ -55,70 +55,105 @@ pub(crate) struct Mint {
     pub(crate) others: Vec<&'static str>,
     /// A change of each signature that it gives.
     pub(crate) change: fn(&mut Value),
-    /// The requests so far.
-    pub(crate) seen: Arc<Mutex<Vec<(String, Value)>>>,
     keysets: Vec<Keyset>,
 }
 
+/// A request: its first line and its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) line: String,
+    pub(crate) body: Value,
+}
+
+/// The requests so far.
+pub(crate) type Seen = Arc<Mutex<Vec<Request>>>;
+
 #[allow(dead_code)]
 fn main() -> Result<(), Error> {
-    let listener = TcpListener::bind("127.0.0.1:3400")?;
-    println!("http://{}", listener.local_addr()?);
-    Mint::new(&Seed::from([7; 64]))?.serve(&listener)
+    println!("{}", Mint::start(&Seed::from([7; 64]), 3400, |_| {})?.0);
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Answers requests at this port with a status and a body, in a thread of its own, until the process ends. Returns the URL.
+pub(crate) fn serve<B: AsRef<[u8]>>(
+    port: u16,
+    answer: impl Fn(&Request) -> (&'static str, B) + Send + 'static,
+) -> Result<(String, Seen), Error> {
+    let listener = TcpListener::bind(("127.0.0.1", port))?;
+    let (url, seen) = (
+        format!("http://{}", listener.local_addr()?),
+        Seen::default(),
+    );
+    let log = seen.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // Clients that hang up are ignored.
+            let _ = converse(&stream, &log, &answer);
+        }
+    });
+    Ok((url, seen))
+}
+
+fn converse<B: AsRef<[u8]>>(
+    mut stream: &TcpStream,
+    seen: &Seen,
+    answer: &impl Fn(&Request) -> (&'static str, B),
+) -> Result<(), Error> {
+    let mut reader = BufReader::new(stream);
+    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+    reader.read_line(&mut first)?;
+    while reader.read_line(&mut line)? > 2 {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse()?;
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    let line = first.trim_end().to_owned();
+    let request = Request { line, body };
+    seen.lock().expect("no panic").push(request.clone());
+    let (status, body) = answer(&request);
+    let length = body.as_ref().len();
+    let head =
+        format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    Ok(stream.write_all(&[head.as_bytes(), body.as_ref()].concat())?)
+}
+
+impl Request {
+    pub(crate) fn path(&self) -> &str {
+        self.line.split(' ').nth(1).unwrap_or_default()
+    }
 }
 
 impl Mint {
-    /// A mint that signed the notes of this seed.
-    pub(crate) fn new(seed: &Seed) -> Result<Self, Error> {
+    /// A mint that signed the notes of this seed, at this port; `change` comes before. Returns its URL, and the requests so far.
+    pub(crate) fn start(
+        seed: &Seed,
+        port: u16,
+        change: impl FnOnce(&mut Self),
+    ) -> Result<(String, Seen), Error> {
         let keysets = KEYSETS.map(|id| Keyset::new(seed, id));
-        Ok(Self {
+        let mut mint = Self {
             has_filters: true,
             announces: true,
             others: vec![BROKEN, DRAFT],
             change: |_| {},
-            seen: Arc::default(),
             keysets: keysets.into_iter().collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// Answers until the process ends.
-    pub(crate) fn serve(&self, listener: &TcpListener) -> Result<(), Error> {
-        for stream in listener.incoming() {
-            if let Err(error) = self.answer(stream?) {
-                eprintln!("{error}");
-            }
-        }
-        Ok(())
-    }
-
-    fn answer(&self, mut stream: TcpStream) -> Result<(), Error> {
-        let mut reader = BufReader::new(stream.try_clone()?);
-        let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-        reader.read_line(&mut first)?;
-        while reader.read_line(&mut line)? > 2 {
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse()?;
-            }
-            line.clear();
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body)?;
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let path = first.split(' ').nth(1).unwrap_or_default();
-        let seen = (path.to_owned(), body.clone());
-        self.seen.lock().expect("no panic").push(seen);
-        let (status, answer) = match self.reply(path, &body)? {
-            Some(answer) => ("200 OK", answer),
-            None => (
-                "400 Bad Request",
-                json!({"detail": format!("invalid request: {body}")}).to_string(),
-            ),
         };
-        let head = format!("Content-Length: {}\r\nConnection: close", answer.len());
-        Ok(write!(
-            stream,
-            "HTTP/1.1 {status}\r\n{head}\r\n\r\n{answer}"
-        )?)
+        change(&mut mint);
+        serve(port, move |request| {
+            match mint.reply(request.path(), &request.body) {
+                Ok(Some(answer)) => ("200 OK", answer),
+                _ => {
+                    let detail = format!("invalid request: {}", request.body);
+                    ("400 Bad Request", json!({ "detail": detail }).to_string())
+                }
+            }
+        })
     }
 
     fn reply(&self, path: &str, body: &Value) -> Result<Option<String>, Error> {

@@ -64,6 +64,11 @@ pub enum Warning {
         /// The counters.
         counters: Vec<u32>,
     },
+    /// Filters with a small `M` match so often by chance that the search was ended: what lies behind is not known.
+    SearchCutShort {
+        /// How many counters were searched.
+        counters: u32,
+    },
     /// The mint gave no signature on these messages, which are in `issued`. One in `M` is a false positive; more were
     /// withheld or lost.
     Unsigned {
@@ -130,6 +135,10 @@ impl fmt::Display for Warning {
                 f,
                 "spent without being issued: {}; counted as spent",
                 listed(counters)
+            ),
+            Warning::SearchCutShort { counters } => write!(
+                f,
+                "the filters match too often by chance (small M): notes behind the first {counters} counters are not known"
             ),
             Warning::Unsigned { counters } => write!(
                 f,

@@ -21,6 +21,9 @@ const PIECE: u32 = 256;
 /// Where a search ends that has found nothing. A mint may have dozens of keysets that the wallet never used.
 pub(crate) const UNTOUCHED: u32 = 300;
 
+/// How many times as far as usual a search goes when chance explains what it finds.
+const PATIENCE: u32 = 10;
+
 /// The counters of NUT-13 are below this number.
 const COUNTERS: u32 = 1 << 31;
 
@@ -73,9 +76,23 @@ pub(crate) fn search<H: ItemHash>(
     };
     let (in_spent, in_issued) = (spent.indexed(), issued.indexed());
     let mut derived: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-    let (mut last, mut crossed) = (None, 0);
-    while let Some(ys) = next_ys(keyset, &mut points, found.ys.len() as u32, last, options)? {
+    let by_chance = explained(options.search, [spent, issued]);
+    let (mut finds, mut crossed) = (Vec::new(), 0);
+    loop {
         let first = found.ys.len() as u32;
+        let [end, wanted] = match points.end() {
+            Some(end) => [end; 2],
+            None => end(&finds, by_chance, options.search),
+        };
+        let piece = first..end.min(first.saturating_add(PIECE)).min(COUNTERS);
+        if piece.is_empty() {
+            if end < wanted {
+                let counters = first;
+                found.warnings.push(Warning::SearchCutShort { counters });
+            }
+            break;
+        }
+        let ys = ys(keyset, &mut points, piece)?;
         let is_spent = in_spent.matches(&ys);
         crossed += count(&in_issued.matches(&ys));
         let counters = (first..).zip(&is_spent).filter(|&(_, &spent)| !spent);
@@ -94,10 +111,9 @@ pub(crate) fn search<H: ItemHash>(
             }
         }
         found.ys.extend(ys);
-        last = found
-            .findings
-            .iter()
-            .rposition(|&one| one != Finding::Absent);
+        let findings = (first..).zip(&found.findings[first as usize..]);
+        let found_now = findings.filter(|&(_, &finding)| finding != Finding::Absent);
+        finds.extend(found_now.map(|(counter, _)| counter));
         bound(&found, [spent, issued], points.end())?;
     }
     if found.ys.is_empty() {
@@ -161,23 +177,25 @@ fn compare<H: ItemHash>(
     Ok(warnings)
 }
 
-/// `Y` of the next counters; `None` behind the end of the search.
-fn next_ys(
-    keyset: &KeysetId,
-    points: &mut impl Points,
-    first: u32,
-    last: Option<usize>,
-    options: &RestoreOptions,
-) -> Result<Option<Vec<Vec<u8>>>, QueryError> {
-    let end = points.end().unwrap_or_else(|| match last {
-        None => options.search.min(UNTOUCHED),
-        Some(last) => (last as u32 + 1).saturating_add(options.search),
-    });
-    let counters = first..end.min(first.saturating_add(PIECE)).min(COUNTERS);
-    if counters.is_empty() {
-        return Ok(None);
-    }
-    ys(keyset, points, counters).map(Some)
+/// How many finds in a row of `search` counters chance explains. 0 with an `M` above 22,000.
+fn explained<H: ItemHash>(search: u32, filters: [&MintFilter<H>; 2]) -> usize {
+    let rate = |filter: &MintFilter<H>| 1.0 / filter.params().m() as f64;
+    let mean = f64::from(search) * filters.map(rate).iter().sum::<f64>();
+    (mean + 3.0 * mean.sqrt()) as usize
+}
+
+/// Where the search ends, and where it would end if no find were by chance: behind the last find. If no more finds lie
+/// within `search` counters than chance explains, they do not carry the search on for ever.
+fn end(finds: &[u32], by_chance: usize, search: u32) -> [u32; 2] {
+    let behind = |last: Option<u32>, times| match last {
+        None => search.min(UNTOUCHED).saturating_mul(times),
+        Some(last) => (last + 1).saturating_add(search.saturating_mul(times)),
+    };
+    let is_certain = |&at: &usize| finds[at] - finds[at - by_chance] < search.max(1);
+    let certain = (by_chance..finds.len()).rev().find(is_certain);
+    let wanted = behind(finds.last().copied(), 1);
+    let limit = behind(certain.map(|at| finds[at]), PATIENCE);
+    [wanted.min(limit), wanted]
 }
 
 /// `Y` of these counters.

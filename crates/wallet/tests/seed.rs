@@ -3,36 +3,25 @@
 #[path = "../examples/seeded_mint.rs"]
 mod seeded_mint;
 
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::thread;
-
 use nutfilter_wallet::cashu::{
     DeriveError, Problem, RestoredWallet, Seed, WalletError, WalletOptions, restore_wallet, tokens,
 };
 use nutfilter_wallet::{
     CheckError, Fallback, MintClient, Outcome, Policy, QueryError, RestoreOptions, Warning,
 };
-use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, SIGNED, SPENT};
-use serde_json::Value;
+use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, Request, SIGNED, SPENT, Seen};
 
-/// A mint, and a client for it.
+/// What a mint was asked, and a client for it.
 struct World {
-    mint: Arc<Mint>,
+    seen: Seen,
     client: MintClient,
 }
 
 impl World {
     fn new(change: impl FnOnce(&mut Mint)) -> Self {
-        let mut mint = Mint::new(&seed()).expect("a mint");
-        change(&mut mint);
-        let mint = Arc::new(mint);
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("its address"));
-        let server = mint.clone();
-        thread::spawn(move || server.serve(&listener).expect("a request"));
+        let (url, seen) = Mint::start(&seed(), 0, change).expect("a mint");
         let client = MintClient::new(&url, Policy::default()).expect("a URL");
-        Self { mint, client }
+        Self { seen, client }
     }
 
     fn restore(&self, fallback: Fallback, expected: Option<u64>) -> RestoredWallet {
@@ -50,10 +39,10 @@ impl World {
 
     /// The points that the mint was shown.
     fn shown(&self, path: &str, list: &str) -> usize {
-        let seen = self.mint.seen.lock().expect("no panic");
-        let bodies = seen.iter().filter(|(seen, _)| seen == path);
-        let number = |(_, body): &(String, Value)| body[list].as_array().map_or(0, Vec::len);
-        bodies.map(number).sum()
+        let seen = self.seen.lock().expect("no panic");
+        let asked = seen.iter().filter(|seen| seen.path() == path);
+        let number = |asked: &Request| asked.body[list].as_array().map_or(0, Vec::len);
+        asked.map(number).sum()
     }
 }
 
@@ -164,11 +153,11 @@ fn filters_of_one_keyset_announce_those_of_the_others() {
     let world = World::new(|mint| mint.announces = false);
     let wallet = world.restore(Fallback::default(), None);
     assert_eq!(wallet.notes().count(), 12);
-    let shown = world.mint.seen.lock().expect("no panic").clone();
+    let shown = world.seen.lock().expect("no panic").clone();
     assert!(
         shown
             .iter()
-            .all(|(_, body)| !body.to_string().contains(BROKEN))
+            .all(|asked| !asked.body.to_string().contains(BROKEN))
     );
 }
 

@@ -1,10 +1,12 @@
 //! rust-bitcoin's `bip158`, which reads and writes bit by bit through `Read` and `Write`, and its fork golomb-coded-set.
 //! (The crate bitcoin-bip158 0.0.0 is empty.)
 
-use bitcoin::bip158::{BitStreamReader, GcsFilterReader, GcsFilterWriter};
+use bitcoin::bip158::{BitStreamReader, BlockFilter, GcsFilterReader, GcsFilterWriter};
 use golomb_coded_set::{GCSFilterReader, SipHasher24Builder};
 use nutfilter::Params;
-use nutfilter_benchmarks::rows::{BIP158_KEY, Block, scan as scan_of, targets};
+use nutfilter_benchmarks::rows::{
+    BIP158_KEY, BLOCKS, Block, chain, heights, scan as scan_of, targets,
+};
 use nutfilter_benchmarks::{Fixture, Group, Who};
 use nutfilter_reference as reference;
 
@@ -117,6 +119,24 @@ pub(super) fn scan<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let scripts = scripts.iter().map(Vec::as_slice);
         reader.match_any(&mut block.serialized.as_slice(), scripts)
     };
+    if group.task.ends_with("-verified") {
+        let (asked, chain) = (scan.clone(), chain(&scan));
+        let ask = move || {
+            let verify = |&(height, _, filter): &(u32, _, &[u8])| {
+                let before = height.checked_sub(1).map_or([0; 32].into(), |height| {
+                    chain.header(height).expect("a header")
+                });
+                let header = BlockFilter::new(filter).filter_header(&before.into());
+                assert_eq!(Some(header.into()), chain.header(height));
+                rust_bitcoin(&asked.blocks[height as usize % BLOCKS], &asked.scripts)
+                    .expect("a valid filter")
+            };
+            heights(&asked).iter().map(verify).collect::<Vec<bool>>()
+        };
+        let right = |any: &Vec<bool>| any.chunks(BLOCKS).all(|any| any == scan.expected);
+        group.add(RUST_BITCOIN, ask, right);
+        return;
+    }
     let asked = scan.clone();
     let ask = move || -> Vec<bool> {
         let any = asked

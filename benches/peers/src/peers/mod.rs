@@ -11,9 +11,6 @@ mod vqsort;
 use nutfilter_benchmarks::rows::LARGEST_FOR_SLOW;
 use nutfilter_benchmarks::{Fixture, Group};
 
-pub(crate) use other_formats::{Structure, VFILTER_BITS, VFilter20};
-pub(crate) use sorts_and_hashes::fastmurmur3;
-
 /// Adds the peers that can do the task of this group.
 pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let task = group.task.clone();
@@ -49,9 +46,11 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             }
         }
         ("lookup", _) => other_formats::look_up(group, fixture),
-        ("scan", _) => {
+        ("scan", task) => {
             bip158::scan(group, fixture);
-            other_formats::scan(group, fixture);
+            if !task.ends_with("-verified") {
+                other_formats::scan(group, fixture);
+            }
         }
         _ => {}
     }

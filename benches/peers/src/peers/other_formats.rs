@@ -26,7 +26,7 @@ use xorf::{BinaryFuse16, BinaryFuse32};
 use super::sorts_and_hashes::fastmurmur3;
 
 /// One structure.
-pub(crate) trait Structure: Send + Sized {
+trait Structure: Send + Sized {
     const NAME: &'static str;
 
     /// From the unsorted hashes of distinct items.
@@ -82,51 +82,38 @@ impl Structure for EliasFano {
     }
 }
 
-impl Structure for BinaryFuse16 {
-    const NAME: &'static str = "xorf-binary-fuse-16";
+macro_rules! fuse {
+    ($fuse:ty, $name:literal, $width:literal) => {
+        impl Structure for $fuse {
+            const NAME: &'static str = $name;
 
-    fn make(hashes: Vec<u64>) -> Self {
-        Self::try_from(hashes).expect("no two items collide")
-    }
+            fn make(hashes: Vec<u64>) -> Self {
+                Self::try_from(hashes).expect("no two items collide")
+            }
 
-    fn contains(&self, item: &[u8; 33]) -> bool {
-        xorf::Filter::contains(self, &fastmurmur3(item))
-    }
+            fn contains(&self, item: &[u8; 33]) -> bool {
+                xorf::Filter::contains(self, &fastmurmur3(item))
+            }
 
-    fn bits(&self) -> usize {
-        self.fingerprints.len() * 16
-    }
+            fn bits(&self) -> usize {
+                self.fingerprints.len() * $width
+            }
 
-    fn rate(&self) -> f64 {
-        0.5_f64.powi(16)
-    }
+            fn rate(&self) -> f64 {
+                0.5_f64.powi($width)
+            }
+        }
+    };
 }
 
-impl Structure for BinaryFuse32 {
-    const NAME: &'static str = "xorf-binary-fuse-32";
-
-    fn make(hashes: Vec<u64>) -> Self {
-        Self::try_from(hashes).expect("no two items collide")
-    }
-
-    fn contains(&self, item: &[u8; 33]) -> bool {
-        xorf::Filter::contains(self, &fastmurmur3(item))
-    }
-
-    fn bits(&self) -> usize {
-        self.fingerprints.len() * 32
-    }
-
-    fn rate(&self) -> f64 {
-        0.5_f64.powi(32)
-    }
-}
+fuse!(BinaryFuse16, "xorf-binary-fuse-16", 16);
+fuse!(BinaryFuse32, "xorf-binary-fuse-32", 32);
 
 /// The static filter nearest to ours in size: binary fuse with fingerprints of any width. Reading them unaligned is faster.
-pub(crate) type VFilter20 = VFilter<u64, Unaligned<BitFieldVec<Box<[u64]>>>>;
+type VFilter20 = VFilter<u64, Unaligned<BitFieldVec<Box<[u64]>>>>;
 
 /// The smallest width whose rate is not above ours.
-pub(crate) const VFILTER_BITS: usize = 20;
+const VFILTER_BITS: usize = 20;
 
 impl Structure for VFilter20 {
     const NAME: &'static str = "sux-vfilter-20";

@@ -17,7 +17,6 @@ pub const NEW: u64 = 10_000;
 
 /// Turns a uniform hash into one of the named distribution: `uniform` leaves it alone, `hostile-equal` makes all
 /// equal, `hostile-one-bucket` moves all into one 2^32nd of the range, as a client that grinds hashes would.
-#[must_use]
 pub fn hostile_hashes(name: &str) -> fn(u64) -> u64 {
     match name {
         "hostile-equal" => |_| 0x0123_4567_89ab_cdef,
@@ -27,7 +26,6 @@ pub fn hostile_hashes(name: &str) -> fn(u64) -> u64 {
 }
 
 /// The hashes of the items that an increment adds, unsorted.
-#[must_use]
 pub fn new_hashes() -> Vec<u64> {
     let profile = reference::Profile::Nut25;
     let items = generate_items(NEW, SEED + 1);

@@ -23,7 +23,6 @@ pub struct Stream {
 
 /// The input of the named task. `p6` and `p10` have shorter codes. `hostile-equal-deltas` looks the same everywhere,
 /// so a reader that starts in the middle cannot synchronize. All others use the fixture's filter.
-#[must_use]
 pub fn stream(fixture: &Fixture, task: &str) -> Stream {
     let (p, m) = match task {
         "p6" => (6, 96),

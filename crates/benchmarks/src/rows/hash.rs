@@ -52,7 +52,6 @@ fn records<'a>(group: &Group<'a>, fixture: &'a Fixture) -> (Cow<'a, [u8]>, NonZe
 }
 
 /// The values of the fixture's items, unsorted, from the reference.
-#[must_use]
 pub fn expected_values(fixture: &Fixture, profile: reference::Profile) -> Vec<u64> {
     let range = fixture.n() * Params::default().m();
     let value = |item: &[u8; 33]| reference::map(profile.hash(item), range);

@@ -23,11 +23,6 @@ pub struct Targets<'a> {
 }
 
 /// The targets of a task of the stage `match`, such as `1k-absent`.
-///
-/// # Panics
-///
-/// If the name does not begin with a number.
-#[must_use]
 pub fn targets<'a>(fixture: &'a Fixture, task: &str) -> Targets<'a> {
     let mut words = task.split('-');
     let count: crate::fixture::Size = words.next().unwrap_or_default().parse().expect("a size");
@@ -47,7 +42,6 @@ fn ask_reference(fixture: &Fixture, items: &[[u8; 33]]) -> Vec<bool> {
 }
 
 /// The next targets of a look-up row.
-#[must_use]
 pub fn next_window<'a>(fixture: &'a Fixture, at: &mut usize) -> &'a [[u8; 33]] {
     let window = &fixture.non_members[*at..*at + WINDOW];
     *at = (*at + WINDOW) % NON_MEMBERS;

@@ -14,7 +14,7 @@ pub use build::{NEW, hostile_hashes, new_hashes};
 pub use decode::{Stream, stream};
 pub use hash::{BIP158_KEY, POINT, expected_values};
 pub use matching::{Targets, WINDOW, next_window, targets};
-pub use scan::{BLOCKS, Block, Scan, block_scripts, scan};
+pub use scan::{BLOCKS, Block, Scan, block_scripts, chain, heights, scan};
 
 /// The largest set for the reference and other slow code.
 pub const LARGEST_FOR_SLOW: u64 = 1_000_000;
@@ -33,24 +33,22 @@ pub struct Task {
 const ITEMS: (u64, &str) = (0, "item");
 const CALL: (u64, &str) = (1, "call");
 const FILTERS: (u64, &str) = (BLOCKS as u64, "filter");
+const HEIGHTS: (u64, &str) = ((scan::ROUNDS * BLOCKS) as u64, "filter");
 const TARGETS: (u64, &str) = (WINDOW as u64, "target");
 
 impl Task {
     /// The first three parts of the names of its rows.
-    #[must_use]
     pub fn path(&self, size: &Size) -> String {
         format!("{}/{}/{}", self.stage, self.task, size.name)
     }
 
     /// Units per call, and the unit of times.
-    #[must_use]
     pub fn units(&self, fixture: &Fixture) -> (u64, &'static str) {
         let (n, per) = self.unit;
         (if n == 0 { fixture.n() } else { n }, per)
     }
 
     /// Bytes per call: of the items, hashes or filters that it reads.
-    #[must_use]
     pub fn bytes(&self, fixture: &Fixture) -> u64 {
         let filter = fixture.bytes.len() as u64;
         match self.stage {
@@ -60,13 +58,12 @@ impl Task {
             "sort" | "encode" | "increment" => size_of_val(&fixture.hashes[..]) as u64,
             "decode" => stream(fixture, self.task).bytes.len() as u64,
             // About: filters of as many items differ by some bytes.
-            "scan" => filter * BLOCKS as u64,
+            "scan" => filter * self.unit.0,
             _ => filter,
         }
     }
 
     /// Its rows that are selected.
-    #[must_use]
     pub fn group<'a>(&self, fixture: &'a Fixture, selection: &'a Selection) -> Group<'a> {
         let path = (self.stage, self.task, fixture.size.name.as_str());
         let mut group = Group::new(selection, path, self.units(fixture));
@@ -121,6 +118,7 @@ const TASKS: &[Task] = &[
     Task { stage: "scan", task: "20-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
     Task { stage: "scan", task: "1k-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
     Task { stage: "scan", task: "20k-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
+    Task { stage: "scan", task: "20-verified", unit: HEIGHTS, parallel: false, fill: scan::verified },
     Task { stage: "scan", task: "20k-mixed", unit: FILTERS, parallel: false, fill: scan::watchlist },
 ];
 

@@ -1,6 +1,6 @@
 //! Matching a wallet's scripts against the filters of Bitcoin blocks.
 
-use nutfilter::bip158::{Scratch, Watchlist};
+use nutfilter::bip158::{HeaderChain, Scratch, Watchlist, filter_hash};
 use nutfilter::internals::SimdLevel;
 use nutfilter::{Params, SipHash};
 use nutfilter_reference::{self as reference, Profile, generate_items};
@@ -50,17 +50,11 @@ fn scripts(count: u64, seed: u64, mixed: bool) -> Vec<Vec<u8>> {
 }
 
 /// The scripts of a block, which is numbered from 1.
-#[must_use]
 pub fn block_scripts(fixture: &Fixture, number: usize) -> Vec<Vec<u8>> {
     scripts(fixture.n(), SEED + number as u64, true)
 }
 
 /// The data of a task such as `20k-mixed`, with blocks of the fixture's size.
-///
-/// # Panics
-///
-/// If the name does not begin with a number.
-#[must_use]
 pub fn scan(fixture: &Fixture, task: &str) -> Scan {
     let (count, kind) = task.split_once('-').expect("a number and a kind");
     let count: Size = count.parse().expect("a number");
@@ -109,5 +103,46 @@ pub(super) fn watchlist<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             any.collect::<Result<_, _>>().expect("valid filters")
         };
         group.add(Who::Ours(level), ask, |found| *found == scan.expected);
+    }
+}
+
+/// How often a verified scan meets each block: it takes filters by the hundred.
+pub(super) const ROUNDS: usize = 5;
+
+/// The heights, keys and filters of a verified scan.
+pub fn heights(scan: &Scan) -> Vec<(u32, SipHash, &[u8])> {
+    let blocks = scan.blocks.iter().cycle().take(ROUNDS * BLOCKS);
+    let key = |block: &Block| SipHash::new(block.key.0, block.key.1);
+    let at = |(height, block)| (height, key(block), &block.serialized[..]);
+    (0..).zip(blocks).map(at).collect()
+}
+
+/// The filter headers that commit to the filters of a verified scan, from height 0 on.
+pub fn chain(scan: &Scan) -> HeaderChain {
+    let mut chain = HeaderChain::new(0, [0; 32]);
+    let hashes = heights(scan)
+        .into_iter()
+        .map(|(.., filter)| filter_hash(filter));
+    chain.extend_from([0; 32], hashes).expect("connected");
+    chain
+}
+
+/// What a light client does: verifies each filter against its filter header, then looks for its scripts.
+pub(super) fn verified<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let scan = std::sync::Arc::new(scan(fixture, &group.task));
+    for level in SimdLevel::available() {
+        let (asked, chain) = (scan.clone(), chain(&scan));
+        let list: Watchlist = scan.scripts.iter().collect();
+        let mut scratch = Scratch::new().with_level(level);
+        let ask = move || {
+            let mut any = vec![false; ROUNDS * BLOCKS];
+            for found in list.scan_verified(&mut scratch, &chain, &heights(&asked)) {
+                any[found.expect("a valid filter").block.0 as usize] = true;
+            }
+            any
+        };
+        group.add(Who::Ours(level), ask, |any| {
+            any.chunks(BLOCKS).all(|any| any == scan.expected)
+        });
     }
 }

@@ -13,7 +13,7 @@ use nutfilter_cashu::FilterResponse;
 use crate::error::CliError;
 use crate::filter_file;
 use crate::globals::Globals;
-use crate::items::{HashSink, Input, InputArgs, ItemSink};
+use crate::items::{HashSink, Input, InputArgs, ItemSink, check_point};
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 
@@ -92,15 +92,19 @@ dump began, as in the second example.
 Examples:
   nutfilter build spent.hex --output spent.json
   began=$(date +%s)
-  sqlite3 mint.sqlite3 \"select y from proofs_used\" | nutfilter build - --timestamp $began > spent.json
+  sqlite3 mint.sqlite3 \"select y from proofs_used\" > spent.hex
+  nutfilter build spent.hex --timestamp $began -o spent.json
   nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
-  nutfilter build emails.txt --input text --profile siphash --key-file key -o emails.gcs
+  head -c 16 /dev/urandom > key
+  nutfilter build users.txt --input text --profile siphash \\
+      --key-file key -o users.gcs
   nutfilter build notes.bin --record-bytes 33 -o notes.json
-  nutfilter build scripts.hex --profile bip158 --block-hash 00000000...(64 digits) --format raw -o block.filter
+  nutfilter build scripts.hex --profile bip158 --block-hash $HASH \\
+      --format raw -o block.filter
+
 
 Hashes without a key hide nothing: anyone can check a guessed item against the filter. For e-mail addresses,
-names or numbers, use --profile siphash with a secret key:
-  head -c 16 /dev/urandom > key";
+names or numbers, use --profile siphash with a secret key.";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
@@ -271,8 +275,18 @@ fn build_bip158(args: &BuildArgs, params: Params) -> Result<Built, CliError> {
 /// Reads all items into `sink`.
 fn gather(args: &BuildArgs, sink: &mut dyn ItemSink) -> Result<(), CliError> {
     let input = Input::open(&args.items)?;
+    // A response object is a mint's: with other items it would say "absent" of each of its notes.
+    let profile = args.profile.profile();
+    let is_of_notes =
+        args.format() == Format::Json && matches!(profile, Profile::Nut25 | Profile::Nut23);
     match args.record_bytes {
-        Some(width) => input.records(width, &mut |records| sink.push_records(records, width)),
+        Some(width) => {
+            if is_of_notes {
+                check_point(width.get()).map_err(|error| CliError::at("--record-bytes", error))?;
+            }
+            input.records(width, &mut |records| sink.push_records(records, width))
+        }
+        None if is_of_notes => sink.push_lines(input, &args.input.of_notes()),
         None => sink.push_lines(input, &args.input),
     }
 }

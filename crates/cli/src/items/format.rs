@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use clap::{Args, ValueEnum};
 use nutfilter::ItemHash;
+use nutfilter_cashu::PointKind;
 
 use super::Input;
 use crate::error::CliError;
@@ -21,6 +22,10 @@ pub(crate) struct InputArgs {
     /// Whether these come from the command line. A command without these options has the defaults.
     #[arg(skip = true)]
     can_change: bool,
+
+    /// Whether an item that is not as long as a point is invalid.
+    #[arg(skip)]
+    only_points: bool,
 }
 
 /// How a line, or a value on the command line, stands for an item.
@@ -52,6 +57,14 @@ impl InputArgs {
             ..*self
         }
     }
+
+    /// The same for the filter of a mint, which has points only.
+    pub(crate) fn of_notes(&self) -> Self {
+        Self {
+            only_points: true,
+            ..*self
+        }
+    }
 }
 
 impl Encoding {
@@ -61,6 +74,18 @@ impl Encoding {
             Encoding::Text => text,
             Encoding::Hex => text.trim_ascii(),
         }
+    }
+}
+
+/// Refuses an item of so many bytes if it cannot be a point.
+pub(crate) fn check_point(bytes: usize) -> Result<(), String> {
+    let lengths = PointKind::ALL.map(PointKind::bytes);
+    match lengths.contains(&bytes) {
+        true => Ok(()),
+        false => Err(format!(
+            "{bytes} bytes, but a note's point has {} or {}; for a set of other items use --format gcs",
+            lengths[0], lengths[1]
+        )),
     }
 }
 
@@ -251,6 +276,14 @@ impl Piece {
                 }
                 Encoding::Text if is_valid => Ok(()),
                 Encoding::Text => check_text(text),
+            };
+            let length = match encoding {
+                Encoding::Hex => text.len() / 2,
+                Encoding::Text => text.len(),
+            };
+            let decoded = match args.only_points {
+                true => decoded.and_then(|()| check_point(length)),
+                false => decoded,
             };
             if let Err(error) = decoded {
                 let about = hex::about_token(text).filter(|_| !args.can_change);

@@ -12,7 +12,7 @@ use crate::profile::AnyHash;
 
 mod format;
 
-pub(crate) use format::InputArgs;
+pub(crate) use format::{InputArgs, check_point};
 
 /// Bytes per read, and items per batch of hashes: large enough that the overhead does not matter.
 const CHUNK: usize = 256 << 10;

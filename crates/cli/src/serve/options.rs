@@ -43,8 +43,8 @@ pub(crate) struct Options {
     pub(crate) once: bool,
 
     /// M of the filters: one look-up in M matches by chance, and a note takes log2 M + 1.5 bits
-    #[arg(long, env = "NUTFILTER_RATE", value_name = "M", default_value = "784931", value_parser = number::<u64>(LEAST_RATE..=u32::MAX.into()), allow_negative_numbers = true, help_heading = REFRESH)]
-    pub(crate) rate: u64,
+    #[arg(long, env = "NUTFILTER_M", value_name = "M", default_value = "784931", value_parser = number::<u64>(LEAST_M..=u32::MAX.into()), allow_negative_numbers = true, help_heading = REFRESH)]
+    pub(crate) m: u64,
 
     /// Accept that the database lacks VALUES of the filters of KEYSET dated DATE, as the log line of a held keyset prints it
     #[arg(long, env = "NUTFILTER_ACCEPT_LOSS", value_name = "KEYSET=VALUES@DATE", value_delimiter = ',', value_parser = Loss::from_str, help_heading = REFRESH)]
@@ -67,9 +67,12 @@ pub(crate) struct Options {
     #[arg(long, env = "NUTFILTER_LISTEN", value_name = "HOST:PORT", value_parser = address, help_heading = HTTP)]
     listen: Option<String>,
 
-    // An old option, so that its error says what replaces it.
+    // Old options, so that their errors say what replaces them.
     #[arg(long = "info-key", env = "NUTFILTER_INFO_KEY", value_name = "KEY", value_parser = removed_info_key, hide = true)]
     _info_key: Option<String>,
+
+    #[arg(long = "rate", env = "NUTFILTER_RATE", value_name = "M", value_parser = removed_rate, hide = true, allow_hyphen_values = true)]
+    _rate: Option<String>,
 
     /// error, warn, info, debug or trace; with --quiet it is error
     #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info", value_parser = log::level(), ignore_case = true, hide_possible_values = true, help_heading = PROCESS)]
@@ -102,7 +105,7 @@ A flag takes precedence over its variable. An empty variable is an error, and so
 NUTFILTER_. All errors are reported together.";
 
 /// The M of the drafts. Wallets refuse filters with a lower one.
-const LEAST_RATE: u64 = 784_931;
+const LEAST_M: u64 = 784_931;
 
 /// The longest time that any option accepts: a day, in seconds.
 const DAY: u64 = 86_400;
@@ -154,6 +157,11 @@ fn mint_api(text: &str) -> Result<String, InfoError> {
 
 fn removed_info_key(_: &str) -> Result<String, &'static str> {
     Err("was removed: unset it; the filters are always announced as `filters` beside `nuts`")
+}
+
+/// `build --rate` is the inverse.
+fn removed_rate(_: &str) -> Result<String, &'static str> {
+    Err("is --m now (variable NUTFILTER_M): one look-up in M matches by chance")
 }
 
 #[cfg(test)]

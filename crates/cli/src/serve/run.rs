@@ -43,8 +43,10 @@ pub(crate) struct ServeArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite --mint-api http://127.0.0.1:3338
-  nutfilter serve --mint-database postgres://filters@db/mint --output /srv/filters --once
+  nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite \\
+      --mint-api http://127.0.0.1:3338
+  nutfilter serve --mint-database postgres://filters@db/mint \\
+      --output /srv/filters --once
   MINT_DATABASE=postgres://filters@db/mint nutfilter serve --check-config
 ";
 
@@ -83,7 +85,7 @@ fn filter_options(options: &Options) -> Result<nutfilter_mint::Options, CliError
     // Nobody tells this process of changes.
     (how.interval, how.min_interval) = (options.refresh, options.refresh);
     how.ready_within = options.max_age;
-    how.refresh.params = Params::with_best_p(options.rate)?;
+    how.refresh.params = Params::with_best_p(options.m)?;
     how.refresh.reread = options.reread;
     how.refresh.accepted.clone_from(&options.accept_loss);
     // The mint itself answers for its keysets.

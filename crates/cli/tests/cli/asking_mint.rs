@@ -1,16 +1,15 @@
 //! A mint for `check --mint` and `restore`: filters, states and signatures, and a record of all requests.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread;
+use std::sync::OnceLock;
 
 use nutfilter::{Params, SortedHashes};
 use nutfilter_cashu::{FilterResponse, NoteKind};
 use serde_json::{Value, json};
 
 use crate::nutfilter::{Place, Ran, hex};
+pub(crate) use crate::seeded_mint::Request;
+use crate::seeded_mint::{Seen, serve};
 
 pub(crate) const TIMESTAMP: u64 = 1_000_000;
 pub(crate) const KEYSET: &str = "009a1f293253e41e";
@@ -51,17 +50,10 @@ pub(crate) fn pairs(numbers: Range<usize>) -> String {
     numbers.map(pair).collect()
 }
 
-/// A request: its first line and its body.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) line: String,
-    pub(crate) body: Value,
-}
-
 /// A mint whose thread ends with the test process.
 pub(crate) struct Mint {
     pub(crate) url: String,
-    seen: Arc<Mutex<Vec<Request>>>,
+    seen: Seen,
 }
 
 impl Mint {
@@ -69,38 +61,7 @@ impl Mint {
     pub(crate) fn answering<B: AsRef<[u8]>>(
         answer: impl Fn(&Request) -> (&'static str, B) + Send + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("its address"));
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let log = seen.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let mut reader = BufReader::new(&stream);
-                let mut lines = (&mut reader).lines().map_while(Result::ok);
-                let line = lines.next().unwrap_or_default();
-                let headers: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
-                let length = headers.iter().find_map(|header| {
-                    let (name, value) = header.split_once(':')?;
-                    let is_it = name.eq_ignore_ascii_case("content-length");
-                    is_it.then(|| value.trim().parse().expect("a length"))
-                });
-                let mut body = vec![0; length.unwrap_or(0)];
-                reader.read_exact(&mut body).expect("a body");
-                let request = Request {
-                    line,
-                    body: serde_json::from_slice(&body).unwrap_or(Value::Null),
-                };
-                log.lock().expect("a log").push(request.clone());
-                let (status, body) = answer(&request);
-                let body = body.as_ref();
-                let length = body.len();
-                let head = format!(
-                    "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
-                );
-                // Ignore clients that hang up.
-                let _ = (&stream).write_all(&[head.as_bytes(), body].concat());
-            }
-        });
+        let (url, seen) = serve(0, answer).expect("a free port");
         Self { url, seen }
     }
 
@@ -143,7 +104,7 @@ pub(crate) fn filter(kind: NoteKind) -> String {
 }
 
 pub(crate) fn honest(request: &Request) -> (&'static str, String) {
-    let path = request.line.split(' ').nth(1).expect("a path");
+    let path = request.path();
     let list = |name: &str| request.body[name].as_array().expect("a list").clone();
     let number = |point: &Value, from: usize| {
         let is_it = |&number: &usize| *point == *hex(&self::point(number)).as_str();

@@ -50,12 +50,15 @@ fn invalid_line_is_named_by_file_and_number() {
         ),
     ] {
         place.write("spent.hex", text);
-        for args in ["build spent.hex", "build spent.hex --profile nut23"] {
+        for args in [
+            "build spent.hex -o out.gcs",
+            "build spent.hex --format raw -o out",
+        ] {
             let error = place.run(args).error();
             assert!(error.starts_with(&format!("error: {wanted}")), "{error}");
         }
         place
-            .run_with("build -", text.as_bytes())
+            .run_with("build - -o out.gcs", text.as_bytes())
             .error_with(wanted.replace("spent.hex", "standard input"));
     }
 }
@@ -65,6 +68,11 @@ fn other_invalid_inputs_are_errors() {
     let place = Place::new();
     place.write("items", lines(0..3));
     place.write("records", [7; 100]);
+    // As xxd breaks lines.
+    place.write(
+        "cut",
+        format!("{}{}\n{}\n", lines(0..1), "02".repeat(30), "02".repeat(6)),
+    );
     place.fail_each(
         "build",
         "
@@ -72,6 +80,10 @@ fn other_invalid_inputs_are_errors() {
         missing => missing: No such file
         . => directory
         records --record-bytes 33 => records: 100 bytes are not a multiple
+        records --record-bytes 50 => --record-bytes: 50 bytes, but a note's point has 33 or 48
+        cut => cut, line 2: 30 bytes, but a note's point has 33 or 48; for a set of other items use --format gcs
+        cut --profile nut23 => cut, line 2: 30 bytes
+        cut --input text => cut, line 1: 66 bytes
         records --record-bytes 0 => --record-bytes
         items --p 33 => P is 33
         items --m 0 => M is 0
@@ -88,7 +100,7 @@ fn other_invalid_inputs_are_errors() {
         items --output no/such/place => no/such/place: No such file
         items --output . => .",
     );
-    assert_eq!(place.names(), ["items", "records"]);
+    assert_eq!(place.names(), ["cut", "items", "records"]);
 }
 
 #[test]
@@ -303,7 +315,7 @@ fn default_timestamp_is_now() {
             .as_secs()
     };
     let before = clock();
-    let response = place.run_with("build -", b"00").json();
+    let response = place.run_with("build -", lines(0..1).as_bytes()).json();
     let timestamp = response["timestamp"].as_u64().expect("a time");
     assert!((before..=clock()).contains(&timestamp));
 }

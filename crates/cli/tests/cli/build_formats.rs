@@ -69,7 +69,7 @@ fn check_prints_items_as_given() {
 fn first_invalid_item_names_the_other_formats() {
     let place = Place::new();
     let build = |args: &str, input: &[u8]| {
-        let ran = place.run_with(format!("build - -o out {args}"), input);
+        let ran = place.run_with(format!("build - -o out.gcs {args}"), input);
         ran.error()
     };
     for input in [
@@ -133,14 +133,14 @@ fn input_that_is_not_text_is_never_hashed_as_lines() {
         ),
     ] {
         place.write(name, bytes);
-        place.fails(format!("build {name} --input text -o out"), wanted);
+        place.fails(format!("build {name} --input text -o out.gcs"), wanted);
         let wanted = match name.contains("utf16") {
             true => "line 1: UTF-16, not UTF-8",
             false => "is not a hex digit",
         };
-        place.fails(format!("build {name} -o out"), wanted);
+        place.fails(format!("build {name} -o out.gcs"), wanted);
     }
-    assert!(!place.names().contains(&"out".to_owned()));
+    assert!(!place.names().contains(&"out.gcs".to_owned()));
     for name in ["items.gz", "latin1"] {
         let expected = "expected a response in JSON, a .gcs file";
         place.fails(format!("inspect {name}"), expected);

@@ -21,7 +21,7 @@ fn flag_precedes_variable_precedes_default() {
     for line in [
         "NUTFILTER_REFRESH=5\n",
         "NUTFILTER_REREAD=9\n",
-        "NUTFILTER_RATE=784931\n",
+        "NUTFILTER_M=784931\n",
     ] {
         assert_contains(&shown, line);
     }
@@ -109,7 +109,7 @@ fn no_output_shows_the_password_of_a_wrong_location() {
 }
 
 /// Values that are invalid, each with what is said of it.
-const INVALID: [(&str, &str, &str); 10] = [
+const INVALID: [(&str, &str, &str); 11] = [
     (
         "MINT_DATABASE",
         "mysql://a:hunter2@b",
@@ -132,9 +132,14 @@ const INVALID: [(&str, &str, &str); 10] = [
         "must be a whole number from 1 to 86400 seconds",
     ),
     (
-        "NUTFILTER_RATE",
+        "NUTFILTER_M",
         "-1",
         "must be a whole number from 784931 to 4294967295",
+    ),
+    (
+        "NUTFILTER_RATE",
+        "784931",
+        "is --m now (variable NUTFILTER_M)",
     ),
     ("NUTFILTER_LISTEN", "nowhere", "must be HOST:PORT"),
     ("NUTFILTER_MAX_AGE", "0", "from 1 to 86400 seconds"),

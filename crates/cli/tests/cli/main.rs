@@ -8,6 +8,7 @@ mod check_dialect;
 mod check_mint;
 mod configuration;
 mod demo;
+mod examples;
 mod inspect;
 mod misc;
 mod network;

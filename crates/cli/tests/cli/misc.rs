@@ -3,7 +3,7 @@ use std::process::Command;
 
 use crate::nutfilter::{Place, assert_contains, lines};
 
-const COMMANDS: &str = "build check restore inspect serve demo";
+const COMMANDS: &str = "build check restore inspect serve demo completions";
 
 #[test]
 fn help_and_version_succeed_and_unknown_options_fail() {
@@ -61,5 +61,15 @@ fn closed_outputs_cause_no_panic() {
         let code = command.status().expect("the binary").code();
         // 101 is the exit code of a panic.
         assert!(matches!(code, Some(0..=2)), "{args:?}: {code:?}");
+    }
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let printed = Place::new().run(format!("completions {shell}")).text();
+        for command in ["build", "check", "restore", "inspect", "serve", "demo"] {
+            assert!(printed.contains(command), "{shell}: {command}");
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! The resources besides the filters, and access to them.
 
 use std::fs;
-use std::time::Instant;
 
-use super::support::{PATIENCE, Server, mint, sample, serve_from};
+use super::support::{Server, mint, sample, serve_from};
 use crate::nutfilter::{Place, assert_contains};
 
 #[test]
@@ -20,12 +19,8 @@ fn additional_resources_are_as_configured() {
     ] {
         assert_eq!(status(&server, path), expected, "{path}");
     }
-    let mut metrics = server.get("/metrics").1;
     // A request is counted after its last byte was sent.
-    let start = Instant::now();
-    while !metrics.contains("nutfilter_http_requests_total{") && start.elapsed() < PATIENCE {
-        metrics = server.get("/metrics").1;
-    }
+    let metrics = server.until("/metrics", "nutfilter_http_requests_total{");
     for line in [
         concat!(
             "nutfilter_build_info{version=\"",
@@ -80,11 +75,8 @@ fn old_filters_are_served_but_not_ready() {
     let options = format!("--refresh 1 --max-age 2 --output {}", public.display());
     let mut server = Server::start(serve_from(&mint, &options));
     fs::remove_dir_all(&mint).unwrap();
-    let start = Instant::now();
-    while server.get("/ready").0 != "HTTP/1.1 503 Service Unavailable" {
-        assert!(start.elapsed() < PATIENCE, "ready");
-    }
-    assert_contains(&server.get("/ready").1, "s old, maximum is 2 s");
+    let ready = server.until("/ready", "503 Service Unavailable");
+    assert_contains(&ready, "s old, maximum is 2 s");
     server.has_said("no longer ready");
     assert_contains(&server.get("/metrics").1, "nutfilter_ready 0\n");
     let path = format!("/v1/filter/spent/{}", sample.keyset);

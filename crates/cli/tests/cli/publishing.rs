@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
 
 use nutfilter_cashu::{FilterResponse, PointKind};
 use nutfilter_mint::NoteKind;
 use nutfilter_sample::Sample;
 
-use super::support::{PATIENCE, Server, mint, replace, serve_from};
+use super::support::{Server, mint, replace, serve_from};
 use crate::asking_mint::Mint;
 use crate::nutfilter::{Place, Ran, assert_contains, hex};
 
@@ -22,13 +21,12 @@ fn once(place: &Place) -> Ran {
 
 /// Serves the files of a directory with nothing but GET, and returns the URL.
 fn serve_files(root: PathBuf) -> String {
-    let server = Mint::answering(move |request| {
-        let path = request.line.split(' ').nth(1).unwrap_or("/");
-        match fs::read(root.join(&path[1..])) {
+    let server = Mint::answering(
+        move |request| match fs::read(root.join(&request.path()[1..])) {
             Ok(body) => ("200 OK", body),
             Err(_) => ("404 Not Found", b"no such file".to_vec()),
-        }
-    });
+        },
+    );
     server.url
 }
 
@@ -87,14 +85,14 @@ fn once_writes_json_and_its_compressed_form() {
 }
 
 #[test]
-fn rate_is_the_m_of_every_filter_also_after_a_change() {
+fn m_is_that_of_every_filter_also_after_a_change() {
     let (place, sample) = mint();
-    for (rate, m, p) in [
+    for (option, m, p) in [
         ("", 784_931, 19),
-        ("--rate 16777216", 1 << 24, 23),
-        ("--rate 1000000", 1_000_000, 19),
+        ("--m 16777216", 1 << 24, 23),
+        ("--m 1000000", 1_000_000, 19),
     ] {
-        place.run(format!("{SERVE} --once {rate}")).ok();
+        place.run(format!("{SERVE} --once {option}")).ok();
         for kind in NoteKind::ALL {
             let name = format!("public/v1/filter/{kind}/{}", sample.keyset);
             let response = FilterResponse::from_json(place.read(&name)).unwrap();
@@ -104,7 +102,7 @@ fn rate_is_the_m_of_every_filter_also_after_a_change() {
         assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
     }
     place.fails(
-        format!("{SERVE} --once --rate 784930"),
+        format!("{SERVE} --once --m 784930"),
         "must be a whole number from 784931 to 4294967295",
     );
 }
@@ -244,14 +242,7 @@ fn notes_that_are_gone_stay_until_the_loss_is_accepted() {
     server.wait_for("items are no longer in the database");
     let path = format!("/v1/filter/spent/{}", sample.keyset);
     assert_eq!(server.get(&path).0, "HTTP/1.1 200 OK");
-    let start = Instant::now();
-    while !server
-        .get("/metrics")
-        .1
-        .contains("nutfilter_items_lost_total 500\n")
-    {
-        assert!(start.elapsed() < PATIENCE, "not counted");
-    }
+    server.until("/metrics", "nutfilter_items_lost_total 500\n");
     server.stop();
     // To a process that starts now, this is another mint's database.
     for args in ["--once", "--listen 127.0.0.1:0"] {
@@ -297,10 +288,7 @@ fn removed_file_is_made_again_once_somebody_asks_for_it() {
     let path = format!("/v1/filter/spent/{}", sample.keyset);
     fs::remove_file(place.path(&name_of(&sample))).unwrap();
     assert_eq!(server.get(&path).0, "HTTP/1.1 503 Service Unavailable");
-    let start = Instant::now();
-    while server.get(&path).0 != "HTTP/1.1 200 OK" {
-        assert!(start.elapsed() < PATIENCE, "not made again");
-    }
+    server.until(&path, "200 OK");
     assert_eq!(count_and_date(&place.read(&name_of(&sample))).0, 300);
 }
 
@@ -372,10 +360,7 @@ fn info_of_the_mint_is_kept_while_the_mint_is_down() {
     let (place, _) = mint();
     let url = with_info(&place, r#"{"name":"m","nuts":{"4":{}},"time":1}"#);
     let server = Server::of(&place, &format!("--mint-api {url}"));
-    let start = Instant::now();
-    while server.get("/v1/info").0 != "HTTP/1.1 200 OK" {
-        assert!(start.elapsed() < PATIENCE, "not fetched");
-    }
+    server.until("/v1/info", "200 OK");
     fs::remove_file(place.path("mint/v1/info")).unwrap();
     let announced = r#"{"name":"m","nuts":{"4":{}},"filters":{"supported":true}}"#;
     assert_eq!(server.get("/v1/info").1, announced);

@@ -1,14 +1,10 @@
 //! `restore --seed-file`, at the mint of the tutorial.
 
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::thread;
-
 use cashu::nuts::nut00::Token;
 use nutfilter_wallet::cashu::{Seed, SeedPoints};
 
 use crate::nutfilter::{Place, Ran, assert_contains};
-use crate::seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, SIGNED};
+use crate::seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, SIGNED, Seen};
 
 const WORDS: &str =
     "because patient dismiss crystal enforce step liar wood pottery radio high defy";
@@ -17,16 +13,9 @@ fn seed() -> Seed {
     WORDS.parse().expect("words")
 }
 
-/// The mint and its URL.
-fn mint(change: impl FnOnce(&mut Mint)) -> (Arc<Mint>, String) {
-    let mut mint = Mint::new(&seed()).expect("a mint");
-    change(&mut mint);
-    let mint = Arc::new(mint);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("its address"));
-    let server = mint.clone();
-    thread::spawn(move || server.serve(&listener).expect("a request"));
-    (mint, url)
+/// The URL of the mint, and what it was asked.
+fn mint(change: impl FnOnce(&mut Mint)) -> (String, Seen) {
+    Mint::start(&seed(), 0, change).expect("a mint")
 }
 
 fn run(url: &str, seed: &str, args: &str) -> Ran {
@@ -66,7 +55,7 @@ fn assert_silent(ran: &Ran) {
 
 #[test]
 fn seed_gives_tokens_on_stdout_and_a_table_on_stderr() {
-    let (mint, url) = mint(|mint| mint.others.clear());
+    let (url, seen) = mint(|mint| mint.others.clear());
     let digits = const_hex::encode(seed().as_bytes());
     for text in [format!("{WORDS}\n"), digits] {
         let ran = run(&url, &text, "");
@@ -90,16 +79,16 @@ fn seed_gives_tokens_on_stdout_and_a_table_on_stderr() {
         assert_contains(&ran.stderr, "that one of 4 live notes was taken for spent");
         assert_silent(&ran);
     }
-    let seen = mint.seen.lock().expect("no panic");
+    let seen = seen.lock().expect("no panic");
     let shown = seen
         .iter()
-        .filter_map(|(_, body)| body["outputs"].as_array());
+        .filter_map(|asked| asked.body["outputs"].as_array());
     assert_eq!(shown.map(Vec::len).sum::<usize>(), 2 * 12);
 }
 
 #[test]
 fn other_keysets_are_printed_when_one_fails() {
-    let (_mint, url) = mint(|mint| mint.has_filters = false);
+    let (url, _) = mint(|mint| mint.has_filters = false);
     for (args, notes) in [("", 12), ("--fallback never", 0), ("--fallback always", 12)] {
         let ran = run(&url, WORDS, args);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
@@ -118,7 +107,7 @@ fn other_keysets_are_printed_when_one_fails() {
 
 #[test]
 fn notes_without_a_dleq_proof_are_a_warning() {
-    let (_mint, url) = mint(|mint| {
+    let (url, _) = mint(|mint| {
         mint.others.clear();
         mint.change = |signature| drop(signature.as_object_mut().expect("one").remove("dleq"));
     });
@@ -130,7 +119,7 @@ fn notes_without_a_dleq_proof_are_a_warning() {
 
 #[test]
 fn wallet_without_notes_is_exit_code_1() {
-    let (_mint, url) = mint(|mint| mint.others.clear());
+    let (url, _) = mint(|mint| mint.others.clear());
     let ran = run(&url, &"07".repeat(64), "");
     assert_eq!((ran.code, ran.stdout.len()), (Some(1), 0), "{}", ran.stderr);
     assert_contains(&ran.stderr, "restored 0 notes worth 0 sat, in 0 tokens");
@@ -138,7 +127,7 @@ fn wallet_without_notes_is_exit_code_1() {
 
 #[test]
 fn invalid_seeds_are_errors_without_the_seed() {
-    let (mint, url) = mint(|_| {});
+    let (url, seen) = mint(|_| {});
     let digits = const_hex::encode(seed().as_bytes());
     for (text, error) in [
         (
@@ -155,7 +144,7 @@ fn invalid_seeds_are_errors_without_the_seed() {
         assert_contains(&ran.stderr, error);
         assert_silent(&ran);
     }
-    assert!(mint.seen.lock().expect("no panic").is_empty());
+    assert!(seen.lock().expect("no panic").is_empty());
     let ran = run(&url, WORDS, "--unit usd");
     assert_contains(
         &ran.stderr,
@@ -179,7 +168,7 @@ fn invalid_seeds_are_errors_without_the_seed() {
 #[test]
 fn seed_file_that_others_may_read_is_a_warning() {
     use std::os::unix::fs::PermissionsExt;
-    let (_mint, url) = mint(|mint| mint.others.clear());
+    let (url, _) = mint(|mint| mint.others.clear());
     let place = Place::new();
     place.write("words", WORDS);
     for (mode, is_warned) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {

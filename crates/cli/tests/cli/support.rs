@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nutfilter_sample::Sample;
 
@@ -166,6 +166,18 @@ impl Server {
     /// Status line and body.
     pub(crate) fn get(&self, path: &str) -> (String, String) {
         self.request(&format!("GET {path} HTTP/1.1"))
+    }
+
+    /// Waits until the status or the body of a path contains `part`, and returns the body.
+    pub(crate) fn until(&self, path: &str, part: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let (status, body) = self.get(path);
+            if status.contains(part) || body.contains(part) {
+                return body;
+            }
+            assert!(start.elapsed() < PATIENCE, "no {part:?}: {status}, {body}");
+        }
     }
 
     /// The answer to a request with this head.

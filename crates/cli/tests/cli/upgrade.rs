@@ -23,13 +23,12 @@ const PUBLISHED: [(&str, &str); 3] = [
     ),
 ];
 
-/// Every variable of 0.1.0 but the database, as the unit and its file had them.
-const VARIABLES: [(&str, &str); 9] = [
+/// Every variable of 0.1.0 but the database and those that are refused by name, as the unit and its file had them.
+const VARIABLES: [(&str, &str); 8] = [
     ("MALLOC_MMAP_THRESHOLD_", "1048576"),
     ("MINT_TYPE", "cdk"),
     ("NUTFILTER_OUTPUT", "public"),
     ("NUTFILTER_LISTEN", "127.0.0.1:0"),
-    ("NUTFILTER_RATE", "784931"),
     ("NUTFILTER_REFRESH", "60"),
     ("NUTFILTER_REREAD", "3600"),
     ("NUTFILTER_MAX_AGE", "1200"),
@@ -72,6 +71,14 @@ fn last_version_is_replaced_without_a_held_keyset() {
         let same = text.split_once("\"timestamp\"").unwrap().0;
         assert!(served.starts_with(same) && served != *text, "{served}");
     }
-    let old = Ran::from(serve(("NUTFILTER_INFO_KEY", "25")).output().unwrap());
-    old.error_with("was removed: unset it");
+    for (old, value, hint) in [
+        ("NUTFILTER_INFO_KEY", "25", "was removed: unset it"),
+        (
+            "NUTFILTER_RATE",
+            "784931",
+            "is --m now (variable NUTFILTER_M)",
+        ),
+    ] {
+        Ran::from(serve((old, value)).output().unwrap()).error_with(hint);
+    }
 }

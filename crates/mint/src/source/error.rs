@@ -79,6 +79,14 @@ pub enum RowFault {
     /// Text of this many bytes that is not an even number of hex digits.
     #[error("invalid hex text of {0} bytes")]
     NotHex(usize),
+    /// Bytes that are not a compressed point.
+    #[error("expected a point of {expected} bytes, found {found} bytes")]
+    NotAPoint {
+        /// The number of bytes found.
+        found: usize,
+        /// The number of bytes of the keyset's points.
+        expected: usize,
+    },
     /// An empty value. A point is never empty.
     #[error("empty")]
     Empty,

@@ -10,6 +10,7 @@ mod by_keyset;
 mod error;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod location;
+mod notes;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -20,12 +21,14 @@ mod sqlite;
 
 use core::fmt;
 use core::ops::ControlFlow;
+use core::time::Duration;
 
 pub use batch::ItemBatch;
 pub(crate) use error::retry_changed;
 pub use error::{Result, RowFault, SourceError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use location::{DatabaseLocation, open};
+pub use notes::{Commit, CommitToken, Notes, NotesSource};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresSource;
 #[cfg(feature = "sqlite")]
@@ -102,6 +105,11 @@ pub trait MintSource: Send {
     fn is_alone(&self) -> bool {
         false
     }
+
+    /// The commits that hold the dates back, if the mint [hands its notes over](Notes).
+    fn open_commits(&self) -> OpenCommits {
+        OpenCommits::default()
+    }
 }
 
 /// A boxed source, for a choice at run time.
@@ -121,6 +129,10 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
     fn is_alone(&self) -> bool {
         (**self).is_alone()
     }
+
+    fn open_commits(&self) -> OpenCommits {
+        (**self).open_commits()
+    }
 }
 
 /// Receives the items of a reading.
@@ -128,6 +140,11 @@ pub trait ItemSink {
     /// Receives items of a keyset, or items whose keyset is missing or unreadable: these count in every filter of the
     /// kind. `Break` ends the reading with [`SourceError::Stopped`].
     fn items(&mut self, keyset: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()>;
+
+    /// Receives hashes of items ([`Nut25`](nutfilter::Nut25)) of a keyset. A sink that needs the items breaks.
+    fn hashes(&mut self, _keyset: &KeysetId, _hashes: &[u64]) -> ControlFlow<()> {
+        ControlFlow::Break(())
+    }
 
     /// Receives the error of an item that could not be read. The reading continues, because other keysets are not
     /// affected. Without a keyset no filter is held back.
@@ -151,12 +168,26 @@ pub struct Reading {
 pub enum AsOf {
     /// When the reading began.
     Beginning,
+    /// So long before the reading began: what began to be written then has not ended.
+    Before(Duration),
     /// When the reading began, by the store's own clock, in Unix seconds. The earlier of both clocks counts.
     StoreClock(u64),
     /// The store's own last change, in Unix seconds: nothing newer can be proved.
     LastChange(u64),
     /// Nothing can be proved. A published filter keeps its date, and no other one is made.
     Unknown,
+}
+
+/// Commits of a mint that [hands its notes over](Notes), which hold the dates of all filters back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenCommits {
+    /// The number of commits that have not ended, as far as the mint has said.
+    pub open: u64,
+    /// Those of them that were dropped without an outcome: doubts.
+    pub doubts: u64,
+    /// The time since the oldest one began.
+    pub oldest: Option<Duration>,
 }
 
 impl Reading {

@@ -287,6 +287,9 @@ fn date_of_a_path_never_goes_back() {
         at(4_000, Some(AsOf::StoreClock(100))),
         (Some(3_000), Current)
     );
+    let before = |age| Some(AsOf::Before(Duration::from_millis(age)));
+    assert_eq!(at(4_000, before(500)), (Some(3_999), Current));
+    assert_eq!(at(4_000, before(9_000_000)), (Some(3_999), Current));
     assert_eq!(at(4_000, None), (Some(4_000), Current));
 }
 

@@ -12,6 +12,7 @@
 #[path = "../postgres/cluster.rs"]
 mod cluster;
 mod mint;
+mod notes;
 mod postgres;
 mod service;
 mod sqlite;
@@ -84,6 +85,22 @@ fn try_histories<D: Database>(
     more: BoxedStrategy<Op<D::Event>>,
     open: impl Fn() -> D,
 ) {
+    let op = prop_oneof![3 => of_mint(), weight => more];
+    let histories = (select(&MintType::ALL), prop::collection::vec(op, 1..22));
+    try_all(default, histories, |(mint, ops)| {
+        let mut world = World::new(open(), mint);
+        world.begin();
+        ops.iter().for_each(|op| world.happen(op));
+        D::settle(&mut world);
+        world.refresh(false);
+    });
+}
+
+fn try_all<H: core::fmt::Debug>(
+    default: u32,
+    histories: impl Strategy<Value = H>,
+    happen: impl Fn(H),
+) {
     let cases = std::env::var("NUTFILTER_HISTORIES");
     let config = Config {
         cases: cases.map_or(default, |cases| cases.parse().expect("a number")),
@@ -91,19 +108,13 @@ fn try_histories<D: Database>(
         max_shrink_iters: 300,
         ..Config::default()
     };
-    let op = prop_oneof![3 => of_mint(), weight => more];
-    let histories = (select(&MintType::ALL), prop::collection::vec(op, 1..22));
     let (tried, good, failed) = (Cell::new(0), Cell::new(0), Cell::new(None));
-    let result = TestRunner::new(config).run(&histories, |(mint, ops)| {
+    let result = TestRunner::new(config).run(&histories, |history| {
         if good.get() < tried.get() && failed.get().is_none() {
             failed.set(Some(tried.get()));
         }
         tried.set(tried.get() + 1);
-        let mut world = World::new(open(), mint);
-        world.begin();
-        ops.iter().for_each(|op| world.happen(op));
-        D::settle(&mut world);
-        world.refresh(false);
+        happen(history);
         good.set(good.get() + 1);
         Ok(())
     });
@@ -112,6 +123,11 @@ fn try_histories<D: Database>(
         Err(TestError::Fail(why, history)) => panic!("history {number} failed: {why}\n{history:?}"),
         result => result.unwrap(),
     }
+}
+
+#[test]
+fn notes_handed_over() {
+    try_all(300, notes::histories(), |ops| notes::happen(&ops));
 }
 
 // --- SQLite
@@ -167,6 +183,27 @@ fn of_lost_logs() -> OnSqlite {
     event.prop_map(Op::Event).boxed()
 }
 
+/// Rests take a second each.
+fn of_closed_databases() -> OnSqlite {
+    use sqlite::Event::{Quiet, Rest, Save};
+    use sqlite::Quiet::{Commit, CommitBeside, Copy, Move, Touch};
+    let (kind, which) = (|| 0..2_usize, || 0..9_usize);
+    let quiet = prop_oneof![
+        3 => kind().prop_map(Commit),
+        2 => (kind(), 0..60_u8).prop_map(|(kind, millis)| CommitBeside(kind, millis)),
+        2 => which().prop_map(Copy),
+        1 => which().prop_map(Move),
+        1 => Just(Touch),
+    ];
+    prop_oneof![
+        3 => prop::option::of(kind()).prop_map(Rest),
+        1 => Just(Save(sqlite::Save::Stopped)),
+        5 => quiet.prop_map(Quiet),
+    ]
+    .prop_map(Op::Event)
+    .boxed()
+}
+
 #[test]
 fn mint_alone() {
     try_sqlite(of_mint());
@@ -206,6 +243,11 @@ fn rows_without_keyset() {
 #[test]
 fn files_without_log() {
     try_sqlite(of_lost_logs());
+}
+
+#[test]
+fn closed_databases() {
+    try_sqlite(of_closed_databases());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use crate::mint::{Process, beside};
-use crate::world::{CREATE, Database, OTHER_KEYSETS, World};
+use crate::world::{CREATE, Database, OTHER_KEYSETS, What, World};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
@@ -27,6 +27,24 @@ pub(crate) enum Event {
     WithoutLog(bool),
     /// A new service reads the mint's own files again.
     Attach,
+    /// The mint closes its database, and refreshes go on until nothing has to be read. Then it perhaps starts, and adds a row.
+    Rest(Option<usize>),
+    /// Somebody changes a closed database, and sets its time back.
+    Quiet(Quiet),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Quiet {
+    /// A mint opens it, adds a row of a kind, and closes it.
+    Commit(usize),
+    /// The same, with a refresh so many milliseconds after its start.
+    CommitBeside(usize, u8),
+    /// `cp` over the file, of one that was saved.
+    Copy(usize),
+    /// `cp -p` to a new file, which takes its place.
+    Move(usize),
+    /// Nothing but its time changes.
+    Touch,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +80,9 @@ pub(crate) enum Way {
     /// `cp` over file and log of a mint that was killed.
     InPlace,
 }
+
+/// A little longer than the last change of a file must be ago so that the next one gets another date.
+const SETTLED: core::time::Duration = core::time::Duration::from_millis(1_050);
 
 pub(crate) struct Sqlite {
     _directory: TempDir,
@@ -234,8 +255,82 @@ impl Database for Sqlite {
                 database.copy = None;
                 world.new_process(false);
             }
+            Event::Rest(adds) => {
+                database.close();
+                std::thread::sleep(SETTLED);
+                world.refresh(false);
+                world.refresh(false);
+                if let Some(kind) = adds {
+                    world.database.start();
+                    let sql = world.insert(kind, 0, What::Counts);
+                    world.run(0, kind, &sql);
+                    world.refresh(false);
+                }
+            }
+            Event::Quiet(quiet) => change(world, quiet),
         }
     }
+}
+
+/// Changes a closed database, and leaves it with the time that it had.
+fn change(world: &mut World<Sqlite>, quiet: Quiet) {
+    let database = &mut world.database;
+    if database.mint.is_some() {
+        database.close();
+    }
+    let path = database.path.clone();
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let set_time = |path: &PathBuf| {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    let saved = |which: usize| {
+        let saved = &database.saved;
+        let at = which.checked_rem(saved.len())?;
+        saved[at]
+            .clone()
+            .into_iter()
+            .next()?
+            .filter(|_| saved[at][1].is_none())
+    };
+    let commit = |sql: String| {
+        let path = path.clone();
+        // In another process: this one must not open the file while the service reads.
+        move || {
+            let mut mint = Process::start(&path);
+            mint.run(&sql);
+            mint.stop();
+        }
+    };
+    match quiet {
+        Quiet::Commit(kind) | Quiet::CommitBeside(kind, _) => {
+            let sql = world.insert(kind, 0, What::Counts);
+            let commit = std::thread::spawn(commit(world.sql(kind, &sql)));
+            if let Quiet::CommitBeside(_, millis) = quiet {
+                std::thread::sleep(core::time::Duration::from_millis(millis.into()));
+                // What is read is older or newer, or it changed too often.
+                let _ = world.try_refresh(false);
+            }
+            commit.join().unwrap();
+            set_time(&path);
+        }
+        Quiet::Copy(which) => {
+            if let Some(saved) = saved(which) {
+                fs::write(&path, saved).unwrap();
+                set_time(&path);
+            }
+        }
+        Quiet::Move(which) => {
+            if let Some(saved) = saved(which) {
+                let copy = path.with_extension("saved");
+                fs::write(&copy, saved).unwrap();
+                set_time(&copy);
+                fs::rename(&copy, &path).unwrap();
+            }
+        }
+        Quiet::Touch => set_time(&path),
+    }
+    world.refresh(false);
 }
 
 fn restart(world: &mut World<Sqlite>, killed: bool, migration: Migration) {

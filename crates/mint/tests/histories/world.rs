@@ -132,7 +132,7 @@ pub(crate) enum What {
     BadItemWithoutKeyset,
 }
 
-type Item = u32;
+pub(crate) type Item = u32;
 
 /// A row that counts or is unreadable.
 struct Row {
@@ -590,7 +590,7 @@ impl<D: Database> World<D> {
     }
 }
 
-fn bytes(item: Item) -> Vec<u8> {
+pub(crate) fn bytes(item: Item) -> Vec<u8> {
     const_hex::decode(format!("02{item:064x}")).unwrap()
 }
 

@@ -12,7 +12,8 @@ use nutfilter_mint::source::{
 };
 use nutfilter_mint::{MintType, NoteKind};
 
-use crate::support::{MintDatabase, Seen, V1, assert_served, items, read_whole, refresh};
+use crate::found::Found;
+use crate::support::{MintDatabase, V1, assert_served, items, read_whole, refresh};
 
 #[test]
 fn writer_can_commit_during_a_reading() {
@@ -24,12 +25,13 @@ fn writer_can_commit_during_a_reading() {
     mint.execute_batch(&database.insert(NoteKind::Spent, V1, &notes[9_000..9_001], "SPENT"))
         .unwrap();
     let mut next = 9_001;
-    let read = read_whole(database.source(), NoteKind::Spent, || {
+    let each = Found::with(|| {
         mint.execute_batch(&database.insert(NoteKind::Spent, V1, &notes[next..next + 1], "SPENT"))
             .unwrap();
         next += 1;
         ControlFlow::Continue(())
     });
+    let read = read_whole(database.source(), NoteKind::Spent, each);
     assert_eq!(
         read.unwrap(),
         9_001,
@@ -58,34 +60,19 @@ fn mint_start_during_reading_of_closed_database_is_an_error() {
     let database = MintDatabase::new(MintType::Cdk);
     let notes = items(1, 10_000, 33);
     database.add(NoteKind::Spent, V1, &notes[..9_000]);
-    let mut first = true;
-    let error = read_whole(database.source(), NoteKind::Spent, || {
-        if std::mem::take(&mut first) {
-            // The mint starts, writes, checkpoints and stops.
-            database.add(NoteKind::Spent, V1, &notes[9_000..]);
-        }
-        ControlFlow::Continue(())
-    })
-    .unwrap_err();
-    assert!(
-        matches!(error, SourceError::ChangedWhileRead { .. }),
-        "{error}"
-    );
-
+    let reads = |action: &dyn Fn()| {
+        let found = Found::at_first(action);
+        let error = read_whole(database.source(), NoteKind::Spent, found).unwrap_err();
+        assert!(
+            matches!(error, SourceError::ChangedWhileRead { .. }),
+            "{error}"
+        );
+    };
+    // The mint starts, writes, checkpoints and stops.
+    reads(&|| database.add(NoteKind::Spent, V1, &notes[9_000..]));
     let mint = database.connect();
-    let mut first = true;
-    let source = database.source();
-    let error = read_whole(source, NoteKind::Spent, || {
-        if std::mem::take(&mut first) {
-            mint.execute("UPDATE proof SET amount = 2 WHERE rowid = 1", [])
-                .unwrap();
-        }
-        ControlFlow::Continue(())
-    });
-    assert!(
-        matches!(error, Err(SourceError::ChangedWhileRead { .. })),
-        "{error:?}"
-    );
+    let update = "UPDATE proof SET amount = 2 WHERE rowid = 1";
+    reads(&|| mint.execute_batch(update).unwrap());
 }
 
 #[test]
@@ -160,9 +147,7 @@ fn special_characters_in_a_database_name_are_literal() {
         let name = std::ffi::OsStr::from_bytes(name);
         let database = MintDatabase::named(MintType::Cdk, name);
         database.add(NoteKind::Spent, V1, &items(1, 5, 33));
-        let count = read_whole(database.source(), NoteKind::Spent, || {
-            ControlFlow::Continue(())
-        });
+        let count = read_whole(database.source(), NoteKind::Spent, Found::default());
         assert_eq!(count.unwrap(), 5, "{name:?}");
         assert_eq!(database.files(), [name.to_string_lossy()]);
     }
@@ -181,7 +166,7 @@ fn database_is_found_through_a_link() {
     let link = elsewhere.path().join("link.db");
     std::os::unix::fs::symlink(&database.path, &link).unwrap();
     let source = SqliteSource::open(&DatabaseLocation::from(link.as_path()), None).unwrap();
-    let count = read_whole(source, NoteKind::Spent, || ControlFlow::Continue(()));
+    let count = read_whole(source, NoteKind::Spent, Found::default());
     assert_eq!(count.unwrap(), 5);
 }
 
@@ -227,7 +212,7 @@ fn database_without_its_log_is_dated_by_its_last_change() {
             let modified = UNIX_EPOCH + Duration::from_secs(2_000_000);
             file.unwrap().set_modified(modified).unwrap();
             for kind in NoteKind::ALL {
-                let reading = source.read(kind, false, &mut Seen::default()).unwrap();
+                let reading = source.read(kind, false, &mut Found::default()).unwrap();
                 assert_eq!(reading.as_of, expected, "{sql}");
             }
         };

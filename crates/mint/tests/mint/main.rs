@@ -5,6 +5,7 @@
 
 mod changes;
 mod filters;
+mod found;
 mod info;
 mod live;
 mod refresh;

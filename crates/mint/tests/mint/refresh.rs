@@ -3,8 +3,9 @@
 use nutfilter_mint::source::MintSource as _;
 use nutfilter_mint::{MintType, NoteKind};
 
+use crate::found::Found;
 use crate::sql::{table, tables_of_notes};
-use crate::support::{MintDatabase, Seen, V1, V2, assert_served, filter, items, refresh};
+use crate::support::{MintDatabase, V1, V2, assert_served, filter, items, refresh};
 
 use NoteKind::Spent;
 
@@ -122,9 +123,9 @@ fn database_and_log_put_back_in_place_are_read_whole() {
             killed(&database, &(lost + &add(&others)));
             let mut source = database.source();
             let mut read = || {
-                let mut seen = Seen::default();
-                let whole = source.read(kind, false, &mut seen).unwrap().whole;
-                (whole, seen.items.into_values().sum())
+                let mut found = Found::default();
+                let whole = source.read(kind, false, &mut found).unwrap().whole;
+                (whole, found.passed)
             };
             assert_eq!(read(), (Some("first"), 6 + same));
             assert_eq!(read(), (None, 0));
@@ -160,9 +161,9 @@ fn large_transactions_do_not_make_a_reading_whole() {
             database.add(kind, V1, &items(1, 10, 33));
             let mut source = database.source();
             let mut read = || {
-                let mut seen = Seen::default();
-                let whole = source.read(kind, false, &mut seen).unwrap().whole;
-                (whole, seen.items.into_values().sum())
+                let mut found = Found::default();
+                let whole = source.read(kind, false, &mut found).unwrap().whole;
+                (whole, found.passed)
             };
             assert_eq!(read(), (Some("first"), 10));
             running

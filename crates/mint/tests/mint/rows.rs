@@ -2,14 +2,14 @@
 
 use core::ops::ControlFlow;
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use nutfilter_mint::source::{MintSource as _, RowFault, SourceError};
 use nutfilter_mint::{MintType, NoteKind, RefreshError};
 
+use crate::found::Found;
 use crate::sql::{table, tables_of_notes};
-use crate::support::{
-    MintDatabase, Seen, V1, V2, assert_served, filter, items, read_whole, refresh,
-};
+use crate::support::{MintDatabase, V1, V2, assert_served, filter, items, read_whole, refresh};
 
 /// Two good rows and a third one, whose item is this SQL expression.
 fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
@@ -20,7 +20,7 @@ fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
 }
 
 fn read(database: &MintDatabase, kind: NoteKind) -> Result<usize, SourceError> {
-    read_whole(database.source(), kind, || ControlFlow::Continue(()))
+    read_whole(database.source(), kind, Found::default())
 }
 
 #[test]
@@ -193,23 +193,25 @@ fn row_without_a_readable_keyset_id_is_passed_on_without_one() {
             let update = format!("UPDATE {name} SET {column} = {id} WHERE {column} = '{V2}'");
             database.execute(&update);
             let mut source = database.source();
-            let mut seen = Seen::default();
-            let reading = source.read(kind, false, &mut seen).unwrap();
+            let mut found = Found::default();
+            let reading = source.read(kind, false, &mut found).unwrap();
             assert_eq!(reading.unservable, [*named]);
             let waits = usize::from(name != "proofs_used");
-            let expected = [(None, 2 - waits), (Some(V1.to_owned()), 1)];
-            assert_eq!(seen.items, expected.into(), "{name}, {id}");
-            let [(None, error)] = &*seen.bad else {
-                panic!("{:?}", seen.bad)
+            let of_v1 = &found.items[&Some(V1.parse().unwrap())];
+            let counts = [found.items[&None].len(), of_v1.len(), found.passed];
+            assert_eq!(counts, [2 - waits, 1, 3 - waits], "{name}, {id}");
+            let [(None, error)] = &*found.bad else {
+                panic!("{:?}", found.bad)
             };
+            let error = error.to_string();
             let row = format!("keyset unknown, {kind}: column `{item}` of table `{name}`, row 4: ");
             assert!(error.starts_with(&row), "{error}");
 
             database.flip(kind);
-            let mut seen = Seen::default();
-            assert_eq!(source.read(kind, false, &mut seen).unwrap().whole, None);
-            let found = seen.items.get(&None).copied().unwrap_or_default();
-            assert_eq!((found, seen.bad.len()), (waits, 0));
+            let mut found = Found::default();
+            assert_eq!(source.read(kind, false, &mut found).unwrap().whole, None);
+            let unnamed = found.items.get(&None).map_or(0, BTreeSet::len);
+            assert_eq!((unnamed, found.bad.len()), (waits, 0));
         }
     }
 }
@@ -220,10 +222,11 @@ fn sink_that_breaks_ends_the_reading() {
         let database = MintDatabase::new(mint);
         database.add(NoteKind::Spent, V1, &items(1, 10_000, 33));
         let mut batches = 0;
-        let result = read_whole(database.source(), NoteKind::Spent, || {
+        let broken = Found::with(|| {
             batches += 1;
             ControlFlow::Break(())
         });
+        let result = read_whole(database.source(), NoteKind::Spent, broken);
         assert!(matches!(result, Err(SourceError::Stopped)));
         assert_eq!(batches, 1);
     }

@@ -1,15 +1,11 @@
 //! Databases of both mints on SQLite, and the expected filters.
 
-use core::ops::ControlFlow;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nutfilter_mint::source::{
-    DatabaseLocation, ItemBatch, ItemSink, MintSource, SourceError, SqliteSource,
-};
+use nutfilter_mint::source::{DatabaseLocation, MintSource, SourceError, SqliteSource};
 use nutfilter_mint::{
     KeysetId, MintType, Monitor, NoteKind, RefreshOptions, RefreshReport, Refresher,
 };
@@ -17,6 +13,7 @@ use nutfilter_objects::{Opened, Table};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::found::Found;
 use crate::sql::{self, Dialect};
 
 pub(crate) const V1: &str = "009a1f293253e41e";
@@ -184,52 +181,15 @@ pub(crate) fn tables(mint: MintType) -> String {
         )
 }
 
-/// What a reading passes on.
-#[derive(Default)]
-pub(crate) struct Seen {
-    /// The number of items of each keyset.
-    pub(crate) items: BTreeMap<Option<String>, usize>,
-    /// The keysets and messages of bad rows.
-    pub(crate) bad: Vec<(Option<String>, String)>,
-}
-
-impl ItemSink for Seen {
-    fn items(&mut self, keyset: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()> {
-        *self
-            .items
-            .entry(keyset.map(ToString::to_string))
-            .or_default() += items.len();
-        ControlFlow::Continue(())
-    }
-
-    fn bad_row(&mut self, keyset: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
-        self.bad
-            .push((keyset.map(ToString::to_string), error.to_string()));
-        ControlFlow::Continue(())
-    }
-}
-
-/// Reads everything, and calls `each` after each batch. The first bad row is an error. Returns the number of items.
+/// Reads everything. The first bad row is an error. Returns the number of items.
 pub(crate) fn read_whole(
     mut source: impl MintSource,
     kind: NoteKind,
-    each: impl FnMut() -> ControlFlow<()>,
+    mut found: Found<'_>,
 ) -> Result<usize, SourceError> {
-    struct Sink<F>(usize, F, Option<SourceError>);
-    impl<F: FnMut() -> ControlFlow<()>> ItemSink for Sink<F> {
-        fn items(&mut self, _: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()> {
-            self.0 += items.len();
-            (self.1)()
-        }
-
-        fn bad_row(&mut self, _: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
-            self.2.get_or_insert(error);
-            ControlFlow::Continue(())
-        }
-    }
-    let mut sink = Sink(0, each, None);
-    source.read(kind, true, &mut sink)?;
-    sink.2.map_or(Ok(sink.0), Err)
+    source.read(kind, true, &mut found)?;
+    let bad = found.bad.into_iter().next();
+    bad.map_or(Ok(found.passed), |(_, error)| Err(error))
 }
 
 /// Refreshes, which must succeed.

@@ -5,13 +5,14 @@ use core::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource as _, SourceError};
-use nutfilter_mint::{KeysetId, MintType, NoteKind};
+use nutfilter_mint::source::{MintSource as _, SourceError};
+use nutfilter_mint::{MintType, NoteKind};
 
 use crate::cluster::{Cluster, Writer};
+use crate::found::Found;
 use crate::router::Router;
 use crate::sql::{table, tables};
-use crate::support::{Found, MintDatabase, V1, insert, open, read};
+use crate::support::{V1, both, cdk, insert, open, read, refused};
 
 use NoteKind::{Issued, Spent};
 
@@ -30,34 +31,16 @@ fn cdk_alone(notes: u32) -> Option<(Cluster, String)> {
     Some((cluster, url))
 }
 
-/// Runs an action once, at the first items.
-struct AtFirst<F>(Option<F>);
-
-impl<F: FnOnce() -> ControlFlow<()>> ItemSink for AtFirst<F> {
-    fn items(&mut self, _: Option<&KeysetId>, _: &ItemBatch) -> ControlFlow<()> {
-        let action = self.0.take();
-        action.map_or(ControlFlow::Continue(()), |action| action())
-    }
-
-    fn bad_row(&mut self, _: Option<&KeysetId>, _: SourceError) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
 #[test]
 fn stopped_server_is_an_error_then_read_in_full() {
     let Some((cluster, url)) = cdk_alone(300_000) else {
         return;
     };
     let mut source = open(&url, None).unwrap();
-    let mut stopped = AtFirst(Some(|| {
-        cluster.stop("immediate");
-        ControlFlow::Continue(())
-    }));
+    let mut stopped = Found::at_first(|| cluster.stop("immediate"));
     let error = source.read(Spent, false, &mut stopped).unwrap_err();
     assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
-    let error = source.keysets().unwrap_err().to_string();
-    assert!(error.contains("connecting"), "{error}");
+    refused(source.keysets(), "connecting");
     cluster.start_again();
     let mut found = Found::default();
     assert_eq!(found.read(&mut source, Spent), (true, 300_000));
@@ -124,21 +107,15 @@ fn standby_is_refused_until_it_is_promoted() {
     cluster.stop("fast");
     cluster.write("data/standby.signal", "");
     cluster.start_again();
-    let refusals = [
-        open(&url, None).unwrap_err(),
-        read(&mut source, Spent, false).unwrap_err(),
-        source.keysets().unwrap_err(),
-    ];
-    for error in refusals {
-        let error = error.to_string();
-        assert!(error.contains("the server is a standby"), "{error}");
-        assert!(error.contains("target_session_attrs=read-write"), "{error}");
+    for said in ["the server is a standby", "target_session_attrs=read-write"] {
+        refused(open(&url, None), said);
+        refused(read(&mut source, Spent, false), said);
+        refused(source.keysets(), said);
     }
     // Of several hosts the one that can be written to is taken, so here none.
-    let error = open(&url.replace("?host=", "?host=/nothing&host="), None).unwrap_err();
-    assert!(
-        error.to_string().contains("does not allow writes"),
-        "{error}"
+    refused(
+        open(&url.replace("?host=", "?host=/nothing&host="), None),
+        "does not allow writes",
     );
     Writer::connect(&url).value("SELECT pg_promote()");
     let (found, reading) = read(&mut source, Spent, false).unwrap();
@@ -179,11 +156,7 @@ fn primary_with_highest_timeline_is_read() {
     let (found, _) = read(&mut open(&twice, None).unwrap(), Spent, true).unwrap();
     assert_eq!(found.count(), 12);
     cluster.stop_standby();
-    let error = count().unwrap_err().to_string();
-    assert!(
-        error.contains("(timeline 00000001) is the primary from before"),
-        "{error}"
-    );
+    refused(count(), "(timeline 00000001) is the primary from before");
     cluster.start_standby_as_primary();
     assert_eq!(count().unwrap(), 11);
     // Another mint's server, and a role that may not ask.
@@ -191,15 +164,16 @@ fn primary_with_highest_timeline_is_read() {
         return;
     };
     let hosts = format!("{},{directory}", another.directory().display());
-    let error = open(&format!("host={hosts} user=owner dbname=mint"), None).unwrap_err();
-    assert!(
-        error.to_string().contains("different database systems"),
-        "{error}"
+    refused(
+        open(&format!("host={hosts} user=owner dbname=mint"), None),
+        "different database systems",
     );
     Writer::connect(&url)
         .run("REVOKE EXECUTE ON FUNCTION pg_control_system FROM public; CREATE ROLE plain LOGIN");
-    let error = open(&twice.replace("=owner", "=plain"), None).unwrap_err();
-    assert!(error.to_string().contains("GRANT EXECUTE"), "{error}");
+    refused(
+        open(&twice.replace("=owner", "=plain"), None),
+        "GRANT EXECUTE",
+    );
 }
 
 #[test]
@@ -240,31 +214,26 @@ fn statements_of_one_reading_that_are_routed_are_refused() {
 
 #[test]
 fn table_that_a_subscription_fills_is_refused() {
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
+    let Some(database) = cdk() else { return };
     let mut source = database.source();
-    let Some(publisher) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
+    let publisher = cdk().expect("a database");
     // It need not be connected.
-    database.writer.run(&format!(
+    database.run(&format!(
         "CREATE SUBSCRIPTION s_{0} CONNECTION 'dbname={1}' PUBLICATION p WITH (connect = false)",
         database.name, publisher.name
     ));
     let add = "INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate)
          SELECT oid, 'proof'::regclass, 'r' FROM pg_subscription WHERE subname = ";
-    database.writer.run(&format!(
+    database.run(&format!(
         "SET allow_system_table_mods = on; {add} 's_{}'",
         database.name
     ));
-    let error = read(&mut source, Spent, false).unwrap_err().to_string();
-    assert!(
-        error.contains("`proof` is a replica that a subscription fills"),
-        "{error}"
+    refused(
+        read(&mut source, Spent, false),
+        "`proof` is a replica that a subscription fills",
     );
     read(&mut source, Issued, false).unwrap();
-    database.writer.run(&format!(
+    database.run(&format!(
         "ALTER SUBSCRIPTION s_{0} SET (slot_name = NONE); DROP SUBSCRIPTION s_{0}",
         database.name
     ));
@@ -272,19 +241,16 @@ fn table_that_a_subscription_fills_is_refused() {
 
 #[test]
 fn tables_of_one_name_need_the_schema() {
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
+    let Some(database) = cdk() else { return };
     database.add(Spent, 0);
-    database.writer.run(&format!(
+    database.run(&format!(
         "CREATE SCHEMA mine; SET search_path = mine; {}; {}",
         tables(MintType::Cdk),
         insert(MintType::Cdk, Spent, V1, 1, true) + &insert(MintType::Cdk, Spent, V1, 2, true)
     ));
-    let error = open(&database.url, None).unwrap_err().to_string();
-    assert!(
-        error.contains("exists in several schemas: mine, public; add schema=NAME"),
-        "{error}"
+    refused(
+        open(&database.url, None),
+        "exists in several schemas: mine, public; add schema=NAME",
     );
     for (schema, count) in [("public", 1), ("mine", 2)] {
         let url = format!("{}&schema={schema}", database.url);
@@ -292,16 +258,13 @@ fn tables_of_one_name_need_the_schema() {
         assert_eq!(found.count(), count, "{schema}");
     }
     let url = database.url.clone() + "&schema=nothing";
-    let error = open(&url, None).unwrap_err().to_string();
-    assert!(error.contains("unknown mint schema"), "{error}");
+    refused(open(&url, None), "unknown mint schema");
 }
 
 #[test]
 fn reading_does_not_block_writers() {
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
-    database.writer.run(&format!(
+    let Some(database) = cdk() else { return };
+    database.run(&format!(
         "INSERT INTO proof (y, amount, keyset_id, secret, c, state)
          SELECT decode('03' || lpad(to_hex(i), 64, '0'), 'hex'), 1, '{V1}', 'x', '\\x02', 'PENDING'
          FROM generate_series(1, 100000) AS i;
@@ -310,17 +273,19 @@ fn reading_does_not_block_writers() {
     let writer = database.another_writer();
     // Any wait is an error.
     writer.run("SET lock_timeout = '1ms'");
-    let mut during = AtFirst(Some(|| {
+    let mut has_written = false;
+    let mut during = Found::at_first(|| {
         writer.run(&insert(MintType::Cdk, Spent, V1, 1, true));
         writer.run("UPDATE proof SET witness = 'w' WHERE get_byte(y, 32) = 9");
         writer.run("UPDATE proof SET state = 'SPENT' WHERE get_byte(y, 32) = 7");
         writer.run("DELETE FROM proof WHERE get_byte(y, 32) = 11");
         writer.run("BEGIN; SELECT 1 FROM proof WHERE get_byte(y, 32) = 5 FOR UPDATE; COMMIT");
-        ControlFlow::Continue(())
-    }));
+        has_written = true;
+    });
     let mut source = database.source();
     let reading = source.read(Spent, false, &mut during).unwrap();
-    assert!(during.0.is_none() && reading.is_whole());
+    drop(during);
+    assert!(has_written && reading.is_whole());
     // What was written meanwhile is new, whether or not this reading saw it.
     let (found, reading) = read(&mut source, Spent, false).unwrap();
     assert!(found.count() > 300 && !reading.is_whole());
@@ -328,14 +293,10 @@ fn reading_does_not_block_writers() {
 
 #[test]
 fn stopped_reading_leaves_nothing_open() {
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
-    database
-        .writer
-        .run(&insert(MintType::Cdk, Spent, V1, 1, true));
+    let Some(database) = cdk() else { return };
+    database.run(&insert(MintType::Cdk, Spent, V1, 1, true));
     let mut source = database.source();
-    let mut broken = AtFirst(Some(|| ControlFlow::Break(())));
+    let mut broken = Found::with(|| ControlFlow::Break(()));
     let error = source.read(Spent, false, &mut broken).unwrap_err();
     assert!(matches!(error, SourceError::Stopped));
     let open = format!(
@@ -352,21 +313,17 @@ fn stopped_reading_leaves_nothing_open() {
 
 #[test]
 fn missing_or_forbidden_columns_are_named() {
-    for mint in MintType::ALL {
-        let Some(database) = MintDatabase::new(mint) else {
-            return;
-        };
-        let unopened = || open(&database.url, None).unwrap_err().to_string();
+    for database in both() {
+        let mint = database.mint;
+        let unopened = || open(&database.url, None);
         let empty = database
             .url
             .replace(&format!("/{}?", database.name), "/postgres?");
-        let text = open(&empty, None).unwrap_err().to_string();
-        assert!(
-            text.contains("`proofs_used`") && text.contains("`proof`"),
-            "{text}"
-        );
+        for table in ["`proofs_used`", "`proof`"] {
+            refused(open(&empty, None), table);
+        }
         let role = format!("reader_of_{}", database.name);
-        database.writer.run(&format!("CREATE ROLE {role} LOGIN"));
+        database.run(&format!("CREATE ROLE {role} LOGIN"));
         let url = database.url.replace("owner@", &format!("{role}@"));
         let columns = match mint {
             MintType::Nutshell => [
@@ -383,15 +340,9 @@ fn missing_or_forbidden_columns_are_named() {
         for (table, columns, column) in columns {
             let text = open(&url, None).unwrap_err().to_string();
             assert!(text.contains("GRANT SELECT ("), "{text}");
-            database
-                .writer
-                .run(&format!("ALTER TABLE {table} RENAME {column} TO of_old"));
-            let text = unopened();
-            assert!(
-                text.contains(&format!("`{column}` of table `{table}`")),
-                "{text}"
-            );
-            database.writer.run(&format!(
+            database.run(&format!("ALTER TABLE {table} RENAME {column} TO of_old"));
+            refused(unopened(), &format!("`{column}` of table `{table}`"));
+            database.run(&format!(
                 "ALTER TABLE {table} RENAME of_old TO {column};
                  GRANT SELECT ({columns}) ON {table} TO {role}"
             ));
@@ -413,7 +364,7 @@ fn missing_or_forbidden_columns_are_named() {
                 [true, true],
             ),
         ] {
-            database.writer.run(&change);
+            database.run(&change);
             assert_eq!(
                 [is_whole(&mut source), is_whole(&mut source)],
                 whole,
@@ -421,41 +372,31 @@ fn missing_or_forbidden_columns_are_named() {
             );
         }
         // Silently filtered rows would be missing from the filter.
-        database.writer.run(&format!(
+        database.run(&format!(
             "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
              CREATE POLICY larger ON {table} FOR SELECT USING (amount > 1)"
         ));
-        let error = read(&mut source, Issued, false).unwrap_err().to_string();
-        assert!(error.contains("row-level security"), "{error}");
+        refused(read(&mut source, Issued, false), "row-level security");
         // New rows of a view cannot be found.
-        database.writer.run(&format!(
+        database.run(&format!(
             "ALTER TABLE {table} RENAME TO real; CREATE VIEW {table} AS SELECT * FROM real"
         ));
-        let text = unopened();
-        assert!(
-            text.contains(&format!("`{table}` is not a table")),
-            "{text}"
-        );
+        refused(unopened(), &format!("`{table}` is not a table"));
     }
 }
 
 #[test]
 fn column_of_wrong_type_is_named() {
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
-    database
-        .writer
-        .run("ALTER TABLE proof ALTER COLUMN y TYPE TEXT USING encode(y, 'hex')");
-    let text = open(&database.url, None).unwrap_err().to_string();
-    assert!(
-        text.contains("`y` of table `proof` has type text, expected bytea"),
-        "{text}"
+    let Some(database) = cdk() else { return };
+    database.run("ALTER TABLE proof ALTER COLUMN y TYPE TEXT USING encode(y, 'hex')");
+    refused(
+        open(&database.url, None),
+        "`y` of table `proof` has type text, expected bytea",
     );
-    let text = open(&database.url, Some(MintType::Nutshell))
-        .unwrap_err()
-        .to_string();
-    assert!(text.contains("table `proofs_used` is missing"), "{text}");
+    refused(
+        open(&database.url, Some(MintType::Nutshell)),
+        "table `proofs_used` is missing",
+    );
 }
 
 struct StopOnDrop<'a>(&'a AtomicBool);
@@ -468,9 +409,7 @@ impl Drop for StopOnDrop<'_> {
 
 #[test]
 fn table_truncated_before_lock_is_not_taken_for_empty() {
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
+    let Some(database) = cdk() else { return };
     (0..9).for_each(|index| database.add(Spent, index));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -497,18 +436,13 @@ fn table_truncated_before_lock_is_not_taken_for_empty() {
 
 #[test]
 fn altered_table_is_waited_for_not_longer_than_the_limit() {
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
+    let Some(database) = cdk() else { return };
     let mut source = database.source();
     let writer = database.another_writer();
     writer.run("BEGIN; ALTER TABLE proof ADD COLUMN more TEXT");
     let start = Instant::now();
-    let error = read(&mut source, Spent, false).unwrap_err().to_string();
-    assert!(
-        error.contains("locking the table: ") && error.contains("lock timeout"),
-        "{error}"
-    );
+    let said = "locking the table: canceling statement due to lock timeout";
+    refused(read(&mut source, Spent, false), said);
     let waited = start.elapsed().as_secs();
     assert!((9..60).contains(&waited), "{waited} s");
     writer.run("COMMIT");

@@ -7,6 +7,9 @@
 #[allow(dead_code)]
 mod cluster;
 mod faults;
+#[allow(dead_code)]
+#[path = "../mint/found.rs"]
+mod found;
 mod router;
 mod rows;
 #[path = "../mint/sql.rs"]

@@ -3,17 +3,18 @@
 use nutfilter_mint::source::{AsOf, MintSource as _};
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
+use crate::found::Found;
 use crate::sql::{keyset, table, tables_of_notes};
-use crate::support::{Found, LEGACY, MintDatabase, POSTGRES, V1, insert, item, read};
+use crate::support::{
+    LEGACY, MintDatabase, POSTGRES, V1, both, cdk, each_table, insert, item, read,
+};
 
 use NoteKind::Spent;
 
 #[test]
 fn both_mints_are_detected_listed_and_read() {
-    for mint in MintType::ALL {
-        let Some(database) = MintDatabase::new(mint) else {
-            return;
-        };
+    for database in both() {
+        let mint = database.mint;
         let mut sql = [V1, "no id"]
             .map(|id| keyset(mint, id, "sat", true, 100))
             .concat();
@@ -28,7 +29,7 @@ fn both_mints_are_detected_listed_and_read() {
                 sql += &insert(mint, kind, keyset, index, index < 8);
             }
         }
-        database.writer.run(&sql);
+        database.run(&sql);
         let mut source = database.source();
         let listed = source.keysets().unwrap();
         assert_eq!(listed.keysets.len(), 1);
@@ -37,7 +38,7 @@ fn both_mints_are_detected_listed_and_read() {
         assert!(info.active && info.input_fee_ppk == 100);
         assert_eq!(info.final_expiry, Some(1_900_000_000));
         let drop = format!("ALTER TABLE {keysets} DROP COLUMN {end}");
-        database.writer.run(&drop);
+        database.run(&drop);
         assert_eq!(source.keysets().unwrap().keysets[0].final_expiry, None);
         assert_eq!(listed.unservable, ["no id"]);
         for kind in NoteKind::ALL {
@@ -66,15 +67,12 @@ fn both_mints_are_detected_listed_and_read() {
 
 #[test]
 fn row_without_keyset_is_passed_on() {
-    for (mint, kind) in tables_of_notes() {
-        let Some(database) = MintDatabase::new(mint) else {
-            return;
-        };
+    for (database, mint, kind) in each_table() {
         let [name, keyset, column] = table(mint, kind);
         (0..3).for_each(|index| database.add(kind, index));
         let is = |index: u8| format!("WHERE {column} = {}", POSTGRES.item(mint, &item(index)));
         // The last one has neither.
-        database.writer.run(&format!(
+        database.run(&format!(
             "ALTER TABLE {name} ALTER {keyset} DROP NOT NULL; UPDATE {name} SET {keyset} = NULL {};
              UPDATE {name} SET {keyset} = '' {}; UPDATE {name} SET {keyset} = NULL, {column} = '' {}",
             is(0), is(1), is(2)
@@ -82,21 +80,15 @@ fn row_without_keyset_is_passed_on() {
         let (found, reading) = read(&mut database.source(), kind, false).unwrap();
         assert!(found.items[&None].contains(&item(0)) && found.items[&None].contains(&item(1)));
         assert_eq!((found.count(), found.bad.len()), (2, 1));
-        assert!(
-            found.bad[0].starts_with("keyset unknown, "),
-            "{}",
-            found.bad[0]
-        );
+        let error = found.bad[0].1.to_string();
+        assert!(error.starts_with("keyset unknown, "), "{error}");
         assert_eq!(reading.unservable, ["empty"]);
     }
 }
 
 #[test]
 fn newest_row_that_is_gone_is_noticed() {
-    for (mint, kind) in tables_of_notes() {
-        let Some(database) = MintDatabase::new(mint) else {
-            return;
-        };
+    for (database, mint, kind) in each_table() {
         let (mut source, [name, _, column]) = (database.source(), table(mint, kind));
         let mut whole = || read(&mut source, kind, false).unwrap().1.whole;
         assert_eq!([whole(), whole()], [Some("first"), Some("no notes")]);
@@ -111,7 +103,7 @@ fn newest_row_that_is_gone_is_noticed() {
             ),
             format!("UPDATE {name} SET amount = amount"),
         ] {
-            database.writer.run(&change);
+            database.run(&change);
             assert_eq!(
                 [whole(), whole()],
                 [Some("newest row gone"), None],
@@ -125,10 +117,7 @@ fn newest_row_that_is_gone_is_noticed() {
 
 #[test]
 fn transaction_open_during_reading_is_read_later() {
-    for (mint, kind) in tables_of_notes() {
-        let Some(database) = MintDatabase::new(mint) else {
-            return;
-        };
+    for (database, mint, kind) in each_table() {
         let (mut source, mut found) = (database.source(), Found::default());
         let late = database.another_writer();
         let insert = |index| insert(mint, kind, V1, index, true);
@@ -140,12 +129,10 @@ fn transaction_open_during_reading_is_read_later() {
         late.run("COMMIT");
         assert_eq!(found.read(&mut source, kind), (false, 2));
         // Pending notes that count now.
-        database
-            .writer
-            .run(&crate::support::insert(mint, kind, V1, 4, false));
+        database.run(&crate::support::insert(mint, kind, V1, 4, false));
         if (mint, kind) != (MintType::Nutshell, Spent) {
             assert_eq!(found.read(&mut source, kind), (false, 0));
-            database.writer.run(&POSTGRES.flip(mint, kind));
+            database.run(&POSTGRES.flip(mint, kind));
         }
         assert_eq!(found.read(&mut source, kind), (false, 1));
     }
@@ -153,16 +140,14 @@ fn transaction_open_during_reading_is_read_later() {
 
 #[test]
 fn prepared_transaction_is_read_after_its_commit() {
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
+    let Some(database) = cdk() else { return };
     let (mut source, mut found) = (database.source(), Found::default());
     let (gid, insert) = (&database.name, insert(MintType::Cdk, Spent, V1, 0, true));
     let prepare = format!("BEGIN; {insert} PREPARE TRANSACTION '{gid}'");
-    database.writer.run(&prepare);
+    database.run(&prepare);
     database.add(Spent, 1);
     assert_eq!(found.read(&mut source, Spent), (true, 1));
-    database.writer.run(&format!("COMMIT PREPARED '{gid}'"));
+    database.run(&format!("COMMIT PREPARED '{gid}'"));
     assert_eq!(found.read(&mut source, Spent), (false, 1));
 }
 
@@ -198,40 +183,35 @@ fn unreadable_row_is_reported_when_it_is_read() {
     let faults = [("NULL", "found null"), ("'0g'", "2 bytes"), ("''", "empty")];
     for (index, (value, said)) in (1..).zip(faults) {
         let bad = POSTGRES.insert(MintType::Nutshell, Spent, V1, value, "SPENT");
-        database.writer.run(&bad);
+        database.run(&bad);
         database.add(Spent, index);
         for whole in [false, true] {
             let (found, reading) = read(&mut source, Spent, whole).unwrap();
             assert_eq!((found.bad.len(), reading.is_whole()), (1, whole), "{value}");
             let expected = format!("keyset {V1}, spent: column `y` of table `proofs_used`, row ");
-            let error = &found.bad[0];
+            let error = found.bad[0].1.to_string();
             assert!(
                 error.starts_with(&expected) && error.contains(said),
                 "{error}"
             );
         }
         let is_bad = "y IS NULL OR length(y) < 9";
-        database
-            .writer
-            .run(&format!("DELETE FROM proofs_used WHERE {is_bad}"));
+        database.run(&format!("DELETE FROM proofs_used WHERE {is_bad}"));
     }
-    let Some(database) = MintDatabase::new(MintType::Cdk) else {
-        return;
-    };
+    let Some(database) = cdk() else { return };
     database.add(Spent, 0);
-    database.writer.run(
+    database.run(
         "ALTER TABLE proof DROP CONSTRAINT proof_state_check; UPDATE proof SET state = 'BURNT'",
     );
     let (found, _) = read(&mut database.source(), Spent, false).unwrap();
-    assert!(found.bad[0].ends_with("unknown state"), "{:?}", found.bad);
+    let error = found.bad[0].1.to_string();
+    assert!(error.ends_with("unknown state"), "{error}");
 }
 
 #[test]
 fn updates_locks_and_vacuum_miss_nothing() {
-    for mint in MintType::ALL {
-        let Some(database) = MintDatabase::new(mint) else {
-            return;
-        };
+    for database in both() {
+        let mint = database.mint;
         let kind = NoteKind::Issued;
         let [name, ..] = table(mint, kind);
         (0..50).for_each(|index| database.add(kind, index));
@@ -248,14 +228,12 @@ fn updates_locks_and_vacuum_miss_nothing() {
             ("BEGIN; CREATE TABLE kept AS SELECT * FROM {}; TRUNCATE {}; INSERT INTO {} SELECT * FROM kept; COMMIT", true),
             ("CREATE TABLE other (LIKE {} INCLUDING ALL); INSERT INTO other SELECT * FROM {}; DROP TABLE {}; ALTER TABLE other RENAME TO {}", true),
         ]) {
-            database.writer.run(&sql.replace("{}", name));
+            database.run(&sql.replace("{}", name));
             database.add(kind, index);
             assert_eq!(found.read(&mut source, kind), (is_whole, 1), "{sql}");
         }
         // Rows of a child have another history: then everything is read each time.
-        database
-            .writer
-            .run(&format!("CREATE TABLE child () INHERITS ({name})"));
+        database.run(&format!("CREATE TABLE child () INHERITS ({name})"));
         assert_eq!(found.read(&mut source, kind), (true, 0));
         assert_eq!(found.read(&mut source, kind), (true, 0));
     }

@@ -1,15 +1,13 @@
 //! Databases of both mints on the test server.
 
-use core::ops::ControlFlow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use nutfilter_mint::source::{
-    DatabaseLocation, ItemBatch, ItemSink, MintSource, PostgresSource, Reading, SourceError,
-};
-use nutfilter_mint::{KeysetId, MintType, NoteKind};
+use nutfilter_mint::source::{DatabaseLocation, MintSource, PostgresSource, Reading, SourceError};
+use nutfilter_mint::{MintType, NoteKind};
 
 use crate::cluster::{Cluster, Writer};
-use crate::sql::{Dialect, tables};
+use crate::found::Found;
+use crate::sql::{Dialect, tables, tables_of_notes};
 
 pub(crate) const V1: &str = "009a1f293253e41e";
 /// A legacy id without a version.
@@ -63,13 +61,17 @@ impl MintDatabase {
         })
     }
 
+    pub(crate) fn run(&self, sql: &str) {
+        self.writer.run(sql);
+    }
+
     pub(crate) fn another_writer(&self) -> Writer {
         Writer::connect(&self.url)
     }
 
     /// Adds a note that counts.
     pub(crate) fn add(&self, kind: NoteKind, index: u8) {
-        self.writer.run(&insert(self.mint, kind, V1, index, true));
+        self.run(&insert(self.mint, kind, V1, index, true));
     }
 
     /// Opens it as the service does, which detects the mint itself.
@@ -78,6 +80,28 @@ impl MintDatabase {
         assert_eq!(source.mint(), self.mint.as_str());
         source
     }
+}
+
+/// A CDK mint's database.
+pub(crate) fn cdk() -> Option<MintDatabase> {
+    MintDatabase::new(MintType::Cdk)
+}
+
+/// The databases of both mints; none without Postgres.
+pub(crate) fn both() -> impl Iterator<Item = MintDatabase> {
+    MintType::ALL.into_iter().filter_map(MintDatabase::new)
+}
+
+/// A database for each table of notes; none without Postgres.
+pub(crate) fn each_table() -> impl Iterator<Item = (MintDatabase, MintType, NoteKind)> {
+    tables_of_notes().filter_map(|(mint, kind)| Some((MintDatabase::new(mint)?, mint, kind)))
+}
+
+/// It is an error that says this.
+#[track_caller]
+pub(crate) fn refused<T>(result: Result<T, SourceError>, said: &str) {
+    let error = result.err().expect("an error").to_string();
+    assert!(error.contains(said), "{error}");
 }
 
 pub(crate) fn open(url: &str, mint: Option<MintType>) -> Result<PostgresSource, SourceError> {
@@ -91,14 +115,7 @@ pub(crate) fn item(index: u8) -> Vec<u8> {
     item
 }
 
-/// What a reading passed on.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) items: BTreeMap<Option<KeysetId>, BTreeSet<Vec<u8>>>,
-    pub(crate) bad: Vec<String>,
-}
-
-impl Found {
+impl Found<'_> {
     pub(crate) fn count(&self) -> usize {
         self.items.values().map(BTreeSet::len).sum()
     }
@@ -112,25 +129,12 @@ impl Found {
     }
 }
 
-impl ItemSink for Found {
-    fn items(&mut self, keyset: Option<&KeysetId>, items: &ItemBatch) -> ControlFlow<()> {
-        let known = self.items.entry(keyset.cloned()).or_default();
-        known.extend(items.items().map(<[u8]>::to_vec));
-        ControlFlow::Continue(())
-    }
-
-    fn bad_row(&mut self, _: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {
-        self.bad.push(error.to_string());
-        ControlFlow::Continue(())
-    }
-}
-
 /// Reads. Returns what was found.
 pub(crate) fn read(
     source: &mut impl MintSource,
     kind: NoteKind,
     whole: bool,
-) -> Result<(Found, Reading), SourceError> {
+) -> Result<(Found<'static>, Reading), SourceError> {
     let mut found = Found::default();
     let reading = source.read(kind, whole, &mut found)?;
     Ok((found, reading))

@@ -68,15 +68,24 @@ pub(crate) fn asked(request: &str) -> Vec<String> {
 
 /// What an honest mint answers. The amount is the candidate's number, `C_` its message with another y.
 pub(crate) fn honest_answer(request: &str) -> Value {
+    honest_until(request, SPENT.end, LIVE.end)
+}
+
+/// The same of a mint for which candidates up to these numbers are spent, and issued.
+pub(crate) fn honest_until(request: &str, spent: usize, issued: usize) -> Value {
     let asked = asked(request);
     if request.starts_with("POST /v1/checkstate") {
         let state = |y: &String| {
-            let is_spent = SPENT.contains(&number(y));
-            value!({"Y": y, "state": if is_spent { "SPENT" } else { "UNSPENT" }, "witness": null})
+            let state = if number(y) < spent {
+                "SPENT"
+            } else {
+                "UNSPENT"
+            };
+            value!({"Y": y, "state": state, "witness": null})
         };
         return value!({ "states": asked.iter().map(state).collect::<Value>() });
     }
-    let signed: Vec<_> = asked.iter().filter(|b| number(b) < LIVE.end).collect();
+    let signed: Vec<_> = asked.iter().filter(|b| number(b) < issued).collect();
     let output = |b: &&String| value!({"amount": 0, "id": KEYSET, "B_": b});
     let sign = |b: &&String| value!({"amount": number(b), "id": KEYSET, "C_": format!("03{}", &b[2..]), "dleq": null});
     value!({
@@ -142,6 +151,15 @@ pub(crate) fn resume(mint: &Loopback, restore: Restore) -> Result<Restored, Rest
 
 /// A validated filter that did not come from a client.
 pub(crate) fn accepted(response: &FilterResponse, kind: NoteKind, no_cache: bool) -> MintFilter {
+    accepted_by(Policy::default(), response, kind, no_cache)
+}
+
+pub(crate) fn accepted_by(
+    policy: Policy,
+    response: &FilterResponse,
+    kind: NoteKind,
+    no_cache: bool,
+) -> MintFilter {
     let source = FilterSource {
         mint: "https://mint.example".to_owned(),
         keyset: keyset(),
@@ -152,7 +170,7 @@ pub(crate) fn accepted(response: &FilterResponse, kind: NoteKind, no_cache: bool
         ..FetchContext::now(None)
     };
     let body = response.to_json().into_bytes();
-    let filter = Policy::default().accept(200, body, source, context);
+    let filter = policy.accept(200, body, source, context);
     filter.expect("a filter")
 }
 

@@ -108,10 +108,6 @@ fn next_counters_are_those_of_the_file() {
     }
 }
 
-fn plausible() -> Restore {
-    offline([now(); 2], [false; 2], &RestoreOptions::default()).expect("plausible filters")
-}
-
 fn points(restore: &Restore) -> usize {
     let (path, body) = restore.request().expect("a request");
     asked(&format!("POST {path}\r\n\r\n{body}")).len()
@@ -119,9 +115,9 @@ fn points(restore: &Restore) -> usize {
 
 #[test]
 fn batches_are_those_of_the_file() {
-    assert_eq!(points(&plausible()) as u64, default("batch"));
+    assert_eq!(points(&offline()) as u64, default("batch"));
     for row in rows("batch") {
-        let mut restore = plausible();
+        let mut restore = offline();
         let info = MintInfo::parse(row["info"].as_str().expect("text").as_bytes());
         restore.set_info(&info.unwrap_or_default());
         let batch = number(&row["batch"]).min(LIVE.len() as u64);
@@ -131,7 +127,7 @@ fn batches_are_those_of_the_file() {
 
 #[test]
 fn waits_are_those_of_the_file() {
-    let mut restore = plausible();
+    let mut restore = offline();
     let mut wait = |header: Option<&str>, now: u64| {
         let wait = restore.answer(429, header, b"", now).expect("a wait");
         wait.expect("a wait").as_secs()

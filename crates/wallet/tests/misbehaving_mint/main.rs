@@ -94,8 +94,16 @@ fn item(number: u32) -> [u8; 33] {
 
 /// A filter of these items.
 fn filter_of<I: AsRef<[u8]>>(items: impl IntoIterator<Item = I>, timestamp: u64) -> FilterResponse {
+    filter_by(items, Params::CASHU, timestamp)
+}
+
+fn filter_by<I: AsRef<[u8]>>(
+    items: impl IntoIterator<Item = I>,
+    params: Params,
+    timestamp: u64,
+) -> FilterResponse {
     let items: Vec<_> = items.into_iter().collect();
-    let filter = SortedHashes::from_items(items).encode(Params::CASHU);
+    let filter = SortedHashes::from_items(items).encode(params);
     FilterResponse::new(&filter.expect("a filter"), timestamp)
 }
 

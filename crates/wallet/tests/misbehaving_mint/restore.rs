@@ -54,19 +54,6 @@ fn restore_shows_live_messages_only_shuffled() {
 }
 
 #[test]
-fn up_to_100_live_notes_take_one_post() {
-    let mint = honest_mint();
-    let restored = restore(&mint, 20..LIVE.start + 100, &PLAIN).expect("an honest mint");
-    assert_eq!(counts(&restored), [("live", 100), ("spent", 100)].into());
-    assert_eq!(posts(&mint).len(), 1);
-    // Nothing is posted if nothing is live.
-    let mint = honest_mint();
-    let restored = restore(&mint, UNUSED, &PLAIN).expect("an honest mint");
-    assert_eq!((restored.next_counter(), restored.chance), (40, None));
-    assert_eq!(paths(&mint).len(), 2);
-}
-
-#[test]
 fn confirmed_restore_asks_about_the_spent_ones_after_the_live_ones() {
     // Two spent notes are not spent for this mint: the filter matched them by chance. A third one is pending.
     let mint = mint(|request| {
@@ -324,67 +311,14 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
     }
 }
 
-/// A restore of all candidates, with filters of these times. `empty` replaces the filter of spent notes by an empty
-/// one, `full` that of issued notes by one of everything.
-pub(crate) fn offline(
-    times: [u64; 2],
-    [empty, full]: [bool; 2],
-    options: &RestoreOptions,
-) -> Result<Restore, QueryError> {
-    let policy = Policy::default();
-    let issued = match full {
-        true => filter_of(ALL.map(point), times[0]),
-        false => filter(NoteKind::Issued, times[0]),
-    };
-    let spent = match empty {
-        true => filter_of([[0; 33]; 0], times[1]),
-        false => filter(NoteKind::Spent, times[1]),
-    };
-    let issued = accepted(&issued, NoteKind::Issued, false);
-    let spent = accepted(&spent, NoteKind::Spent, false);
-    Restore::new(
-        &keyset(),
-        &candidates(ALL)[..],
-        &spent,
-        &issued,
-        options,
-        &policy,
-    )
-}
-
-#[test]
-fn implausible_filters_are_refused_by_the_expected_number() {
+/// A restore of all candidates, with the honest filters.
+pub(crate) fn offline() -> Restore {
     let time = now();
-    let expecting = |expected, wrong| {
-        let expected = Some(expected);
-        offline([time; 2], wrong, &RestoreOptions { expected, ..PLAIN })
-            .map(|one| one.so_far().warnings)
-    };
-    // 180 are live: ten times as many as expected are accepted, half as many without a warning.
-    for (expected, wrong, limit) in [
-        (17, [false, false], Some(171)),
-        (18, [false, false], None),
-        (360, [false, false], None),
-        // Everything issued is live: 300. Everything is issued: 280.
-        (29, [true, false], Some(291)),
-        (27, [false, true], Some(271)),
-    ] {
-        let found = expecting(expected, wrong);
-        match limit {
-            None => assert_eq!(found.expect("plausible"), []),
-            Some(wanted) => assert_failed!(
-                found,
-                QueryError::Check(CheckError::TooManyMatches { limit, .. }) if limit == wanted
-            ),
-        }
-    }
-    let warnings = expecting(361, [false, false]).expect("a warning");
-    assert!(matches!(
-        warnings[..],
-        [Warning::FewMatches { matches: 180, .. }]
-    ));
-    let error = expecting(0, [false, false]).expect_err("none expected");
-    assert!(error.to_string().contains("180 of 400"), "{error}");
+    let [issued, spent] =
+        [NoteKind::Issued, NoteKind::Spent].map(|kind| accepted(&filter(kind, time), kind, false));
+    let (all, policy) = (candidates(ALL), Policy::default());
+    let restore = Restore::new(&keyset(), &all[..], &spent, &issued, &PLAIN, &policy);
+    restore.expect("plausible filters")
 }
 
 #[test]
@@ -412,7 +346,7 @@ fn filters_of_another_origin_are_refused() {
 
 #[test]
 fn request_is_the_same_until_it_is_answered() {
-    let mut restore = offline([now(); 2], [false; 2], &PLAIN).expect("a restore");
+    let mut restore = offline();
     assert!(restore.wants_info());
     restore.set_info(&MintInfo::parse(br#"{"max_array_length":90}"#).expect("an info"));
     assert!(!restore.wants_info());

@@ -99,6 +99,38 @@ fn search_crosses_gaps_and_derives_messages_of_unspent_notes_only() {
     }
 }
 
+/// With a small `M`, chance moves the end of a search on. It ends all the same, and says so.
+#[test]
+fn searches_end_at_any_rate_of_chance_matches() {
+    for m in [64, 300, 5_000, 784_931] {
+        let params = Params::with_best_p(m).expect("an M");
+        let mut policy = Policy::default();
+        (policy.min_m, policy.min_p) = (1, 1);
+        let [issued, spent] = [NoteKind::Issued, NoteKind::Spent].map(|kind| {
+            let number = u8::from(kind == NoteKind::Spent);
+            let filter = filter_by(
+                (0..400).map(|counter| derive(number, counter)),
+                params,
+                now(),
+            );
+            accepted_by(policy.clone(), &filter, kind, false)
+        });
+        let mut points = Derived::default();
+        let restore = Restore::new(&keyset(), &mut points, &spent, &issued, &PLAIN, &policy);
+        let restored = restore.expect("a restore").so_far();
+        assert!(restored.next_counter() >= 440);
+        let warnings: Vec<_> = restored.warnings.iter().map(ToString::to_string).collect();
+        let is_cut = warnings.iter().any(|one| one.contains("small M"));
+        let searched = restored.outcomes.len();
+        if m > 22_000 {
+            assert_eq!((searched, is_cut), (1_400, false), "{warnings:?}");
+        } else {
+            assert!((1_400..=12_000).contains(&searched), "{m}: {searched}");
+        }
+        assert_eq!(is_cut, searched > 10_000, "{m}: {searched}");
+    }
+}
+
 #[test]
 fn search_and_gap_are_the_callers() {
     let options = RestoreOptions {

@@ -5,19 +5,39 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::source::{Result, SourceError};
+use super::connect::Opened;
+use super::watch::dates_changes;
+use crate::source::{Reading, Result, SourceError};
 
 /// The files of a database.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Files {
     file: FileId,
     /// The `-wal` file.
     log: Option<FileId>,
     /// Size and time of the database: without a log, a start and stop of the mint shows only there.
     state: (u64, Option<SystemTime>),
+    /// When the system last changed the file or what it says of it, which no program can set; `None` if it cannot tell.
+    changed: Option<Duration>,
+    has_journal: bool,
 }
+
+/// A closed database that was read whole. It need not be read again while nobody touches it.
+#[derive(Debug)]
+pub(super) struct Settled {
+    files: Files,
+    began: Moment,
+    reading: Reading,
+}
+
+/// When something happened, by the clock that dates files and by one that nobody sets.
+pub(super) type Moment = (SystemTime, Instant);
+
+/// A reading must begin so long after the last change: the clock of files is some milliseconds behind, and some file
+/// systems know only seconds.
+const MARGIN: Duration = Duration::from_secs(1);
 
 /// Device, inode and birth time; `None` if the system cannot tell. Without the birth time, a file system gives the same
 /// inode to the next file.
@@ -88,6 +108,29 @@ impl Identity {
     }
 }
 
+impl Settled {
+    /// What a whole reading says of a closed database on a file system that dates each change; `None` if a later change
+    /// could have the date of the last one.
+    pub(super) fn of(opened: &Opened, began: Moment, reading: &Reading) -> Option<Self> {
+        let is_told = opened.is_closed() && dates_changes(&opened.path);
+        (is_told && opened.files.were_settled(began.0)).then(|| Self {
+            files: opened.files.clone(),
+            began,
+            reading: Reading {
+                whole: None,
+                ..reading.clone()
+            },
+        })
+    }
+
+    /// A reading of nothing, if nobody touched the database since. A clock that was set back may give a date twice.
+    pub(super) fn still(&self, files: &Files, now: Moment) -> Option<Reading> {
+        let passed = now.0.duration_since(self.began.0).ok()?;
+        let is_steady = passed + MARGIN > now.1.duration_since(self.began.1);
+        (is_steady && *files == self.files).then(|| self.reading.clone())
+    }
+}
+
 impl Files {
     pub(super) fn of(path: &Path) -> Result<Self> {
         let file = fs::metadata(path).map_err(|source| SourceError::io(path, source))?;
@@ -107,6 +150,8 @@ impl Files {
             file: file_id(&file),
             log,
             state: (file.len(), file.modified().ok()),
+            changed: changed(&file),
+            has_journal: beside(path, "-journal").try_exists().unwrap_or(true),
         })
     }
 
@@ -122,12 +167,22 @@ impl Files {
     /// Whether nobody replaced the files of an earlier moment, nor wrote to a database without a log.
     pub(super) fn are_still(&self, earlier: &Self) -> bool {
         let is_same = (self.file, self.log) == (earlier.file, earlier.log);
-        is_same && (self.have_log() || self.state == earlier.state)
+        let state = |files: &Self| (files.state, files.changed);
+        is_same && (self.have_log() || state(self) == state(earlier))
     }
 
     /// Whether the database grew or was written to since an earlier moment.
     pub(super) fn were_written(&self, earlier: &Self) -> bool {
         self.file == earlier.file && self.state != earlier.state
+    }
+
+    /// Whether a reading that began then has every change of its date, and the next one gets another date.
+    fn were_settled(&self, began: SystemTime) -> bool {
+        let began = began.duration_since(UNIX_EPOCH).ok();
+        let age = began
+            .zip(self.changed)
+            .and_then(|(began, changed)| began.checked_sub(changed));
+        self.file.is_some() && !self.has_journal && age.is_some_and(|age| age > MARGIN)
     }
 
     /// When the database was last written to, in Unix seconds.
@@ -190,9 +245,25 @@ fn number(bytes: &[u8], at: usize) -> u32 {
 }
 
 fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
+    beside(path, "-wal")
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Full seconds are refused: the file system may know no others, and then one second has many changes.
+fn changed(metadata: &Metadata) -> Option<Duration> {
+    #[cfg(not(unix))]
+    return None;
+    #[cfg(unix)]
+    {
+        let seconds = metadata.ctime().try_into().ok()?;
+        let nanos = metadata.ctime_nsec().try_into().ok().filter(|&n| n > 0)?;
+        Some(Duration::new(seconds, nanos))
+    }
 }
 
 fn file_id(metadata: &Metadata) -> FileId {
@@ -200,4 +271,174 @@ fn file_id(metadata: &Metadata) -> FileId {
     return None;
     #[cfg(unix)]
     Some((metadata.dev(), metadata.ino(), metadata.created().ok()?))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use core::ops::ControlFlow;
+
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::source::{
+        AsOf, DatabaseLocation, ItemBatch, ItemSink, MintSource as _, SqliteSource,
+    };
+    use crate::{KeysetId, NoteKind};
+
+    struct Nothing;
+
+    impl ItemSink for Nothing {
+        fn items(&mut self, _: Option<&KeysetId>, _: &ItemBatch) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+
+        fn bad_row(&mut self, _: Option<&KeysetId>, _: SourceError) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+    }
+
+    fn files() -> Files {
+        Files {
+            file: Some((1, 2, UNIX_EPOCH)),
+            log: None,
+            state: (3, None),
+            changed: Some(Duration::from_millis(100_500)),
+            has_journal: false,
+        }
+    }
+
+    #[test]
+    fn reading_is_settled_a_second_after_the_last_change() {
+        let is_settled =
+            |files: &Files, at: u64| files.were_settled(UNIX_EPOCH + Duration::from_millis(at));
+        for (at, expected) in [
+            (0, false),
+            (100_500, false),
+            (101_500, false),
+            (101_501, true),
+            (999_999, true),
+        ] {
+            assert_eq!(is_settled(&files(), at), expected, "{at}");
+        }
+        let unknown = Files {
+            file: None,
+            ..files()
+        };
+        let undated = Files {
+            changed: None,
+            ..files()
+        };
+        let hot = Files {
+            has_journal: true,
+            ..files()
+        };
+        for files in [unknown, undated, hot] {
+            assert!(!is_settled(&files, 999_999), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn database_is_still_the_same_while_nothing_differs() {
+        let (wall, steady) = (UNIX_EPOCH + Duration::from_secs(999), Instant::now());
+        let settled = Settled {
+            files: files(),
+            began: (wall, steady),
+            reading: Reading {
+                whole: None,
+                as_of: AsOf::LastChange(7),
+                unservable: vec![],
+            },
+        };
+        let is_still = |files: &Files, [by_wall, by_steady]: [u64; 2]| {
+            let now = (
+                wall + Duration::from_secs(by_wall),
+                steady + Duration::from_secs(by_steady),
+            );
+            settled.still(files, now) == Some(settled.reading.clone())
+        };
+        for (passed, expected) in [
+            ([60, 60], true),
+            ([3_600, 60], true),
+            ([58, 60], false),
+            ([0, 60], false),
+        ] {
+            assert_eq!(is_still(&files(), passed), expected, "{passed:?}");
+        }
+        let set_back = settled.still(&files(), (wall - Duration::from_secs(1), steady));
+        assert_eq!(set_back, None);
+        for other in [
+            Files {
+                file: Some((1, 3, UNIX_EPOCH)),
+                ..files()
+            },
+            Files {
+                file: Some((1, 2, wall)),
+                ..files()
+            },
+            Files {
+                log: Some(None),
+                ..files()
+            },
+            Files {
+                state: (4, None),
+                ..files()
+            },
+            Files {
+                state: (3, Some(wall)),
+                ..files()
+            },
+            Files {
+                changed: Some(Duration::from_nanos(100_500_000_001)),
+                ..files()
+            },
+            Files {
+                has_journal: true,
+                ..files()
+            },
+        ] {
+            assert!(!is_still(&other, [60, 60]), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn closed_database_is_read_again_once_somebody_touches_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mint.db");
+        let run = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        run("PRAGMA journal_mode = WAL; CREATE TABLE proofs_used (id, y UNIQUE, created); CREATE TABLE promises (id, b_, c_);
+             CREATE TABLE keysets (id, active, unit, input_fee_ppk); INSERT INTO proofs_used VALUES (1, '02', 5)");
+        let mut source = SqliteSource::open(&DatabaseLocation::from(&*path), None).unwrap();
+        let mut read = |whole| source.read(NoteKind::Spent, whole, &mut Nothing).unwrap();
+        let set_time = |time| {
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_modified(time).unwrap();
+        };
+        let time = fs::metadata(&path).unwrap().modified().unwrap();
+        let changes: [&dyn Fn(); 5] = [
+            &|| run("INSERT INTO proofs_used VALUES (1, '03', 5)"),
+            &|| {
+                run("UPDATE proofs_used SET y = '04' WHERE y = '03'");
+                set_time(time);
+            },
+            &|| fs::write(&path, fs::read(&path).unwrap()).unwrap(),
+            &|| {
+                fs::copy(&path, path.with_extension("copy")).unwrap();
+                fs::rename(path.with_extension("copy"), &path).unwrap();
+            },
+            &|| fs::write(beside(&path, "-journal"), []).unwrap(),
+        ];
+        for (at, change) in changes.into_iter().enumerate() {
+            // It was changed just now.
+            assert!(read(false).is_whole() && read(false).is_whole(), "{at}");
+            std::thread::sleep(MARGIN + Duration::from_millis(50));
+            let first = read(false);
+            let again = read(false);
+            assert!(first.is_whole(), "{at}");
+            assert_eq!(again.whole.is_none(), dates_changes(&path), "{at}");
+            assert_eq!(again.as_of, first.as_of, "{at}");
+            assert!(read(true).is_whole(), "{at}");
+            change();
+            assert!(read(false).is_whole(), "{at}");
+        }
+    }
 }

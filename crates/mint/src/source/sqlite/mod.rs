@@ -12,12 +12,13 @@ mod schema;
 mod watch;
 
 use std::path::PathBuf;
+use std::time::{Instant, SystemTime};
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use self::connect::Opened;
-use self::identity::Identity;
+use self::identity::{Identity, Settled};
 use self::schema::{item, keyset, keysets, newest_time, value, verify, warn_of_access};
 pub use self::watch::IsLocked;
 use self::watch::Watch;
@@ -40,7 +41,7 @@ const MAX_PENDING: usize = 1 << 20;
 /// # Cost
 ///
 /// A whole reading is one pass over the table. Other readings look up the newest rows and those that did not count, and
-/// read the rows above.
+/// read the rows above. A closed database that nobody touched since a whole reading is not read again.
 #[derive(Debug)]
 pub struct SqliteSource {
     path: PathBuf,
@@ -48,6 +49,7 @@ pub struct SqliteSource {
     /// What the last reading of each kind left behind, or why it left nothing. A process that starts reads everything: after a power
     /// loss a database in WAL mode can lack its last commits, in the same files.
     marks: [Result<Mark, &'static str>; 2],
+    settled: [Option<Settled>; 2],
     watch: Watch,
 }
 
@@ -93,6 +95,7 @@ impl SqliteSource {
             path,
             mint: schema.mint,
             marks: [Err("first"), Err("first")],
+            settled: [None, None],
             watch,
         })
     }
@@ -120,10 +123,20 @@ impl MintSource for SqliteSource {
     }
 
     fn read(&mut self, kind: NoteKind, whole: bool, sink: &mut dyn ItemSink) -> Result<Reading> {
+        let began = (SystemTime::now(), Instant::now());
         // A reading that fails leaves no mark.
         let mark = core::mem::replace(&mut self.marks[kind as usize], Err("failed"));
+        let settled = self.settled[kind as usize].take();
         self.watch.is_disturbed = matches!(mark, Err("failed"));
         let (opened, schema) = self.connect()?;
+        if let Some(settled) = settled.filter(|_| !whole)
+            && let Some(reading) = settled.still(&opened.files, began)
+        {
+            opened.close()?;
+            self.marks[kind as usize] = mark;
+            self.settled[kind as usize] = Some(settled);
+            return Ok(reading);
+        }
         let notes = schema.notes(kind);
         let identity = opened.identity(schema.migrations);
         let mark = mark.and_then(|mark| {
@@ -155,7 +168,9 @@ impl MintSource for SqliteSource {
         let mut pending = read_rows(&opened, notes, mark, &mut rows)?;
         let reading = rows.finish(reason, as_of)?;
         let newest = look_up(&opened, notes, NEWEST, [i64::MAX])?;
+        let settled = Settled::of(&opened, began, &reading);
         opened.close()?;
+        self.settled[kind as usize] = settled;
         self.marks[kind as usize] = identity.and_then(|identity| {
             let last = newest.first().map_or(i64::MAX, |(id, _)| *id);
             // Those above are read again.

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# This also checks the minimum Rust version (incompatible_msrv).
+source "$(dirname "$0")/common.sh"
+clippy() { cargo clippy --quiet --locked "$@" -- -D warnings; }
+clippy --workspace --all-targets --all-features
+clippy --manifest-path bindings/python/Cargo.toml --target-dir target
+clippy --manifest-path benches/peers/Cargo.toml --all-targets --target-dir target
+for features in '' std verify bitcoin parallel bitcoin,std bitcoin,parallel; do
+    clippy -p nutfilter --no-default-features --features "$features"
+done
+for crate in nutfilter-cashu nutfilter-wallet; do clippy -p $crate --no-default-features; done
+if cargo tree --locked -p nutfilter-wallet --no-default-features -e normal --prefix none | grep -E '^(ureq|rustls|http) '; then
+    exit 1
+fi

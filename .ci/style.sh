@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+source "$(dirname "$0")/common.sh"
+cargo fmt --all --check
+for manifest in fuzz benches/peers bindings/python bindings/c examples/cdk-mint examples/light-client; do
+    cargo fmt --manifest-path "$manifest/Cargo.toml" --check
+done
+"$venv/ruff" check --no-cache .
+"$venv/shellcheck" --external-sources --source-path SCRIPTDIR .ci/run .ci/install .ci/*.sh
