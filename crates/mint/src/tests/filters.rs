@@ -243,7 +243,7 @@ impl MintSource for Growing {
     }
 }
 
-/// `cargo test --release -p nutfilter-mint --lib -- --ignored --nocapture cost` prints the table of docs/embedding.md.
+/// `cargo test --release -p nutfilter-mint --lib -- --ignored --nocapture cost_of_a_refresh` prints the table of docs/embedding.md.
 #[test]
 #[ignore = "prints what a refresh costs; `NUTFILTER_NOTES` is the number of spent and of issued notes"]
 fn cost_of_a_refresh() {
