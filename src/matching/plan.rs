@@ -32,6 +32,11 @@ struct Thresholds {
     indexed_bitmap: u64,
     /// The same if the pass is a merge.
     indexed_merge: u64,
+    /// The number of items that a look-up with points decodes in addition to half a step, before a lane is checked again, and
+    /// that take as long as finding its point.
+    beside: u64,
+    /// So few items are decoded serially by a pass, or a bitmap takes as long before the first. It then takes longer per item.
+    serial: u64,
 }
 
 impl Thresholds {
@@ -40,13 +45,17 @@ impl Thresholds {
         merge: 160,
         indexed_bitmap: 10,
         indexed_merge: 10,
+        beside: 8,
+        serial: 3_500,
     };
     #[cfg(target_arch = "x86_64")]
     const AVX2: Self = Self {
         bitmap: 56,
         merge: 96,
-        indexed_bitmap: 15,
-        indexed_merge: 20,
+        indexed_bitmap: 18,
+        indexed_merge: 23,
+        beside: 14,
+        serial: 1_500,
     };
     #[cfg(target_arch = "x86_64")]
     const AVX512: Self = Self {
@@ -54,6 +63,8 @@ impl Thresholds {
         merge: 48,
         indexed_bitmap: 20,
         indexed_merge: 30,
+        beside: 8,
+        serial: 3_500,
     };
 
     /// The thresholds, and whether look-ups run in lanes.
@@ -75,11 +86,6 @@ const MOST_IN_BITMAP: u32 = 1 << 17;
 const MOST_DENSE: usize = 1 << 19;
 /// With fewer bits per item, a bitmap would take more than six times the memory of the filter.
 const BITS_FOR_BITMAP: u64 = 16;
-/// The number of items that a look-up decodes in addition to half a step, before a lane is checked again, and that
-/// take as long as finding its point.
-const BESIDE: u64 = 8;
-/// So few items are decoded serially by a pass. It then takes up to three times as long per item.
-const SERIAL: u64 = 3_500;
 /// With points so near each other, a look-up in lanes takes no longer than a target in a merge.
 const NEAR: u32 = 16;
 /// In lanes, finding the points of fewer items takes as long as a merge.
@@ -113,8 +119,8 @@ pub(super) fn indexed(level: SimdLevel, size: Size, targets: usize, step: u32) -
         _ => thresholds.indexed_merge,
     };
     let n = u64::from(size.0);
-    let decoded = (targets as u64).saturating_mul(u64::from(step) / 2 + BESIDE);
-    match decoded.saturating_mul(10) <= (n + n.min(SERIAL)) * tenths {
+    let decoded = (targets as u64).saturating_mul(u64::from(step) / 2 + thresholds.beside);
+    match decoded.saturating_mul(10) <= (n + n.min(thresholds.serial)) * tenths {
         true => Strategy::Lookup,
         false => pass,
     }
