@@ -125,6 +125,24 @@ def test_masked_records_are_refused_by_number():
     # netCDF4 masks single bytes of value 255.
     assert Filter.build(np.ma.MaskedArray(ARRAY, mask=ARRAY == 255)) == EXPECTED
     assert Filter.build(np.ma.MaskedArray(ARRAY)) == EXPECTED
+    # Packed records: the mask of each byte counts by record.
+    packed = ARRAY.ravel()
+    for mask in [packed == 255, np.arange(33_000) % 33 == 5, np.ma.nomask]:
+        assert Filter.build(np.ma.MaskedArray(packed, mask=mask), record_bytes=33) == EXPECTED
+    with pytest.raises(ValueError, match="100 records are masked, the first is record 7"):
+        EXPECTED.matches(np.ma.MaskedArray(packed, mask=rows.ravel()), record_bytes=33)
+    for width in [0, 7, 66_000]:
+        with pytest.raises(ValueError, match="whole number of records"):
+            Filter.build(np.ma.MaskedArray(packed, mask=rows.ravel()), record_bytes=width)
+    # Rows of a masked array, one by one.
+    masked = np.ma.MaskedArray(ARRAY, mask=rows)
+    with pytest.raises(ValueError, match="item 7 is masked"):
+        Filter.build(list(masked))
+    with pytest.raises(ValueError, match="item is masked"):
+        EXPECTED.contains(masked[7])
+    assert Filter.build(list(np.ma.MaskedArray(ARRAY, mask=ARRAY == 255))) == EXPECTED
+    with pytest.raises(ValueError, match="item 7 is masked"):
+        Filter.build(list(np.ma.MaskedArray(ARRAY.view("V33").ravel(), mask=hidden)))
 
 
 def test_arrow_types_that_are_not_known_to_be_bytes_are_refused():
@@ -153,6 +171,8 @@ def test_other_engines():
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     assert Filter.build(polars.Series(ITEMS)) == EXPECTED
     assert Filter.build(polars.DataFrame({"y": ITEMS})) == EXPECTED
+    with pytest.raises(TypeError, match=r"LazyFrame has no rows yet; pass its collect\(\)"):
+        Filter.build(polars.LazyFrame({"y": ITEMS}))
     notes = pa.table({"y": FIXED})
     assert Filter.build(duckdb.sql("SELECT y FROM notes")) == EXPECTED
     assert len(notes) == 1000
