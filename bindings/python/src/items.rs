@@ -18,10 +18,29 @@ pub(crate) fn with_item<R>(item: &Bound<'_, PyAny>, with: impl FnOnce(&[u8]) -> 
         refuse_stripped(bytes, || "item".to_owned())?;
         return Ok(with(bytes.as_bytes()));
     }
-    match Buffer::of(item)? {
-        Some(buffer) if buffer.has_bytes() && !is_masked(item)? => Ok(with(buffer.bytes())),
-        Some(buffer) if buffer.has_bytes() => Err(PyValueError::new_err("item is masked")),
-        _ => Err(not_bytes(item, "item")),
+    Ok(with(memory_of(item, || "item".to_owned())?.bytes()))
+}
+
+/// The memory of an item that is not `bytes`.
+fn memory_of<'py>(
+    item: &Bound<'py, PyAny>,
+    what: impl FnOnce() -> String,
+) -> PyResult<Buffer<'py>> {
+    match Buffer::of(item)?.filter(Buffer::has_bytes) {
+        Some(_) if is_masked(item)? => Err(PyValueError::new_err(format!(
+            "{} is masked; drop it first",
+            what()
+        ))),
+        Some(buffer) if !is_text(item)? => Ok(buffer),
+        _ => Err(not_bytes(item, &what())),
+    }
+}
+
+/// Whether an item is text whose memory looks like bytes: a string of pyarrow.
+fn is_text(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match item.getattr_opt("as_py")? {
+        Some(as_py) => Ok(as_py.call0()?.is_instance_of::<PyString>()),
+        None => Ok(false),
     }
 }
 
@@ -295,17 +314,11 @@ pub(crate) fn item_of<'py>(
     item: Bound<'py, PyAny>,
     what: impl FnOnce() -> String,
 ) -> PyResult<Item<'py>> {
-    let item = match item.cast_into::<PyBytes>() {
-        Ok(bytes) => return refuse_stripped(&bytes, what).map(|()| Item::Bytes(bytes)),
-        Err(error) => error.into_inner(),
-    };
-    match Buffer::of(&item)?.filter(Buffer::has_bytes) {
-        None => Err(not_bytes(&item, &what())),
-        Some(_) if is_masked(&item)? => Err(PyValueError::new_err(format!(
-            "{} is masked; drop it first",
-            what()
-        ))),
-        Some(buffer) => Ok(Item::Copy(buffer.bytes().to_vec())),
+    match item.cast_into::<PyBytes>() {
+        Ok(bytes) => refuse_stripped(&bytes, what).map(|()| Item::Bytes(bytes)),
+        Err(error) => Ok(Item::Copy(
+            memory_of(&error.into_inner(), what)?.bytes().to_vec(),
+        )),
     }
 }
 
@@ -314,10 +327,15 @@ pub(crate) fn collect(items: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
     refuse_masked(items, None)?;
     refuse_padded(items)?;
     if let Some(buffer) = Buffer::of(items)?.filter(|buffer| buffer.format != "O") {
-        let width = record_width(&buffer, None)?.get();
+        let width = record_width(&buffer, None).map_err(|_| {
+            PyTypeError::new_err(format!(
+                "items is a buffer of shape {:?} and format '{}'; pass a list of bytes, or uint8 of shape (n, bytes)",
+                buffer.shape, buffer.format
+            ))
+        })?;
         return Ok(buffer
             .bytes()
-            .chunks_exact(width)
+            .chunks_exact(width.get())
             .map(<[u8]>::to_vec)
             .collect());
     }

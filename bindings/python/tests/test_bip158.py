@@ -148,8 +148,8 @@ def test_scripts_are_bytes_as_everywhere():
         assert bip158.build(BLOCK, form) == expected
     masked = np.ma.MaskedArray(records, mask=np.repeat(np.arange(9)[:, None] == 4, 22, axis=1))
     for wrong, error, words in [
-        ("00", TypeError, "items is str"), (b"script", TypeError, "one buffer of bytes"), ([b"a", "b"], TypeError, "item 1 is str"), (5, TypeError, "not int"),
-        (np.array([b"a", b"bc"]), TypeError, "padded"), (list(np.array([b"a\0"])), TypeError, "loses NUL"),
+        ("00", TypeError, "items is str"), (b"script", TypeError, r"shape \[6\].*list of bytes"), ([b"a", "b"], TypeError, "item 1 is str"), (5, TypeError, "not int"),
+        (np.array([b"a", b"bc"]), TypeError, "format '2s'.*list of bytes"), (list(np.array([b"a\0"])), TypeError, "loses NUL"),
         (masked, ValueError, "first is record 4"), (list(masked), ValueError, "item 4 is masked"),
     ]:
         for call in [Watchlist, lambda scripts: bip158.build(BLOCK, scripts)]:

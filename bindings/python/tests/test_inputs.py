@@ -211,6 +211,9 @@ BAD = [
     ([b"a", "b"], TypeError, "item 1 is str.*fromhex"),
     ([b"a", np.str_("b")], TypeError, "item 1 is str_"),
     ([b"a", np.zeros(4, np.uint64)], TypeError, "item 1 is ndarray"),
+    (list(pa.array([b"a", "b"], pa.binary())) + list(pa.array(["00ff"])), TypeError, "item 2 is StringScalar"),
+    (iter(pa.array(["00ff"], pa.string_view())), TypeError, "item 0 is StringViewScalar"),
+    (pa.array(["00ff"], pa.large_string()).to_numpy(zero_copy_only=False), TypeError, "item 0 is str"),
     ([np.array([b"a"], object)], TypeError, "item 0 is ndarray"),
     (np.zeros(5, np.uint64), TypeError, r"shape \[5\]"),
     (np.zeros((3, 3, 3), np.uint8), TypeError, "shape"),
@@ -302,7 +305,7 @@ def test_parameters_outside_the_format_are_rejected(parameters):
 
 
 def test_single_items_are_bytes():
-    for wrong in [np.zeros(4, np.uint64), np.array([b"a"], object), np.str_("a"), np.float64(1), "a"]:
+    for wrong in [np.zeros(4, np.uint64), np.array([b"a"], object), np.str_("a"), np.float64(1), "a", pa.scalar("a")]:
         for ask in [EXPECTED.contains, nutfilter.hash64, lambda item: Filter(item, 1)]:
             with pytest.raises(TypeError, match="items are bytes"):
                 ask(wrong)
