@@ -1,5 +1,6 @@
 """Filters of blocks equal the vectors; what would miss a script silently is an error."""
 
+import hashlib
 import io
 import json
 import os
@@ -161,12 +162,11 @@ def test_filter_headers_are_made_of_32_bytes():
     first = bip158.filter_header(FILTER, bytes(32))
     assert len(first) == len(bip158.filter_hash(FILTER)) == 32
     # The header commits to the filter's hash and the header before; twice SHA-256, as hashlib has it.
-    import hashlib
-
     def double(data):
         return hashlib.sha256(hashlib.sha256(data).digest()).digest()
 
-    assert first == double(double(FILTER) + bytes(32)) and bip158.filter_hash(FILTER) == double(FILTER)
+    assert first == double(double(FILTER) + bytes(32)) and bip158.filter_header(FILTER, first) == double(double(FILTER) + first)
+    assert bip158.filter_hash(FILTER) == double(FILTER)
     for length in [0, 31, 33]:
         with pytest.raises(ValueError, match=f"previous has {length} bytes, not 32"):
             bip158.filter_header(FILTER, bytes(length))

@@ -349,13 +349,25 @@ def test_hashes_must_be_unsigned_words():
             SortedHashes.from_hashes(wrong)
 
 
-def test_work_runs_without_the_gil():
-    """While one thread builds a large filter, another runs Python code."""
+def building():
     records = np.random.default_rng(1).integers(0, 256, (3_000_000, 33), np.uint8)
+    return lambda: Filter.build(records)
+
+
+def scanning():
+    blocks = [(bytes(32), nutfilter.bip158.build(bytes(32), ITEMS))] * 5000
+    watched = nutfilter.bip158.Watchlist(points(200, seed=2))
+    return lambda: watched.scan(blocks)
+
+
+@pytest.mark.parametrize("work", [building, scanning])
+def test_work_runs_without_the_gil(work):
+    """While one thread works, another runs Python code."""
+    work = work()
     done, count = threading.Event(), 0
 
     def build():
-        Filter.build(records)
+        work()
         done.set()
 
     thread = threading.Thread(target=build)
