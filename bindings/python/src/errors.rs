@@ -36,8 +36,18 @@ pub(crate) fn resident(error: nutfilter::error::ResidentError) -> PyErr {
 
 /// A `DecodeError` with its class in the attribute `kind`.
 pub(crate) fn decode(error: nutfilter::DecodeError) -> PyErr {
+    python::DecodeError::new_err((error.to_string(), kind(error)))
+}
+
+/// [`decode`] of one filter of many.
+pub(crate) fn decode_numbered(error: nutfilter::DecodeError, number: usize) -> PyErr {
+    let message = format!("filter {number}: {error}");
+    python::DecodeError::new_err((message, kind(error), number))
+}
+
+fn kind(error: nutfilter::DecodeError) -> &'static str {
     use nutfilter::error::DecodeErrorKind as Kind;
-    let kind = match error.kind() {
+    match error.kind() {
         Kind::BadParameter => "bad-parameter",
         Kind::TooShort => "too-short",
         Kind::TooLong => "too-long",
@@ -45,8 +55,7 @@ pub(crate) fn decode(error: nutfilter::DecodeError) -> PyErr {
         Kind::TrailingData => "trailing-data",
         Kind::Padding => "padding",
         _ => "invalid",
-    };
-    python::DecodeError::new_err((error.to_string(), kind))
+    }
 }
 
 /// The number of items is outside the limits of the format.

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use nutfilter::map_to_range;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyIterator, PyString};
 
 use crate::arrow;
 use crate::buffer::Buffer;
@@ -18,9 +18,29 @@ pub(crate) fn with_item<R>(item: &Bound<'_, PyAny>, with: impl FnOnce(&[u8]) -> 
         refuse_stripped(bytes, || "item".to_owned())?;
         return Ok(with(bytes.as_bytes()));
     }
-    match Buffer::of(item)? {
-        Some(buffer) if buffer.has_bytes() => Ok(with(buffer.bytes())),
-        _ => Err(not_bytes(item, "item")),
+    Ok(with(memory_of(item, || "item".to_owned())?.bytes()))
+}
+
+/// The memory of an item that is not `bytes`.
+fn memory_of<'py>(
+    item: &Bound<'py, PyAny>,
+    what: impl FnOnce() -> String,
+) -> PyResult<Buffer<'py>> {
+    match Buffer::of(item)?.filter(Buffer::has_bytes) {
+        Some(_) if is_masked(item)? => Err(PyValueError::new_err(format!(
+            "{} is masked; drop it first",
+            what()
+        ))),
+        Some(buffer) if !is_text(item)? => Ok(buffer),
+        _ => Err(not_bytes(item, &what())),
+    }
+}
+
+/// Whether an item is text whose memory looks like bytes: a string of pyarrow.
+fn is_text(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match item.getattr_opt("as_py")? {
+        Some(as_py) => Ok(as_py.call0()?.is_instance_of::<PyString>()),
+        None => Ok(false),
     }
 }
 
@@ -38,7 +58,7 @@ pub(crate) fn hash_all(
         usize::try_from(number).map_err(out_of_range)
     });
     let record_bytes = record_bytes.transpose().map_err(PyValueError::new_err)?;
-    refuse_masked(items)?;
+    refuse_masked(items, record_bytes)?;
     if record_bytes.is_none() {
         refuse_padded(items)?;
     }
@@ -59,11 +79,6 @@ pub(crate) fn hash_all(
             type_name(items)
         )));
     }
-    if items.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err(
-            "items is str; pass a list of bytes (bytes.fromhex decodes hexadecimal text)",
-        ));
-    }
     hash_iterable(items, profile, &mut hashes)?;
     Ok(hashes)
 }
@@ -72,6 +87,11 @@ pub(crate) fn hash_all(
 /// a column of pandas, xarray or h5py lost the NUL bytes at their ends, and as Arrow data they end at the first one; polars gives
 /// pointers for Python objects.
 fn refuse_padded(items: &Bound<'_, PyAny>) -> PyResult<()> {
+    if type_name(items) == "LazyFrame" {
+        return Err(PyTypeError::new_err(
+            "LazyFrame has no rows yet; pass its collect()",
+        ));
+    }
     let mut dtypes: Vec<Bound<'_, PyAny>> = items.getattr_opt("dtype")?.into_iter().collect();
     if let Some(of_columns) = items.getattr_opt("dtypes")? {
         let values = of_columns.call_method0("values");
@@ -106,16 +126,22 @@ fn refuse_padded(items: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// Refuses records of a masked array that are masked. A mask of some bytes of a record does not mask it: netCDF4 masks each byte
 /// of value 255.
-fn refuse_masked(items: &Bound<'_, PyAny>) -> PyResult<()> {
-    let Some(mask) = items
-        .getattr_opt("mask")?
-        .filter(|mask| mask.hasattr("ndim").unwrap_or(false))
-    else {
+fn refuse_masked(items: &Bound<'_, PyAny>, record_bytes: Option<usize>) -> PyResult<()> {
+    let Some(mask) = mask_of_array(items)? else {
         return Ok(());
     };
-    let rows = match mask.getattr("ndim")?.extract::<usize>()? {
-        2 => mask.call_method1("all", (1,))?,
-        1 => mask,
+    let rows = match (mask.getattr("ndim")?.extract::<usize>()?, record_bytes) {
+        (2, _) => mask.call_method1("all", (1,))?,
+        (1, None) => mask,
+        (1, Some(width)) => {
+            // Of single bytes, or of whole records. What does not divide is refused with its width.
+            let per_record = width / items.getattr("itemsize")?.extract::<usize>()?.max(1);
+            if per_record == 0 || mask.len()? % per_record != 0 {
+                return Ok(());
+            }
+            let rows = mask.call_method1("reshape", (mask.len()? / per_record, per_record))?;
+            rows.call_method1("all", (1,))?
+        }
         _ => return Ok(()),
     };
     let places = rows.call_method0("nonzero")?.get_item(0)?;
@@ -127,6 +153,20 @@ fn refuse_masked(items: &Bound<'_, PyAny>) -> PyResult<()> {
                 "{masked} records are masked, the first is record {first}; drop them first (array.compressed())"
             )))
         }
+    }
+}
+
+/// The mask of a masked array of numpy.
+fn mask_of_array<'py>(items: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let mask = items.getattr_opt("mask")?;
+    Ok(mask.filter(|mask| mask.hasattr("ndim").unwrap_or(false)))
+}
+
+/// Whether all bytes of an item are masked.
+fn is_masked(item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match mask_of_array(item)? {
+        Some(mask) => mask.call_method0("all")?.is_truthy(),
+        None => Ok(false),
     }
 }
 
@@ -252,13 +292,13 @@ fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<No
 }
 
 /// One item of an iterable. Bytes cannot change, so they are not copied.
-enum Item<'py> {
+pub(crate) enum Item<'py> {
     Bytes(Bound<'py, PyBytes>),
     Copy(Vec<u8>),
 }
 
 impl Item<'_> {
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes.as_bytes(),
             Self::Copy(bytes) => bytes,
@@ -269,13 +309,49 @@ impl Item<'_> {
 /// Items that are hashed together without the GIL.
 const BATCH: usize = 16 * 1024;
 
-fn hash_iterable(
-    items: &Bound<'_, PyAny>,
-    profile: Profile,
-    hashes: &mut Vec<u64>,
-) -> PyResult<()> {
+/// The bytes of one element of an iterable; `what` names it in errors.
+pub(crate) fn item_of<'py>(
+    item: Bound<'py, PyAny>,
+    what: impl FnOnce() -> String,
+) -> PyResult<Item<'py>> {
+    match item.cast_into::<PyBytes>() {
+        Ok(bytes) => refuse_stripped(&bytes, what).map(|()| Item::Bytes(bytes)),
+        Err(error) => Ok(Item::Copy(
+            memory_of(&error.into_inner(), what)?.bytes().to_vec(),
+        )),
+    }
+}
+
+/// Copies of the items of an iterable or an array of records.
+pub(crate) fn collect(items: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    refuse_masked(items, None)?;
+    refuse_padded(items)?;
+    if let Some(buffer) = Buffer::of(items)?.filter(|buffer| buffer.format != "O") {
+        let width = record_width(&buffer, None).map_err(|_| {
+            PyTypeError::new_err(format!(
+                "items is a buffer of shape {:?} and format '{}'; pass a list of bytes, or uint8 of shape (n, bytes)",
+                buffer.shape, buffer.format
+            ))
+        })?;
+        return Ok(buffer
+            .bytes()
+            .chunks_exact(width.get())
+            .map(<[u8]>::to_vec)
+            .collect());
+    }
+    let each = iterate(items)?.enumerate();
+    each.map(|(at, item)| Ok(item_of(item?, || format!("item {at}"))?.bytes().to_vec()))
+        .collect()
+}
+
+fn iterate<'py>(items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     let py = items.py();
-    let mut iterator = items.try_iter().map_err(|cause| {
+    if items.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(
+            "items is str; pass a list of bytes (bytes.fromhex decodes hexadecimal text)",
+        ));
+    }
+    items.try_iter().map_err(|cause| {
         if !cause.is_instance_of::<PyTypeError>(py) {
             return cause;
         }
@@ -285,24 +361,21 @@ fn hash_iterable(
         ));
         error.set_cause(py, Some(cause));
         error
-    })?;
+    })
+}
+
+fn hash_iterable(
+    items: &Bound<'_, PyAny>,
+    profile: Profile,
+    hashes: &mut Vec<u64>,
+) -> PyResult<()> {
+    let py = items.py();
+    let mut iterator = iterate(items)?;
     loop {
         let mut batch = Vec::with_capacity(BATCH.min(iterator.size_hint().0.max(16)));
         for item in iterator.by_ref().take(BATCH) {
-            let item = item?;
-            batch.push(match item.cast_into::<PyBytes>() {
-                Ok(bytes) => {
-                    refuse_stripped(&bytes, || format!("item {}", hashes.len() + batch.len()))?;
-                    Item::Bytes(bytes)
-                }
-                Err(error) => {
-                    let item = error.into_inner();
-                    let buffer = Buffer::of(&item)?.filter(Buffer::has_bytes);
-                    let at = hashes.len() + batch.len();
-                    let buffer = buffer.ok_or_else(|| not_bytes(&item, &format!("item {at}")))?;
-                    Item::Copy(buffer.bytes().to_vec())
-                }
-            });
+            let at = hashes.len() + batch.len();
+            batch.push(item_of(item?, || format!("item {at}"))?);
         }
         if batch.is_empty() {
             return Ok(());

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod arrow;
+mod bip158;
 mod buffer;
 mod errors;
 mod filter;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 mod _native {
     use super::*;
 
+    #[pymodule_export]
+    use bip158::{Watchlist, build, filter_hash, filter_header};
     #[pymodule_export]
     use filter::Filter;
     #[pymodule_export]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import points
-from nutfilter import BuildError, Filter
+from nutfilter import BuildError, Filter, SortedHashes
 
 pa = pytest.importorskip("pyarrow")
 
@@ -115,6 +115,20 @@ def test_spark_builds_and_refuses(tmp_path, object_store, spark, monkeypatch, ca
     monkeypatch.setattr(engine, "MAX_ITEMS", 4295)
     with pytest.raises(BuildError, match="5,000 items are more than one filter can hold"):
         build_filter(frame, "y", str(output), str(scratch))
+
+
+def test_long_batches_are_divided_in_parts(monkeypatch):
+    pytest.importorskip("pyspark")
+    from nutfilter.engines import spark as engine
+
+    monkeypatch.setattr(engine, "HELD", 1000)
+    batches = [pa.record_batch({"y": pa.array(part, pa.binary())}) for part in [ITEMS[:300], ITEMS[300:4700], ITEMS[4700:]]]
+    divided = list(engine.divide_hashes(1, False)(batches))
+    held = [sum(map(len, batch["hashes"].to_pylist())) // 8 for batch in divided]
+    assert sum(held) == len(ITEMS) and max(held) < 2000
+    found = b"".join(packed for batch in divided for packed in batch["hashes"].to_pylist())
+    hashes = SortedHashes(ITEMS).hashes()
+    assert sorted(memoryview(found).cast("Q")) == hashes.tolist()
 
 
 def test_classes_can_be_pickled():

@@ -27,12 +27,15 @@ def test_typed_program_passes_strict_checks():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(nutfilter).failed == 0
+    for module in [nutfilter, nutfilter.bip158]:
+        done = doctest.testmod(module)
+        assert done.failed == 0 < done.attempted
 
 
 def test_public_names_are_documented():
-    for name in nutfilter.__all__:
-        public = getattr(nutfilter, name)
+    names = [(nutfilter, name) for name in nutfilter.__all__] + [(nutfilter.bip158, name) for name in nutfilter.bip158.__all__]
+    for module, name in names:
+        public = getattr(module, name)
         assert public.__doc__, name
         for attribute, value in vars(public).items() if isinstance(public, type) else []:
             if not attribute.startswith("_") and callable(value):

@@ -14,6 +14,8 @@ hashes: nutfilter.SortedHashes = nutfilter.SortedHashes.from_hashes(np.zeros(3, 
 version: str = nutfilter.__version__
 content: bytes = nutfilter.SortedHashes(iter(ITEMS)).encode().content
 number: int = nutfilter.hash64(b"a")
+for place, scripts in nutfilter.bip158.Watchlist(ITEMS).scan([(bytes(32), nutfilter.bip158.build(bytearray(32), ITEMS))]):
+    number, ITEMS = place, scripts
 try:
     nutfilter.Filter(content, 1)
 except nutfilter.DecodeError as error:
@@ -22,4 +24,5 @@ except nutfilter.DecodeError as error:
 nutfilter.hash64("a")  # type: ignore[arg-type]
 nutfilter.Filter.build(5)  # type: ignore[arg-type]
 nutfilter.Filter.build(ITEMS, profile="nut26")  # type: ignore[arg-type]
+nutfilter.bip158.build("00", ITEMS)  # type: ignore[arg-type]
 made.n = 5  # type: ignore[misc]

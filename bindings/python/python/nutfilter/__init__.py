@@ -12,6 +12,7 @@ present" has a false-positive rate of 1 in 784,931.
     [True, False]
 """
 
+from . import bip158
 from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, ResidentError
 from ._native import (
     Filter,
@@ -33,6 +34,7 @@ __all__ = [
     "ResidentFilter",
     "SortedHashes",
     "__version__",
+    "bip158",
     "hash64",
     "hash64_many",
     "stitch",

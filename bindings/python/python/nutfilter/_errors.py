@@ -1,5 +1,7 @@
 """The exceptions of the package."""
 
+from typing import Optional
+
 
 class NutfilterError(ValueError):
     """Base class of the exceptions about filters, sets and their numbers.
@@ -20,12 +22,13 @@ class DecodeError(NutfilterError):
     """The bytes are not a valid filter for the declared numbers.
 
     `kind` is one of "bad-parameter", "too-short", "too-long", "out-of-range", "trailing-data", "padding" and
-    "invalid".
+    "invalid". `number` is that of the filter, if many were given, or None.
     """
 
-    def __init__(self, message: str, kind: str = "invalid") -> None:
-        super().__init__(message, kind)
+    def __init__(self, message: str, kind: str = "invalid", number: Optional[int] = None) -> None:
+        super().__init__(message, kind, number)
         self.kind = kind
+        self.number = number
 
     def __str__(self) -> str:
         return str(self.args[0])

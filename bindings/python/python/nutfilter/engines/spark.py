@@ -60,7 +60,8 @@ def build_filter(
         raise ValueError(f"the items have {len(names)} columns ({', '.join(names)}): name one")
     if column is not None and column not in names:
         raise ValueError(f"no column {column!r} among {', '.join(names)}")
-    items = items.select(items[f"`{names[0] if column is None else column}`"])
+    quoted = (names[0] if column is None else column).replace("`", "``")
+    items = items.select(items[f"`{quoted}`"])
     kind = items.schema.fields[0].dataType
     if not isinstance(kind, StringType if hex else BinaryType):
         wanted = "text, which hex=True needs" if hex else "binary; hex=True decodes hexadecimal text"
@@ -113,10 +114,13 @@ def divide_hashes(bits: int, hex: bool) -> Batches:
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         held: List[Any] = []
         for batch in batches:
-            held.append(hash_column(batch, hex))
-            if sum(map(len, held)) >= HELD:
-                yield divide(held)
-                held = []
+            hashes = hash_column(batch, hex)
+            # Batches have any length, and offsets of 32 bits count 2**28 hashes.
+            for start in range(0, len(hashes), HELD):
+                held.append(hashes[start : start + HELD])
+                if sum(map(len, held)) >= HELD:
+                    yield divide(held)
+                    held = []
         if held:
             yield divide(held)
 
