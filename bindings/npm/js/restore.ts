@@ -407,7 +407,8 @@ async function search(
     if (!isList) {
       [end, wanted] = searchEnd(finds, byChance, searchGap);
     }
-    const most = ({ n, m }: MintFilter): number => n + chanceLimit(signed.length / m);
+    // A filter that has an eighth of all points by chance says nothing.
+    const most = ({ n, m }: MintFilter): number => n + Math.min(chanceLimit(signed.length / m), signed.length / 8);
     if (!isList && (spentCounters.length > most(spent) || live.size > most(issued))) {
       throw new WalletError('TooManyMatches', `more of ${end} points match than the filters have items`);
     }
@@ -481,8 +482,11 @@ function searchEnd(finds: readonly number[], byChance: number, gap?: number): [n
 function someOf(counters: readonly number[]): number[] {
   const lower = counters.slice(0, -CHECKED_SPENT);
   // To shuffle thousands would take longer than a piece of work may.
-  const some = lower.length <= CHECKED_SPENT ? lower : Array.from({ length: CHECKED_SPENT }, () => lower[randomBelow(lower.length)]!);
-  return [...new Set(some), ...counters.slice(-CHECKED_SPENT)];
+  const some = new Set(lower.length <= CHECKED_SPENT ? lower : []);
+  while (some.size < Math.min(lower.length, CHECKED_SPENT)) {
+    some.add(lower[randomBelow(lower.length)]!);
+  }
+  return [...some, ...counters.slice(-CHECKED_SPENT)];
 }
 
 /** The wallet's next counter: `gap` behind the last candidate that may have been used. */

@@ -129,6 +129,21 @@ fn searches_end_at_any_rate_of_chance_matches() {
         }
         assert_eq!(is_cut, searched > 10_000, "{m}: {searched}");
     }
+    let params = Params::new(0, 1).expect("an M");
+    let mut policy = Policy::default();
+    (policy.min_m, policy.min_p) = (1, 0);
+    let [issued, spent] = [NoteKind::Issued, NoteKind::Spent].map(|kind| {
+        let filter = filter_by(
+            (0..3 + kind as u32).map(|counter| derive(0, counter)),
+            params,
+            now(),
+        );
+        accepted_by(policy.clone(), &filter, kind, false)
+    });
+    let mut points = Derived::default();
+    let restore = Restore::new(&keyset(), &mut points, &spent, &issued, &PLAIN, &policy);
+    let error = restore.expect_err("everything matches").to_string();
+    assert!(error.contains("match"), "{error}");
 }
 
 #[test]
