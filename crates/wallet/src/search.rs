@@ -82,7 +82,7 @@ pub(crate) fn search<H: ItemHash>(
         let first = found.ys.len() as u32;
         let [end, wanted] = match points.end() {
             Some(end) => [end; 2],
-            None => end(&finds, by_chance, options.search),
+            None => search_end(&finds, by_chance, options.search),
         };
         let piece = first..end.min(first.saturating_add(PIECE)).min(COUNTERS);
         if piece.is_empty() {
@@ -186,7 +186,7 @@ fn explained<H: ItemHash>(search: u32, filters: [&MintFilter<H>; 2]) -> usize {
 
 /// Where the search ends, and where it would end if no find were by chance: behind the last find. If no more finds lie
 /// within `search` counters than chance explains, they do not carry the search on for ever.
-fn end(finds: &[u32], by_chance: usize, search: u32) -> [u32; 2] {
+fn search_end(finds: &[u32], by_chance: usize, search: u32) -> [u32; 2] {
     let behind = |last: Option<u32>, times| match last {
         None => search.min(UNTOUCHED).saturating_mul(times),
         Some(last) => (last + 1).saturating_add(search.saturating_mul(times)),
