@@ -2,13 +2,13 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::build_filter::BuildArgs;
-use crate::check::CheckArgs;
-use crate::demo::DemoArgs;
-use crate::globals::Globals;
-use crate::inspect::InspectArgs;
-use crate::restore::RestoreArgs;
-use crate::serve::ServeArgs;
+use crate::commands::build::BuildArgs;
+use crate::commands::check::CheckArgs;
+use crate::commands::demo::DemoArgs;
+use crate::commands::inspect::InspectArgs;
+use crate::commands::restore::RestoreArgs;
+use crate::commands::serve::ServeArgs;
+use crate::messages::Globals;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
 #[derive(Debug, Parser)]

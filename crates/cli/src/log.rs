@@ -7,7 +7,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, registry};
 
 use crate::error::CliError;
-use crate::globals::Globals;
+use crate::messages::Globals;
 
 /// Parses a log level. `warning` is the name of `warn` in Python, and so in nutshell.
 pub(crate) fn level() -> impl TypedValueParser<Value = LevelFilter> {

@@ -8,23 +8,13 @@
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 mod args;
-mod build_filter;
-mod check;
-mod demo;
+mod argument_errors;
+mod commands;
 mod error;
-mod fetch;
-mod filter_file;
-mod globals;
-mod hex;
-mod inspect;
-mod items;
+mod io;
 mod log;
-mod output;
-mod output_file;
+mod messages;
 mod profile;
-mod restore;
-mod serve;
-mod usage;
 mod value_parsers;
 
 use std::io::Write as _;
@@ -33,6 +23,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Command};
+use crate::commands::{build, check, demo, inspect, restore, serve};
 use crate::error::CliError;
 
 /// Exit code of any error. `check` uses 1 for "no item matched".
@@ -49,12 +40,12 @@ fn main() -> ExitCode {
         Err(CliError::AlreadyLogged) => ExitCode::from(EXIT_ERROR),
         Err(CliError::Invalid(lines)) => {
             for line in lines {
-                globals::eprint_error(CliError::usage(line));
+                messages::eprint_error(CliError::usage(line));
             }
             ExitCode::from(EXIT_ERROR)
         }
         Err(error) => {
-            globals::eprint_error(error);
+            messages::eprint_error(error);
             ExitCode::from(EXIT_ERROR)
         }
     }
@@ -68,7 +59,7 @@ fn run() -> Result<ExitCode, CliError> {
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         // Help, and errors that are not about values, are clap's to print.
-        Err(error) => match usage::errors(command, error) {
+        Err(error) => match argument_errors::errors(command, error) {
             Ok(lines) => return Err(CliError::Invalid(lines)),
             Err(error) => error.exit(),
         },
@@ -77,13 +68,13 @@ fn run() -> Result<ExitCode, CliError> {
     let matches = matches.subcommand().map(|(_, matches)| matches);
     let matches = matches.expect("a subcommand is required");
     if matches!(cli.command, Command::Serve(_)) {
-        let unknown = usage::unknown_variables(&command);
+        let unknown = argument_errors::unknown_variables(&command);
         if !unknown.is_empty() {
             return Err(CliError::Invalid(unknown));
         }
     }
     match cli.command {
-        Command::Build(args) => build_filter::run(&args, &globals)?,
+        Command::Build(args) => build::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
         Command::Inspect(args) => return inspect::run(&args, &globals),
@@ -92,7 +83,7 @@ fn run() -> Result<ExitCode, CliError> {
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut command, "nutfilter", &mut text);
-            output::stdout().write_all(&text)?;
+            io::output::stdout().write_all(&text)?;
         }
     }
     Ok(ExitCode::SUCCESS)

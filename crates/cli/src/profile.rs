@@ -10,7 +10,7 @@ use nutfilter::gcs::FilterHash;
 use nutfilter::{ItemHash, Nut23, Nut25, SipHash};
 
 use crate::error::CliError;
-use crate::hex;
+use crate::io::hex;
 
 /// A profile of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -20,9 +20,9 @@ use super::metrics;
 use super::options::{Options, VARIABLES};
 use super::signals::{Hangup, stop_signal};
 use crate::error::CliError;
-use crate::globals::Globals;
+use crate::io::output_file::Output;
 use crate::log;
-use crate::output_file::Output;
+use crate::messages::Globals;
 
 /// How often to look whether the service is ready: for the first time, and later.
 const READY_POLL: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use nutfilter_wallet::{
 };
 
 use crate::error::CliError;
-use crate::globals::Globals;
+use crate::messages::Globals;
 
 /// The options for fetching a filter.
 #[derive(Debug, Args)]

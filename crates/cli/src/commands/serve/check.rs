@@ -5,9 +5,9 @@ use nutfilter_mint::MintSource as _;
 
 use super::options::Options;
 use super::run::Waiting;
+use crate::argument_errors::shown;
 use crate::error::CliError;
-use crate::output;
-use crate::usage::shown;
+use crate::io::output;
 
 /// Prints the value of every option, as a file of environment variables would have it.
 pub(super) fn print(

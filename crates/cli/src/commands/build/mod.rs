@@ -11,15 +11,15 @@ use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::FilterResponse;
 
 use crate::error::CliError;
-use crate::filter_file;
-use crate::globals::Globals;
-use crate::items::{HashSink, Input, InputArgs, ItemSink, check_point};
-use crate::output::{self, Destination};
+use crate::io::filter_file;
+use crate::io::items::{HashSink, Input, InputArgs, ItemSink, check_point};
+use crate::io::output::{self, Destination};
+use crate::messages::Globals;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 
-mod room;
+mod sort_memory;
 
-use self::room::Expected;
+use self::sort_memory::Expected;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

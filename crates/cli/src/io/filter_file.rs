@@ -8,8 +8,8 @@ use nutfilter_cashu::FilterResponse;
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::hex;
-use crate::items::Input;
+use crate::io::hex;
+use crate::io::items::Input;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 
 /// A validated filter, and the metadata of its file.

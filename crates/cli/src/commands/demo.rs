@@ -19,11 +19,11 @@ use nutfilter_serve::Limits;
 use nutfilter_wallet::{MintClient, Outcome, Policy, Restore, RestoreOptions, Restored};
 use serde_json::{Value, json};
 
+use crate::commands::serve;
 use crate::error::CliError;
-use crate::globals::{self, Globals};
+use crate::io::output::{self, count};
 use crate::log;
-use crate::output::{self, count};
-use crate::serve;
+use crate::messages::{self, Globals};
 
 /// Default number of notes of each kind: realistic, and finished in about a second.
 const DEFAULT_ITEMS: u64 = 100_000;
@@ -151,7 +151,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     }
     // Print this even with --quiet: a service without a known address is useless.
     let lines = lines_to_try(&base, &keyset, &pairs);
-    globals::eprint_line(format_args!("\nServing until ctrl-c. Try\n{lines}"));
+    messages::eprint_line(format_args!("\nServing until ctrl-c. Try\n{lines}"));
     tokio::select! {
         served = server => served.map_err(CliError::failed),
         () = at_once => Err(serve::stopped_at_once()),

@@ -11,10 +11,10 @@ use nutfilter_wallet::{KeysetId, NoteKind};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
-use crate::fetch::{self, FetchArgs};
-use crate::filter_file::{self, FilterFile};
-use crate::globals::Globals;
-use crate::output::{self, utc};
+use crate::io::fetch::{self, FetchArgs};
+use crate::io::filter_file::{self, FilterFile};
+use crate::io::output::{self, utc};
+use crate::messages::Globals;
 use crate::profile::AnyHash;
 
 #[derive(Debug, Args)]

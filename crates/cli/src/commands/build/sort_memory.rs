@@ -5,11 +5,11 @@ use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use crate::output::count;
+use crate::io::output::count;
 use nutfilter::Params;
 
 use crate::error::CliError;
-use crate::items::is_stdin;
+use crate::io::items::is_stdin;
 
 /// Length of the part of a file whose lines are counted, in bytes.
 const SAMPLE: u64 = 64 << 10;

@@ -16,13 +16,13 @@ use nutfilter_wallet::{
 };
 use serde_json::{Value, json};
 
-use crate::check::say_as_of;
+use crate::commands::check::say_as_of;
 use crate::error::CliError;
-use crate::fetch::{self, FetchArgs};
-use crate::globals::{Globals, eprint_error};
-use crate::hex::{self, HexError};
-use crate::items::Input;
-use crate::output;
+use crate::io::fetch::{self, FetchArgs};
+use crate::io::hex::{self, HexError};
+use crate::io::items::Input;
+use crate::io::output;
+use crate::messages::{Globals, eprint_error};
 use crate::value_parsers;
 
 #[derive(Debug, Args)]

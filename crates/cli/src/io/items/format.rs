@@ -10,7 +10,7 @@ use nutfilter_cashu::PointKind;
 
 use super::Input;
 use crate::error::CliError;
-use crate::hex;
+use crate::io::hex;
 
 /// The options that describe the input format.
 #[derive(Debug, Default, Args)]
@@ -375,7 +375,7 @@ fn lines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::items::{HashSink, ItemSink as _};
+    use crate::io::items::{HashSink, ItemSink as _};
     use crate::profile::AnyHash;
     use nutfilter::Nut25;
 

@@ -12,11 +12,11 @@ use nutfilter_wallet::{Answer, CheckError, MintFilter, NoteKind, Warning, other_
 use serde_json::json;
 
 use crate::error::CliError;
-use crate::fetch::{self, FetchArgs};
-use crate::filter_file;
-use crate::globals::Globals;
-use crate::items::{Input, InputArgs, ItemList, is_stdin};
-use crate::output::{self, utc};
+use crate::io::fetch::{self, FetchArgs};
+use crate::io::filter_file;
+use crate::io::items::{Input, InputArgs, ItemList, is_stdin};
+use crate::io::output::{self, utc};
+use crate::messages::Globals;
 use crate::profile::{AnyHash, ProfileArgs};
 use crate::value_parsers;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::error::CliError;
-use crate::output_file::Output;
+use crate::io::output_file::Output;
 
 /// Buffered stdout. Flush it explicitly: `drop` ignores the error of a flush.
 pub(crate) fn stdout() -> impl Write {
