@@ -7,7 +7,7 @@ use super::LONG_LANE;
 use super::lanes::Take;
 use super::sync::{Coded, Place, Sink};
 use crate::arch::SimdLevel;
-use crate::arch::lanes::{self, Advanced, GROUP, Lanes, Simd};
+use crate::arch::lanes::{self, Advanced, GROUP, Lanes, Point, Simd};
 use crate::error::DecodeError;
 
 /// Keeps nothing.
@@ -50,6 +50,14 @@ pub(crate) fn longest_span(n: u32, len: u64, step: u32) -> u64 {
 }
 
 impl SeekTable {
+    /// The place with this number, or that of the first item.
+    pub(crate) fn point(&self, number: usize) -> Point {
+        match (self.positions.get(number), self.bases.get(number)) {
+            (Some(&position), Some(&base)) => Point { position, base },
+            _ => Point::default(),
+        }
+    }
+
     /// Adds places to the table of a validated filter until at most `longest` bits lie between two of them, for filters
     /// crafted to have long codes. A single longer code becomes a gap.
     pub(super) fn divide(&mut self, coded: &Coded<'_>, longest: u64) -> Result<(), DecodeError> {

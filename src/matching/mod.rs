@@ -24,7 +24,7 @@ pub(crate) use lookup::{Astray, Stream};
 pub use plan::Strategy;
 pub(crate) use prepared::Prepared;
 #[cfg(test)]
-pub(crate) use table::{LINE, Line};
+pub(crate) use table::most_items;
 pub(crate) use table::{Table, step};
 
 /// The number of items that are hashed before they are mapped.
@@ -132,10 +132,7 @@ fn locate_all(level: SimdLevel, table: &SeekTable, targets: &[u64], points: &mut
         );
         for (point, &place) in points.iter_mut().zip(&*places) {
             let place = place as usize;
-            *point = match (table.positions.get(place), table.bases.get(place)) {
-                (Some(&position), Some(&base)) => Point { position, base },
-                _ => Point::default(),
-            };
+            *point = table.point(place);
         }
     }
     if !table.gaps.is_empty() {

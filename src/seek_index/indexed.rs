@@ -32,7 +32,7 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
     /// The number of entries of the index. Only an empty filter has none.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.table.points
+        self.table.entries()
     }
 
     /// The size of the index in memory in bits per item of the filter.
@@ -45,8 +45,8 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
     ///
     /// # Cost
     ///
-    /// It decodes half of an interval's items on average, and never more than all of them. In any filter that is at most
-    /// five times the bits of two intervals' and 64 average items. Many values at once cost a fraction of that each:
+    /// It decodes about three quarters of an interval's items on average, and never more than five intervals' and 64. In
+    /// any filter that is at most five times the bits of two intervals' and 64 average items. Many values at once cost a fraction of that each:
     /// [`IndexedFilter::matches_values`].
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {

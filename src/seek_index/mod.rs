@@ -1,12 +1,12 @@
 //! A sampled index: places in the bits of a filter, by value.
 //!
 //! A stream of differences can only be decoded from its start, or from a recorded place: a bit position and the
-//! value before it. The index records one every few items. A. Langley's article on Golomb-coded sets has 32 such
-//! entries per filter; this index supports any number.
+//! value before it. The index divides the range of the values into equal parts, and records the last place before
+//! each. A. Langley's article on Golomb-coded sets has 32 such entries per filter; this index supports any number.
 //!
-//! The places follow the items, so no choice of hashes can put many items between two of them. A span of many bits
-//! gets more places, and very long codes are listed with their values and are not decoded again. A look-up
-//! therefore decodes at most one interval of items, and at most the bits of about twice as many average items.
+//! Hashes that somebody chose can crowd a part. The index then has all places, a few items from each other, and searches
+//! them; very long codes are listed with their values and are not decoded again. A look-up therefore decodes at most
+//! a few intervals of items, and at most the bits of about twice as many average items.
 //!
 //! [`Table`] is the index itself. This module has the public parts: size and queries ([`IndexedFilter`]).
 
@@ -23,17 +23,17 @@ pub use indexed::IndexedFilter;
 ///
 /// | interval | bits per item | for |
 /// |---|---|---|
-/// | `Items(8)` | 6.3 | batches of targets, where memory matters little |
-/// | `Items(16)`, the default | 3.2 | single look-ups and batches |
-/// | `Items(64)` | 0.8 | little memory: a look-up takes about twice as long as with 8 |
+/// | `Items(8)` | 9.0 | batches of targets, where memory matters little |
+/// | `Items(16)`, the default | 4.5 | single look-ups and batches |
+/// | `Items(64)` | 1.1 | little memory: a look-up takes about twice as long as with 8 |
 ///
-/// It is rounded down to a multiple of 8, and is at least 8. An entry takes 6 bytes, and never stands for less than two
+/// It is rounded down to a multiple of 8, and is at least 8. An entry takes 9 bytes, and never stands for less than two
 /// bytes of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexInterval {
-    /// At most this number of items (less than 8, including 0, counts as 8). A look-up decodes half of them on average,
-    /// and never more.
+    /// About this number of items (less than 8, including 0, counts as 8). A look-up decodes about three quarters of
+    /// them on average, and at most five times as many and 64.
     Items(u32),
     /// As many items as give about this number of entries in total (0 counts as 1).
     Entries(u32),
@@ -72,9 +72,9 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     ///
     /// # Cost
     ///
-    /// One decoding pass. Memory: about 6 bytes per entry if hashes are uniform, at most 70 if an attacker chose them,
-    /// and 24 per code that is longer than two intervals. That is at most 48 times the filter's bytes. Building
-    /// temporarily takes 16 bytes more per entry.
+    /// One decoding pass. Memory: 9 bytes per entry; if an attacker chose the hashes 16, and 24 per code that is longer
+    /// than two intervals. That is at most 48 times the filter's bytes. Building temporarily takes 32 bytes more per
+    /// entry.
     #[must_use]
     pub fn into_indexed(self, interval: IndexInterval) -> IndexedFilter<D, H> {
         let step = interval.step(self.n(), self.bytes().len() as u64);
