@@ -143,7 +143,7 @@ impl Table {
 
     #[inline(always)]
     fn part_of(&self, value: u64) -> usize {
-        (u128::from(value) * u128::from(self.scale) >> 64) as usize
+        ((u128::from(value) * u128::from(self.scale)) >> 64) as usize
     }
 
     /// The last point before a part.
