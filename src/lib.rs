@@ -75,7 +75,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
-//! | `parallel` | | [`SortedHashesBuilder::parallel`] and [`bip158::Watchlist::par_scan`], with rayon |
+//! | `parallel` | | [`bip158::Watchlist::par_scan`], with rayon |
 //! | `verify` | | [`bip158::HeaderChain`], which verifies block filters, and filter hashes |
 //! | `bitcoin` | | `verify`, filters of blocks, and conversions of hashes and headers |
 //!

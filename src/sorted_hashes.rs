@@ -11,8 +11,6 @@ use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25};
 use crate::merge::{LARGE_BLOCK, merge_into};
 use crate::params::Params;
-#[cfg(feature = "parallel")]
-use crate::sort::parallel;
 use crate::sort::{BLOCK, Collector, sort_hashes, sort_made};
 
 /// The sorted 64-bit hashes of a set's items, duplicates included.
@@ -104,8 +102,6 @@ impl<H: ItemHash, I: AsRef<[u8]>> Extend<I> for SortedHashes<H> {
 pub struct SortedHashesBuilder<H> {
     hasher: H,
     level: SimdLevel,
-    #[cfg(feature = "parallel")]
-    parallel: bool,
 }
 
 /// The number of items hashed in one batch: enough to fill any vector unit, few enough to stay in cache.
@@ -142,16 +138,6 @@ impl SortedHashes {
 }
 
 impl<H: ItemHash> SortedHashesBuilder<H> {
-    /// Hashes and sorts on the threads of the current rayon pool, if the set has at least 131,072 items. An
-    /// iterator is read, and its items are hashed, on the calling thread. Needs 8 more bytes per item during the
-    /// sort.
-    #[cfg(feature = "parallel")]
-    #[must_use]
-    pub fn parallel(self) -> Self {
-        let parallel = true;
-        Self { parallel, ..self }
-    }
-
     /// Sets the SIMD level.
     #[cfg(feature = "__internals")]
     #[doc(hidden)]
@@ -212,11 +198,6 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
             let records = &records[start * width.get()..];
             hasher.hash_records_at(level, records, width, out);
         };
-        #[cfg(feature = "parallel")]
-        if self.parallel {
-            let hashes = parallel::sort_made(level, n, hash);
-            return Ok(self.set(hashes));
-        }
         let hashes = sort_made(level, n, hash);
         Ok(self.set(hashes))
     }
@@ -224,11 +205,6 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
     /// Sorts hashes given in any order.
     #[must_use]
     pub fn sort(self, hashes: Vec<u64>) -> SortedHashes<H> {
-        #[cfg(feature = "parallel")]
-        if self.parallel {
-            let hashes = parallel::sort_hashes(self.level, hashes);
-            return self.set(hashes);
-        }
         let hashes = sort_hashes(self.level, hashes);
         self.set(hashes)
     }
@@ -313,10 +289,6 @@ impl<H: ItemHash> HashCollector<H> {
 
     /// The set of all items.
     pub fn finish(self) -> SortedHashes<H> {
-        #[cfg(feature = "parallel")]
-        if self.builder.parallel {
-            return self.builder.set(parallel::into_sorted(self.hashes));
-        }
         self.builder.set(self.hashes.into_sorted())
     }
 }
@@ -337,8 +309,6 @@ impl<H: ItemHash> SortedHashes<H> {
         SortedHashesBuilder {
             hasher,
             level: SimdLevel::detect(),
-            #[cfg(feature = "parallel")]
-            parallel: false,
         }
     }
 

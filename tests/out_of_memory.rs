@@ -86,23 +86,11 @@ unsafe impl GlobalAlloc for Refusing {
 
 #[test]
 fn allocation_failure_preserves_the_set() {
-    // A pool of four threads wherever this runs, for sets large enough to be shared.
-    #[cfg(feature = "parallel")]
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(4)
-        .build()
-        .expect("a pool");
     for n in [20_000, 1_200_000] {
         for level in SimdLevel::available() {
-            let run = || {
-                sorting(level, n);
-                encoding(level, n);
-                merging(level, n);
-            };
-            #[cfg(feature = "parallel")]
-            pool.install(run);
-            #[cfg(not(feature = "parallel"))]
-            run();
+            sorting(level, n);
+            encoding(level, n);
+            merging(level, n);
         }
     }
 }
@@ -115,10 +103,7 @@ fn hashes(from: u64, n: usize) -> Vec<u64> {
 }
 
 fn builder(level: SimdLevel) -> SortedHashesBuilder<Nut25> {
-    let builder = SortedHashes::builder(Nut25).with_level(level);
-    #[cfg(feature = "parallel")]
-    let builder = builder.parallel();
-    builder
+    SortedHashes::builder(Nut25).with_level(level)
 }
 
 fn sorting(level: SimdLevel, n: usize) {
@@ -129,27 +114,19 @@ fn sorting(level: SimdLevel, n: usize) {
     // What is dealt to needs more than there is; without it the hashes are sorted where they are.
     let set = refusing(0..1, n * 8 / 5, || builder(level).sort(again));
     assert!(set.as_slice() == sorted, "{level}, {n} hashes");
-    // Items are dealt as they come, on one thread or on several, and then sorted where they are or into their place:
-    // whichever of these it is that has no room.
+    // Items are dealt as they come, and then sorted where they are or into their place: whichever of these has no room.
     let records: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
     let expected = SortedHashes::from_records(&records, 8).expect("whole records");
-    let shared = cfg!(feature = "parallel") && n > 1_000_000;
-    for (least, which) in [(n * 8 / 5, 0), (n * 8, 0), (n * 8, 1)] {
-        if (least, which) != (n * 8, 1) {
-            let set = refusing(which..which + 1, least, || {
-                builder(level).hash_records(&records, 8)
-            });
-            assert!(
-                set.as_ref() == Ok(&expected),
-                "{level}, {n} records, {least}"
-            );
-        }
-        if which == 0 || shared {
-            let set = refusing(which..which + 1, least, || {
-                builder(level).hash_items(records.chunks_exact(8))
-            });
-            assert!(set == expected, "{level}, {n} items, {least}, {which}");
-        }
+    for least in [n * 8 / 5, n * 8] {
+        let set = refusing(0..1, least, || builder(level).hash_records(&records, 8));
+        assert!(
+            set.as_ref() == Ok(&expected),
+            "{level}, {n} records, {least}"
+        );
+        let set = refusing(0..1, least, || {
+            builder(level).hash_items(records.chunks_exact(8))
+        });
+        assert!(set == expected, "{level}, {n} items, {least}");
     }
 }
 

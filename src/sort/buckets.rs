@@ -68,19 +68,6 @@ impl Buckets {
         self.runs.iter().map(len).sum::<usize>() + self.surplus.len()
     }
 
-    /// The hashes of a bucket.
-    #[cfg(feature = "parallel")]
-    pub(super) fn bucket(&self, bucket: usize) -> &[u64] {
-        let run = self.runs[bucket];
-        &self.slots[run.end - self.room..run.next]
-    }
-
-    /// The hashes outside the buckets.
-    #[cfg(feature = "parallel")]
-    pub(super) fn surplus(&self) -> &[u64] {
-        &self.surplus
-    }
-
     /// Returns all hashes unsorted, in the memory of the buckets.
     pub(super) fn into_unsorted(mut self) -> Vec<u64> {
         let mut len = 0;

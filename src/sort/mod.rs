@@ -13,8 +13,6 @@
 mod buckets;
 mod deal;
 mod leaf;
-#[cfg(feature = "parallel")]
-pub(crate) mod parallel;
 mod stage;
 #[cfg(test)]
 mod tests;

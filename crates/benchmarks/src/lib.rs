@@ -33,8 +33,6 @@ pub struct Group<'a> {
     pub n: u64,
     /// The unit of times: `item`, `target` or `call`.
     pub per: &'static str,
-    /// Whether to run it on several threads as well.
-    pub parallel: bool,
     /// In the order in which they were added.
     pub rows: Vec<Row<'a>>,
     selection: &'a Selection,
@@ -128,7 +126,6 @@ impl<'a> Group<'a> {
             size: size.to_owned(),
             n,
             per,
-            parallel: false,
             rows: Vec::new(),
             selection,
         }

@@ -57,7 +57,7 @@ pub struct RowRecord {
     pub name: String,
     /// `ours`, `reference` or `peer`.
     pub kind: String,
-    /// Number of threads.
+    /// Number of threads: 1 in new records.
     pub threads: usize,
     /// Whether it reads or writes the bits of this format.
     pub same_format: bool,
@@ -119,10 +119,6 @@ impl Record {
 impl RowRecord {
     fn new(group: &Group<'_>, series: &Series) -> Self {
         let row = &group.rows[series.row];
-        let mut who = row.who.name().to_owned();
-        if series.threads > 1 {
-            who = format!("{who}-{}-threads", series.threads);
-        }
         let kind = match row.who {
             Who::Reference => "reference",
             Who::Ours(_) => "ours",
@@ -131,9 +127,9 @@ impl RowRecord {
         let (lower, upper) = quartiles(&series.nanoseconds);
         let n = group.n as f64;
         Self {
-            name: format!("{}/{who}", group.path()),
+            name: format!("{}/{}", group.path(), row.who.name()),
             kind: kind.to_owned(),
-            threads: series.threads,
+            threads: 1,
             same_format: row.who.same_format(),
             n: group.n,
             unit: format!("ns/{}", group.per),
@@ -169,7 +165,7 @@ mod tests {
             nutfilter::internals::SimdLevel::available().map(|level| level.name().to_owned());
         let mut record = Record::new(effort, levels.collect(), vec!["std".to_owned()]);
         rows::each(&fixture, &selection, &mut |mut group| {
-            let series = interleave(&mut group, effort, |_| vec![1], &|_, run| run());
+            let series = interleave(&mut group, effort);
             record.add(&group, &series);
         });
         record.finish();

@@ -26,30 +26,16 @@ const SAMPLE: Duration = Duration::from_micros(500);
 pub struct Series {
     /// Index of the row in the group.
     pub row: usize,
-    /// Number of threads.
-    pub threads: usize,
     /// Nanoseconds per call, in the order of measurement.
     pub nanoseconds: Vec<f64>,
 }
 
-/// Runs a call on this many threads.
-pub type On<'o> = dyn Fn(usize, &mut (dyn FnMut() + Send)) + 'o;
-
-/// Measures every row of `group` on each number of threads that `threads` returns for it.
-pub fn interleave(
-    group: &mut Group<'_>,
-    effort: Effort,
-    threads: impl Fn(&Row<'_>) -> Vec<usize>,
-    on: &On<'_>,
-) -> Vec<Series> {
-    let mut turns = Vec::new();
-    for (at, row) in group.rows.iter().enumerate() {
-        turns.extend(threads(row).into_iter().map(|threads| (at, threads)));
-    }
-    let share = effort.per_group / turns.len().max(1) as u32;
+/// Measures every row of `group`.
+pub fn interleave(group: &mut Group<'_>, effort: Effort) -> Vec<Series> {
+    let share = effort.per_group / group.rows.len().max(1) as u32;
     let mut planned = Vec::new();
-    for (at, threads) in turns {
-        let once = sample(&mut group.rows[at], 1, threads, on);
+    for (at, row) in group.rows.iter_mut().enumerate() {
+        let once = sample(row, 1);
         let calls = (SAMPLE.as_nanos() as f64 / once).clamp(1.0, 10_000.0) as u32;
         let fit = share.as_nanos() as f64 / (once * f64::from(calls));
         let samples = (fit as u32).clamp(effort.least_samples, effort.most_samples);
@@ -57,7 +43,6 @@ pub fn interleave(
         planned.push((
             Series {
                 row: at,
-                threads,
                 nanoseconds,
             },
             calls,
@@ -72,7 +57,7 @@ pub fn interleave(
             // A slow row takes part in some rounds only, evenly spread.
             if is_due(round, *samples, rounds) {
                 let row = &mut group.rows[series.row];
-                let taken = sample(row, *calls, series.threads, on);
+                let taken = sample(row, *calls);
                 series.nanoseconds.push(taken);
             }
         }
@@ -87,17 +72,15 @@ fn is_due(round: u32, samples: u32, rounds: u32) -> bool {
 }
 
 /// The mean of `calls` calls, in nanoseconds.
-fn sample(row: &mut Row<'_>, calls: u32, threads: usize, on: &On<'_>) -> f64 {
+fn sample(row: &mut Row<'_>, calls: u32) -> f64 {
     let mut taken = Duration::ZERO;
-    on(threads, &mut || {
-        for _ in 0..calls {
-            row.measure(&mut |call| {
-                let start = Instant::now();
-                call();
-                taken += start.elapsed();
-            });
-        }
-    });
+    for _ in 0..calls {
+        row.measure(&mut |call| {
+            let start = Instant::now();
+            call();
+            taken += start.elapsed();
+        });
+    }
     (taken.as_nanos() as f64).max(1.0) / f64::from(calls)
 }
 
@@ -147,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sampled_in_turns_on_each_thread_count() {
+    fn rows_are_sampled_in_turns() {
         let selection = Selection::default();
         let order = std::sync::Mutex::new(Vec::new());
         let mut group = Group::new(&selection, ("sort", "equal", "1"), (1, "item"));
@@ -164,19 +147,9 @@ mod tests {
             most_samples: 9,
             least_samples: 3,
         };
-        let threads = |row: &Row<'_>| {
-            if row.who.name() == "a" {
-                vec![1, 2]
-            } else {
-                vec![1]
-            }
-        };
-        let series = interleave(&mut group, effort, threads, &|_, run| run());
-        let rows: Vec<_> = series
-            .iter()
-            .map(|series| (series.row, series.threads))
-            .collect();
-        assert_eq!(rows, [(0, 1), (0, 2), (1, 1)]);
+        let series = interleave(&mut group, effort);
+        let rows: Vec<_> = series.iter().map(|series| series.row).collect();
+        assert_eq!(rows, [0, 1]);
         assert!(series.iter().all(|series| series.nanoseconds.len() == 3));
         assert!(
             series
@@ -184,12 +157,9 @@ mod tests {
                 .all(|series| minimum(&series.nanoseconds) >= 1e6)
         );
         drop(group);
-        // Two asserted answers, one estimate per turn, then three rounds, each starting one row later.
+        // Two asserted answers, one estimate each, then three rounds, each starting one row later.
         let order = order.into_inner().unwrap();
-        assert_eq!(
-            order[2..],
-            ["a", "a", "b", "a", "a", "b", "a", "b", "a", "b", "a", "a"]
-        );
+        assert_eq!(order[2..], ["a", "b", "a", "b", "b", "a", "a", "b"]);
     }
 
     #[test]

@@ -32,12 +32,8 @@ pub fn new_hashes() -> Vec<u64> {
     items.iter().map(|item| profile.hash(item)).collect()
 }
 
-/// Threads are those of the current pool; most rows run in none or in one of one thread.
 fn builder<H: ItemHash>(level: SimdLevel, hasher: H) -> SortedHashesBuilder<H> {
-    let builder = SortedHashes::builder(hasher).with_level(level);
-    #[cfg(feature = "parallel")]
-    let builder = builder.parallel();
-    builder
+    SortedHashes::builder(hasher).with_level(level)
 }
 
 /// Sorts hashes into a set.
