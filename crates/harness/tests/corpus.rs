@@ -82,7 +82,6 @@ fn seeds_and_corpora_pass_without_the_fuzzer() {
         .flat_map(|&target| ["seeds", "corpora"].map(|kind| archived(kind, target)))
         .flatten()
         .collect();
-    // Not rayon's threads: a case that needs a pool turns the thread that it runs on into one.
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
