@@ -5,4 +5,6 @@ for manifest in fuzz benches/peers bindings/python bindings/c examples/cdk-mint 
     cargo fmt --manifest-path "$manifest/Cargo.toml" --check
 done
 "$venv/ruff" check --no-cache .
-"$venv/shellcheck" --external-sources --source-path SCRIPTDIR .ci/run .ci/install .ci/*.sh
+"$venv/shellcheck" --external-sources --source-path SCRIPTDIR .ci/run .ci/install .ci/*.sh findings/*.sh
+long=$(git log -20 --no-merges --format=%s | grep -E '.{71}' || true)
+[ -z "$long" ] || { echo "commit subjects above 70 characters: $long"; exit 1; }
