@@ -6,6 +6,7 @@
 //! the general sort is used.
 
 use alloc::boxed::Box;
+use alloc::vec;
 
 use super::deal::BATCH;
 use super::merge_tail;
@@ -67,6 +68,12 @@ const EMPTY: [u16; CELLS] = {
     next
 };
 
+/// Filled where it is: as an array that is moved to the heap, the code that makes it has 18 KB.
+fn boxed(empty: u64) -> Box<[[u64; CELLS]; PLACES]> {
+    let places = vec![[empty; CELLS]; PLACES].into_boxed_slice();
+    places.try_into().expect("as many rows")
+}
+
 impl Leaf {
     pub(super) fn new(leaves: u64) -> Self {
         let empty = if leaves < FLOAT_LEAVES {
@@ -76,7 +83,7 @@ impl Leaf {
         };
         Self {
             leaves,
-            places: Box::new([[empty; CELLS]; PLACES]),
+            places: boxed(empty),
             next: EMPTY,
             form: Form { bias: 0, empty },
             spare: [0; SPARE],
