@@ -93,8 +93,11 @@ impl SortedHashes {
     ///
     /// items: an iterable of bytes (or other buffers); a numpy array of uint8 of shape (n, record bytes), or of
     /// records such as dtype V33; Arrow data of type binary or fixed-size binary, or with one such column
-    /// (anything with `__arrow_c_array__` or `__arrow_c_stream__`); or, with `record_bytes`, one buffer of packed
-    /// records, or a numpy array of byte strings (S33) that all have this length: numpy pads shorter ones. Bytes, contiguous arrays and Arrow data are not copied. Do not write to an array during the call.
+    /// (anything with `__arrow_c_array__` or `__arrow_c_stream__`); a column of pandas; or, with `record_bytes`, one buffer
+    /// of packed records, or a numpy array of byte strings (S33): numpy pads shorter ones. Bytes, contiguous arrays and
+    /// Arrow data are not copied. Do not write to an array during the call.
+    ///
+    /// record_bytes: how many bytes every item has. Others are refused.
     ///
     /// Raises TypeError for other types, ValueError for records of a wrong length or Arrow nulls, MemoryError.
     /// After an error the set is unchanged.
