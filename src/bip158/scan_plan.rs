@@ -19,8 +19,8 @@ pub enum ScanStep<'p> {
     /// Test the filters at these heights, or the first of them, with [`ScanPlan::scan`]; or by other means, then call
     /// [`ScanPlan::advance`].
     Test {
-        /// The heights, at least one.
-        heights: Range<u32>,
+        /// The heights, at least one, in ascending order: one range, or several of filters that were wrong or missing.
+        heights: Vec<Range<u32>>,
         /// The scripts to look for, at least one.
         scripts: &'p Watchlist,
     },
@@ -56,7 +56,7 @@ pub type PlanScanned<B> = Result<PlanMatch<B>, ScanError<(u32, B)>>;
 /// inserted later, a block may be given again, so applying it twice must change nothing.
 ///
 /// Scripts may be inserted at any time, before or after the filters of the open step are recorded. A filter that is wrong or
-/// missing holds up nothing but the blocks: the others of its batch count, and its height is asked for again.
+/// missing holds up nothing but the blocks: the others count, and its height is asked for again after them.
 ///
 /// ```
 /// # #[cfg(feature = "verify")] {
@@ -79,7 +79,8 @@ pub type PlanScanned<B> = Result<PlanMatch<B>, ScanError<(u32, B)>>;
 ///     match step {
 ///         ScanStep::Test { heights, .. } => {
 ///             // What peers answered, at most a hundred or so; some may be missing or wrong.
-///             let batch: Vec<_> = heights.take(100).map(|height| (height, block(height), filter(height))).collect();
+///             let heights = heights.into_iter().flatten().take(100);
+///             let batch: Vec<_> = heights.map(|height| (height, block(height), filter(height))).collect();
 ///             for found in plan.scan(&mut scratch, &chain, &batch) {
 ///                 let found = found.expect("honest peers");
 ///                 if found.scripts == [[7]] {
@@ -100,9 +101,15 @@ pub type PlanScanned<B> = Result<PlanMatch<B>, ScanError<(u32, B)>>;
 pub struct ScanPlan {
     /// The lowest height from which a script was inserted, for instance the wallet's birthday.
     start: u32,
-    /// All scripts. They have been tested below `next`, but for what `back`, `later` and `waiting` have.
+    /// All scripts. They have been tested below `next`, but for what `missing`, `back`, `later` and `waiting` have.
     scripts: Watchlist,
+    /// From which height on each is to be tested.
+    firsts: BTreeMap<Box<[u8]>, u32>,
     next: u32,
+    /// The heights below `next` whose filters were wrong or missing when they were asked for.
+    missing: Heights,
+    /// Those of `missing` below are asked for again after the others.
+    again: u32,
     /// The scripts that have been tested below `cursor`, but not up to the heights in `ends`.
     back: Watchlist,
     cursor: u32,
@@ -126,18 +133,71 @@ struct Owed {
 
 #[derive(Clone, Debug)]
 struct Part {
-    forward: bool,
-    heights: Range<u32>,
-    /// Scripts that were inserted since, with their first heights: who tests the part forward may not have them.
-    inserted: Vec<(u32, Box<[u8]>)>,
+    pass: Pass,
+    heights: Vec<Range<u32>>,
+    /// Scripts that were inserted since a forward part was returned, with the heights at which nobody tested them before.
+    inserted: Vec<Owed>,
 }
 
-/// At most so many scripts are remembered for filters that failed. Then the plan waits for the first of these filters.
-#[cfg(feature = "verify")]
-const MOST_OWED: usize = 1 << 16;
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pass {
+    /// From `next` on, with all scripts.
+    Forward,
+    /// From `cursor` on, with the scripts in `back`.
+    Back,
+    /// At missing heights, with all scripts.
+    Again,
+}
+
+/// Ranges of heights, by their starts.
+#[derive(Clone, Debug, Default)]
+struct Heights(BTreeMap<u32, u32>);
+
+impl Heights {
+    fn add(&mut self, mut heights: Range<u32>) {
+        while let Some((start, end)) =
+            self.last_before(heights.end.saturating_add(1), heights.start)
+        {
+            self.0.remove(&start);
+            heights = heights.start.min(start)..heights.end.max(end);
+        }
+        self.0.insert(heights.start, heights.end);
+    }
+
+    fn remove(&mut self, heights: Range<u32>) {
+        while let Some((start, end)) =
+            self.last_before(heights.end, heights.start.saturating_add(1))
+        {
+            self.0.remove(&start);
+            if heights.end < end {
+                self.0.insert(heights.end, end);
+            }
+            if start < heights.start {
+                self.0.insert(start, heights.start);
+            }
+        }
+    }
+
+    /// The last range that starts before `before`, unless it ends before `end`.
+    fn last_before(&self, before: u32, end: u32) -> Option<(u32, u32)> {
+        let (&start, &last) = self.0.range(..before).next_back()?;
+        (last >= end).then_some((start, last))
+    }
+
+    /// The ranges from height `from` on, some at least.
+    fn from(&self, from: u32) -> Vec<Range<u32>> {
+        let first = self.last_before(from, from.saturating_add(1));
+        let first = first.map(|(_, end)| from..end);
+        let rest = self.0.range(from..).map(|(&start, &end)| start..end);
+        first.into_iter().chain(rest).take(MOST_RANGES).collect()
+    }
+}
+
+/// At most so many ranges in a step.
+const MOST_RANGES: usize = 1 << 10;
 
 /// Names the bytes of a plan, and their version.
-const NAME: &[u8; 8] = b"nfplan\0\x01";
+const NAME: &[u8; 8] = b"nfplan\0\x02";
 
 impl ScanPlan {
     /// A plan without scripts, for filters from height `start` on.
@@ -146,7 +206,10 @@ impl ScanPlan {
         Self {
             start,
             scripts: Watchlist::new(),
+            firsts: BTreeMap::new(),
             next: start,
+            missing: Heights::default(),
+            again: 0,
             back: Watchlist::new(),
             cursor: start,
             ends: BTreeMap::new(),
@@ -163,25 +226,35 @@ impl ScanPlan {
     }
 
     /// Adds a script that was not used below height `from`: the birthday of a wallet that is imported, or `u32::MAX` for a new
-    /// one. It may lie before the plan's first height. Returns false if the script was in the plan already, with its own height.
+    /// one. It may lie before the plan's first height, and before the height that was given for the script earlier. Returns false
+    /// if the script was in the plan already from this height on.
     pub fn insert_from(&mut self, script: impl AsRef<[u8]>, from: u32) -> bool {
         let script = script.as_ref();
-        let new = self.scripts.insert(script);
-        if new {
-            self.start = self.start.min(from);
-            match &mut self.part {
-                Some(part) if part.forward => part.inserted.push((from, script.into())),
-                _ => self.owe(from, script.into()),
-            }
+        let before = self.firsts.get(script).copied();
+        if before.is_some_and(|before| before <= from) {
+            return false;
         }
-        new
+        self.firsts.insert(script.into(), from);
+        self.scripts.insert(script);
+        self.start = self.start.min(from);
+        let owed = Owed {
+            heights: from..before.unwrap_or(u32::MAX),
+            script: script.into(),
+        };
+        match &mut self.part {
+            Some(part) if part.pass == Pass::Forward => part.inserted.push(owed),
+            _ => self.owe([owed]),
+        }
+        true
     }
 
-    /// A script remains to be tested below `next`.
-    fn owe(&mut self, from: u32, script: Box<[u8]>) {
-        let heights = from..self.next;
-        if !heights.is_empty() {
-            self.waiting.push(Owed { heights, script });
+    /// Scripts remain to be tested at those of their heights that are below `next`.
+    fn owe(&mut self, scripts: impl IntoIterator<Item = Owed>) {
+        for mut owed in scripts {
+            owed.heights.end = owed.heights.end.min(self.next);
+            if !owed.heights.is_empty() {
+                self.waiting.push(owed);
+            }
         }
     }
 
@@ -189,33 +262,45 @@ impl ScanPlan {
     ///
     /// None means that every script has been tested in every filter, and the wallet has taken every block that matched.
     pub fn next(&mut self, end: u32) -> Option<ScanStep<'_>> {
-        self.close_part();
         let forward = self.next < end && !self.scripts.is_empty();
-        if !forward && self.ends.is_empty() {
-            if self.later.is_empty() {
-                for owed in mem::take(&mut self.waiting) {
-                    let at = self.later.entry(owed.heights.start);
-                    at.or_default().push(owed);
+        // A client may still record a forward part that was returned before, and that it tested without these.
+        let mut inserted = self.part.take().map_or(Vec::new(), |part| part.inserted);
+        if !forward {
+            self.owe(mem::take(&mut inserted));
+            if self.ends.is_empty() {
+                if self.later.is_empty() {
+                    for owed in mem::take(&mut self.waiting) {
+                        let at = self.later.entry(owed.heights.start);
+                        at.or_default().push(owed);
+                    }
+                }
+                if let Some((&first, _)) = self.later.first_key_value() {
+                    self.cursor = first;
                 }
             }
-            let Some((&first, _)) = self.later.first_key_value() else {
-                return self.matched.first().map(|&height| ScanStep::Apply(height));
-            };
-            self.cursor = first.max(self.start);
         }
         self.begin_here();
-        let (heights, scripts) = if forward {
-            (self.next..end, &self.scripts)
-        } else {
-            let ends = self.ends.first_key_value().map(|(&height, _)| height);
+        let (pass, heights, scripts) = if forward {
+            (Pass::Forward, Vec::from([self.next..end]), &self.scripts)
+        } else if let Some((&nearest, _)) = self.ends.first_key_value() {
             let begins = self.later.first_key_value().map(|(&height, _)| height);
-            let nearest = ends.into_iter().chain(begins).min();
-            (self.cursor..nearest.unwrap_or(end), &self.back)
+            let nearest = begins.map_or(nearest, |begins| begins.min(nearest));
+            (Pass::Back, Vec::from([self.cursor..nearest]), &self.back)
+        } else {
+            let mut heights = self.missing.from(self.again);
+            if heights.is_empty() {
+                self.again = 0;
+                heights = self.missing.from(0);
+            }
+            if heights.is_empty() {
+                return self.matched.first().map(|&height| ScanStep::Apply(height));
+            }
+            (Pass::Again, heights, &self.scripts)
         };
         self.part = Some(Part {
-            forward,
+            pass,
             heights: heights.clone(),
-            inserted: Vec::new(),
+            inserted,
         });
         Some(ScanStep::Test { heights, scripts })
     }
@@ -233,31 +318,38 @@ impl ScanPlan {
         }
     }
 
-    /// Forgets the part. What was inserted meanwhile remains to be tested.
-    fn close_part(&mut self) {
-        let inserted = self.part.take().map(|part| part.inserted);
-        for (from, script) in inserted.unwrap_or_default() {
-            self.owe(from, script);
-        }
-    }
-
     /// Records that the filters below `height` of the part that [`ScanPlan::next`] returned last have been tested, and
     /// that those at the heights `matches` match.
     ///
     /// After [`ScanPlan::rewind`] this does nothing until `next` has returned a new part.
     pub fn advance(&mut self, height: u32, matches: impl IntoIterator<Item = u32>) {
-        let Some(part) = &self.part else {
+        let Some(part) = self.part.take() else {
             return;
         };
-        let (forward, end) = (part.forward, part.heights.end.min(height));
         self.matched.extend(matches);
-        if forward {
-            self.next = self.next.max(end);
-        } else {
-            self.cursor = self.cursor.max(end);
-            self.drop_finished();
+        if part.pass == Pass::Again {
+            for heights in &part.heights {
+                if heights.start < height {
+                    self.missing.remove(heights.start..heights.end.min(height));
+                }
+            }
         }
-        self.close_part();
+        self.record(part, height);
+    }
+
+    /// Goes on with the passes at `height`, or at the end of the part.
+    fn record(&mut self, part: Part, height: u32) {
+        let end = part.heights.last().map_or(0, |heights| heights.end);
+        let end = end.min(height);
+        match part.pass {
+            Pass::Forward => self.next = self.next.max(end),
+            Pass::Back => {
+                self.cursor = self.cursor.max(end);
+                self.drop_finished();
+            }
+            Pass::Again => self.again = end,
+        }
+        self.owe(part.inserted);
     }
 
     /// Verifies and tests filters of the part that [`ScanPlan::next`] returned last, and records what was tested: a height, the
@@ -281,27 +373,32 @@ impl ScanPlan {
         B: Copy + Into<SipHash>,
         F: AsRef<[u8]>,
     {
-        let Some(part) = &mut self.part else {
+        let Some(mut part) = self.part.take() else {
             return Vec::new();
         };
-        let (forward, heights) = (part.forward, part.heights.clone());
         // They are tested with the others.
-        for (from, script) in mem::take(&mut part.inserted) {
-            self.owe(from, script);
-        }
-        let given = filters
-            .iter()
-            .filter(|(height, ..)| heights.contains(height));
+        self.owe(mem::take(&mut part.inserted));
+        let is_asked = |height: u32| {
+            let at = part
+                .heights
+                .partition_point(|heights| heights.end <= height);
+            let heights = part.heights.get(at);
+            heights.is_some_and(|heights| heights.contains(&height))
+        };
+        let given = filters.iter().filter(|(height, ..)| is_asked(*height));
         let given: Vec<_> = given
             .map(|(height, block, filter)| (*height, *block, filter.as_ref()))
             .collect();
-        let scripts = if forward { &self.scripts } else { &self.back };
+        let scripts = match part.pass {
+            Pass::Back => &self.back,
+            Pass::Forward | Pass::Again => &self.scripts,
+        };
         // How many filters of each height may be used: another peer's may be right where one is wrong.
         let mut good: BTreeMap<u32, usize> = BTreeMap::new();
         for (height, ..) in &given {
             *good.entry(*height).or_default() += 1;
         }
-        let mut found = Vec::new();
+        let (mut found, mut end) = (Vec::new(), 0);
         for one in scripts.scan_verified(scratch, chain, &given) {
             found.push(match one {
                 Ok(one) => {
@@ -316,42 +413,36 @@ impl ScanPlan {
                 }
                 Err(error) => {
                     let height = error.block.0;
-                    match error.fault {
-                        ScanFault::Invalid(_) => {
-                            self.matched.insert(height);
-                        }
-                        _ => {
-                            good.entry(height).and_modify(|count| *count -= 1);
-                        }
+                    if let ScanFault::Invalid(_) = error.fault {
+                        self.matched.insert(height);
+                    } else {
+                        good.entry(height).and_modify(|count| *count -= 1);
+                    }
+                    if let ScanFault::WrongFilter { .. } = error.fault {
+                        end = end.max(height + 1);
                     }
                     Err(error)
                 }
             });
         }
         good.retain(|_, count| *count > 0);
-        let end = self.remember_gaps(heights.start, &good, forward);
-        self.advance(end, []);
-        found
-    }
-
-    /// Remembers the heights between those that were tested. Returns the height up to which that is done.
-    #[cfg(feature = "verify")]
-    fn remember_gaps(&mut self, start: u32, good: &BTreeMap<u32, usize>, forward: bool) -> u32 {
-        let scripts = if forward { &self.scripts } else { &self.back };
-        let mut end = start;
-        for &height in good.keys() {
-            if height > end {
-                if self.waiting.len() + scripts.len() > MOST_OWED {
-                    return end;
-                }
-                self.waiting.extend(scripts.iter().map(|script| Owed {
-                    heights: end..height,
-                    script: script.into(),
-                }));
+        let last = good.last_key_value().map_or(0, |(&height, _)| height + 1);
+        let end = end.max(last);
+        if part.pass == Pass::Again {
+            for height in good.into_keys() {
+                self.missing.remove(height..height + 1);
             }
-            end = height + 1;
+        } else {
+            let mut at = part.heights[0].start;
+            for height in good.into_keys().chain([end]) {
+                if at < height {
+                    self.missing.add(at..height);
+                }
+                at = height.saturating_add(1);
+            }
         }
-        end
+        self.record(part, end);
+        found
     }
 
     /// Records that the wallet has taken the block at `height`.
@@ -364,6 +455,7 @@ impl ScanPlan {
         self.matched.split_off(&height);
         self.next = self.next.min(height.max(self.start));
         let next = self.next;
+        self.missing.remove(next..u32::MAX);
         self.later.split_off(&next);
         let owed = self.later.values_mut().flatten();
         for owed in owed.chain(&mut self.waiting) {
@@ -374,7 +466,8 @@ impl ScanPlan {
             self.ends.entry(next).or_default().extend(scripts);
         }
         self.drop_finished();
-        self.close_part();
+        let part = self.part.take();
+        self.owe(part.map_or(Vec::new(), |part| part.inserted));
     }
 
     /// Removes the scripts from `back` that have been tested up to their end.
@@ -395,8 +488,11 @@ impl ScanPlan {
         let mut out = Writer::new(NAME);
         out.number(self.start);
         out.number(self.next);
-        out.number(self.scripts.len());
-        self.scripts.iter().for_each(|script| out.string(script));
+        out.number(self.firsts.len());
+        for (script, &first) in &self.firsts {
+            out.number(first);
+            out.string(script);
+        }
         let ends = self.ends.iter();
         let begun =
             ends.flat_map(|(&end, scripts)| scripts.iter().map(move |script| (end, script)));
@@ -404,15 +500,22 @@ impl ScanPlan {
             .map(|(end, script)| (self.cursor, end, &**script))
             .collect();
         let rest = self.later.values().flatten().chain(&self.waiting);
-        owed.extend(rest.map(|owed| (owed.heights.start, owed.heights.end, &*owed.script)));
         let inserted = self.part.iter().flat_map(|part| &part.inserted);
-        let inserted = inserted.filter(|(from, _)| *from < self.next);
-        owed.extend(inserted.map(|(from, script)| (*from, self.next, &**script)));
+        let rest = rest.chain(inserted).map(|owed| {
+            let Range { start, end } = owed.heights;
+            (start, end.min(self.next), &*owed.script)
+        });
+        owed.extend(rest.filter(|(start, end, _)| start < end));
         out.number(owed.len());
         for (start, end, script) in owed {
             out.number(start);
             out.number(end);
             out.string(script);
+        }
+        out.number(self.missing.0.len());
+        for (&start, &end) in &self.missing.0 {
+            out.number(start);
+            out.number(end);
         }
         out.number(self.matched.len());
         self.matched.iter().for_each(|&height| out.number(height));
@@ -430,12 +533,17 @@ impl ScanPlan {
         let mut plan = Self::new(from.number()?);
         plan.next = from.number()?;
         for _ in 0..from.number()? {
-            plan.scripts.insert(from.string()?);
+            let (first, script) = (from.number()?, from.string()?);
+            plan.scripts.insert(script);
+            plan.firsts.insert(script.into(), first);
         }
         for _ in 0..from.number()? {
             let heights = from.number()?..from.number()?;
             let script = from.string()?.into();
             plan.waiting.push(Owed { heights, script });
+        }
+        for _ in 0..from.number()? {
+            plan.missing.0.insert(from.number()?, from.number()?);
         }
         for _ in 0..from.number()? {
             plan.matched.insert(from.number()?);
@@ -445,7 +553,11 @@ impl ScanPlan {
             let Range { start, end } = owed.heights;
             start < end && end <= plan.next && plan.scripts.contains(&owed.script)
         };
-        let is_good = from.is_empty() && plan.waiting.iter().all(is_owed);
+        let missing = plan.missing.0.iter();
+        let mut is_missing = missing.map(|(&start, &end)| start < end && end <= plan.next);
+        let is_good = from.is_empty()
+            && plan.waiting.iter().all(is_owed)
+            && is_missing.all(|is_good| is_good);
         is_good.then_some(plan).ok_or(SavedError::Damaged)
     }
 }
@@ -557,8 +669,10 @@ mod tests {
                     return true;
                 }
                 Some(ScanStep::Test { heights, scripts }) => {
-                    let most = u64::from(heights.end - heights.start);
-                    let part = heights.start..heights.start + 1 + self.random.below(most) as u32;
+                    let [Range { start, end }] = heights[..] else {
+                        panic!("{heights:?}");
+                    };
+                    let part = start..start + 1 + self.random.below(u64::from(end - start)) as u32;
                     for height in part {
                         for script in scripts.iter() {
                             let script = u32::from_le_bytes(script.try_into().unwrap());
@@ -621,35 +735,65 @@ mod tests {
         }
     }
 
+    fn asked(plan: &mut ScanPlan, end: u32) -> Vec<Range<u32>> {
+        match plan.next(end) {
+            Some(ScanStep::Test { heights, .. }) => heights,
+            step => panic!("{step:?}"),
+        }
+    }
+
     #[test]
     fn heights_beyond_a_part_are_not_tested() {
         let mut plan = ScanPlan::new(0);
         plan.insert(b"mine");
-        assert!(
-            matches!(plan.next(100), Some(ScanStep::Test { heights, .. }) if heights == (0..100))
-        );
+        assert_eq!(asked(&mut plan, 100), [0..100]);
         plan.advance(1_000, []);
-        let next = plan.next(200);
-        assert!(matches!(next, Some(ScanStep::Test { heights, .. }) if heights == (100..200)));
+        assert_eq!(asked(&mut plan, 200), [100..200]);
         // Also of what is tested later for a script that was inserted meanwhile.
         plan.advance(200, []);
         plan.insert(b"other");
-        assert!(
-            matches!(plan.next(200), Some(ScanStep::Test { heights, .. }) if heights == (0..200))
-        );
+        assert_eq!(asked(&mut plan, 200), [0..200]);
         plan.advance(50, []);
         plan.insert(b"third");
-        assert!(
-            matches!(plan.next(200), Some(ScanStep::Test { heights, .. }) if heights.start <= 50)
-        );
+        assert!(asked(&mut plan, 200)[0].start <= 50);
         plan.advance(u32::MAX, []);
         while let Some(ScanStep::Test { heights, .. }) = plan.next(200) {
-            assert!(heights.end <= 200, "{heights:?}");
-            plan.advance(heights.end, []);
+            assert!(heights[0].end <= 200, "{heights:?}");
+            plan.advance(heights[0].end, []);
         }
-        assert!(
-            matches!(plan.next(201), Some(ScanStep::Test { heights, .. }) if heights == (200..201))
-        );
+        assert_eq!(asked(&mut plan, 201), [200..201]);
+    }
+
+    #[test]
+    fn earlier_birthday_is_tested_from_there_on() {
+        let mut plan = ScanPlan::new(100);
+        assert!(plan.insert_from(b"mine", u32::MAX) && !plan.insert_from(b"mine", u32::MAX));
+        assert_eq!(asked(&mut plan, 300), [100..300]);
+        plan.advance(150, []);
+        assert!(plan.insert_from(b"mine", 40) && !plan.insert(b"mine"));
+        assert_eq!(asked(&mut plan, 150), [40..150]);
+        // Before, between and after two steps.
+        assert!(plan.insert_from(b"mine", 30));
+        plan.advance(150, []);
+        let mut plan = ScanPlan::from_bytes(&plan.to_bytes()).unwrap();
+        assert!(plan.insert_from(b"mine", 20));
+        assert_eq!(asked(&mut plan, 150), [20..30]);
+        plan.advance(150, []);
+        assert_eq!(asked(&mut plan, 150), [30..40]);
+        plan.advance(150, []);
+        assert!(plan.next(150).is_none());
+    }
+
+    #[test]
+    fn step_asked_for_twice_misses_no_script_between() {
+        let mut plan = ScanPlan::new(0);
+        plan.insert(b"mine");
+        let heights = asked(&mut plan, 100);
+        plan.insert(b"other");
+        assert_eq!(asked(&mut plan, 100), heights);
+        // The filters were tested with the scripts of the first step.
+        plan.advance(100, []);
+        assert_eq!(asked(&mut plan, 100), heights);
     }
 
     #[test]
@@ -776,7 +920,7 @@ mod tests {
                     Some(ScanStep::Test { heights, .. }) => {
                         let most = 1 + self.random.below(30) as usize;
                         let mut batch = vec![];
-                        for height in heights.take(most) {
+                        for height in heights.into_iter().flatten().take(most) {
                             let mut filter = self.filter(height);
                             match self.random.below(12) {
                                 0 => continue,
@@ -839,7 +983,7 @@ mod tests {
                         2 => _ = client.plan.next(HEIGHTS),
                         _ => _ = client.step(),
                     }
-                    gaps += client.plan.waiting.len();
+                    gaps += client.plan.missing.0.len();
                 }
                 while client.step() {}
                 client.coins.check(client.revealed, HEIGHTS);
@@ -882,24 +1026,74 @@ mod tests {
             }
         }
 
+        /// Filters that no peer has keep a client with small batches from nothing else.
         #[test]
-        fn many_failures_hold_the_plan_at_the_first() {
+        fn filters_that_stay_wrong_hold_up_no_other() {
             let mut client = Client::new(5);
             client.plan = ScanPlan::new(0);
-            for number in 0..MOST_OWED as u32 / 2 {
-                client.plan.insert(number.to_be_bytes());
+            client.plan.insert(b"mine");
+            let mut scratch = Scratch::new();
+            let mut tested = BTreeSet::new();
+            for step in 0..80 {
+                let (end, twelve) = (HEIGHTS - 10, step % 3 == 0);
+                for heights in asked(&mut client.plan, end) {
+                    assert!(
+                        heights.end <= end
+                            && heights.clone().all(|height| !tested.contains(&height))
+                    );
+                }
+                let part = client.plan.part.clone().unwrap().heights;
+                let batch = part.into_iter().flatten().take(4);
+                let wrong = |height: u32| height % 12 < 8 && (twelve || height > 24);
+                let batch: Vec<_> = batch
+                    .map(|height| {
+                        let bytes = if wrong(height) {
+                            vec![9]
+                        } else {
+                            client.filter(height)
+                        };
+                        (height, client.hash(height), bytes)
+                    })
+                    .collect();
+                client.plan.scan(&mut scratch, &client.chain, &batch);
+                tested.extend(
+                    batch
+                        .iter()
+                        .map(|one| one.0)
+                        .filter(|&height| !wrong(height)),
+                );
             }
-            let _ = client.plan.next(HEIGHTS);
-            // Every other one is missing.
-            let batch = (1..HEIGHTS).step_by(2);
-            let batch: Vec<_> = batch
+            let expected = (0..HEIGHTS - 10).filter(|&height| height % 12 >= 8 || height <= 24);
+            assert!(tested.into_iter().eq(expected));
+            // What is behind the chain is not asked again before its turn, nor skipped.
+            client.chain.rewind(HEIGHTS - 5).unwrap();
+            let batch: Vec<_> = (HEIGHTS - 10..HEIGHTS)
                 .map(|height| (height, client.hash(height), client.filter(height)))
                 .collect();
-            client.plan.scan(&mut Scratch::new(), &client.chain, &batch);
-            assert_eq!(
-                (client.plan.next, client.plan.waiting.len()),
-                (4, MOST_OWED)
-            );
+            assert_eq!(asked(&mut client.plan, HEIGHTS), [HEIGHTS - 10..HEIGHTS]);
+            let found = client.plan.scan(&mut scratch, &client.chain, &batch);
+            assert_eq!((found.len(), client.plan.next), (5, HEIGHTS - 5));
+        }
+    }
+
+    #[test]
+    fn ranges_of_heights_are_added_and_removed() {
+        let mut random = Random::new(3);
+        let (mut heights, mut expected) = (Heights::default(), [false; 40]);
+        for _ in 0..2000 {
+            let start = random.below(39) as u32;
+            let range = start..start + 1 + random.below(6).min(u64::from(39 - start)) as u32;
+            let add = random.below(2) == 0;
+            expected[range.start as usize..range.end as usize].fill(add);
+            match add {
+                true => heights.add(range),
+                false => heights.remove(range),
+            }
+            let from = random.below(41) as u32;
+            let ranges = heights.from(from);
+            assert!(ranges.iter().all(|range| !range.is_empty()));
+            let wanted = (from..40).filter(|&height| expected[height as usize]);
+            assert!(ranges.into_iter().flatten().eq(wanted));
         }
     }
 
