@@ -15,7 +15,7 @@
 //! [`Table::locate`] to any value it is at most one step of items. Spans of many bits get more points. Longer
 //! codes are *gaps*, which are recorded with their values: a target within a gap is answered without decoding it.
 //!
-//! A table may come from forged bytes. Its points are then wrong, but [`Table::locate`] still gives a point for
+//! The bytes may be others than when the table was made. Its points are then wrong, but [`Table::locate`] still gives a point for
 //! every value. Readers of the bits there must do the usual checks.
 
 use alloc::vec::Vec;
@@ -124,7 +124,7 @@ impl Layout {
         fits.then_some(entry)
     }
 
-    /// The point of the entry with this number. It means nothing if the entry is unused or forged.
+    /// The point of the entry with this number. It means nothing if the entry is unused.
     #[inline(always)]
     fn decode(self, number: usize, first: Point, entry: u64) -> Point {
         let base = entry >> self.correction_bits;
@@ -399,8 +399,7 @@ impl Table {
         (first + (u32::from(within > cut) & others)) as usize
     }
 
-    /// About the bit position of `value`, without reading its line. If values are not uniform, or the table is forged,
-    /// it may be anywhere.
+    /// About the bit position of `value`, without reading its line. If values are not uniform, it may be anywhere.
     #[inline(always)]
     pub(crate) fn estimate(&self, value: u64) -> u64 {
         let (part, within) = self.part_of(value);
@@ -427,7 +426,7 @@ impl Table {
     /// The point from which to decode to find `value`, if it is below F: every item before the point is smaller
     /// than `value`. If nothing needs to be decoded, returns the answer as a point ([`Point::answer`]).
     ///
-    /// A table without points, or a forged one, may give the point of the first item.
+    /// A table without points may give the point of the first item.
     #[inline(always)]
     pub(crate) fn locate(&self, value: u64) -> Point {
         let line = self.line_of(value);

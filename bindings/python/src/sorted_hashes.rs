@@ -18,7 +18,8 @@ type CoreSet = nutfilter::SortedHashes<Nut25>;
 /// The sorted 64-bit hashes of a growing set, from which filters are encoded.
 ///
 /// SortedHashes(items=None, record_bytes=None, profile="nut25", key=None). Keep one between two publications: `add`
-/// the new items, then `encode`. Duplicates are kept and counted. Threads can share it.
+/// the new items, then `encode`. Duplicates are kept and counted, and an empty item counts like any other. Threads can share it.
+/// Do not fork while another thread uses it: the lock would stay locked in the child.
 ///
 /// Memory: 8 bytes per item. Raises as `add`, and ParamsError for an invalid profile.
 #[pyclass(frozen, module = "nutfilter")]

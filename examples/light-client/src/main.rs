@@ -132,15 +132,15 @@ impl Wallet {
             match step {
                 ScanStep::Test { heights, scripts } => {
                     // Several are decoded side by side. A height that is missing ends the batch.
-                    let here = heights
-                        .clone()
-                        .map_while(|height| self.filters.get(&height));
+                    let first = heights[0].start;
+                    let heights = heights.into_iter().flatten();
+                    let here = heights.map_while(|height| self.filters.get(&height));
                     let batch: Vec<_> = here
                         .take(BATCH)
                         .map(|(hash, filter)| (*hash, filter))
                         .collect();
                     if batch.is_empty() {
-                        return Err(format!("no filter at height {}", heights.start).into());
+                        return Err(format!("no filter at height {first}").into());
                     }
                     self.decoded += batch.len() as u64;
                     let mut matching = Vec::new();
@@ -148,9 +148,9 @@ impl Wallet {
                         let hash = found.map_err(|error| error.fault)?.block;
                         let place = batch.iter().position(|(block, _)| *block == hash);
                         matching
-                            .push((heights.start + place.expect("as it was given") as u32, hash));
+                            .push((first + place.expect("as it was given") as u32, hash));
                     }
-                    let end = heights.start + batch.len() as u32;
+                    let end = first + batch.len() as u32;
                     // Nothing is recorded before the blocks are here.
                     for &(height, hash) in &matching {
                         let block = requester.get_block(hash).await?.block;
