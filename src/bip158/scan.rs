@@ -519,6 +519,30 @@ mod tests {
         assert_batch_equals_single_filters(&list, &batch);
     }
 
+    /// The first word of a filter has no zero, or just one.
+    #[test]
+    fn first_quotients_of_a_whole_word_are_noticed() {
+        let mut random = Random::new(21);
+        let list = Watchlist::from_iter([b"mine"]);
+        let mut batch = Vec::new();
+        while batch.len() < 300 {
+            let key = SipHash::new(random.next(), random.next());
+            let (n, quotient) = (45 + random.below(60), 62 + random.below(5));
+            let first = ((u128::from(quotient) << 83) / u128::from(784_931 * n)) as u64;
+            let mine = key.hash(b"mine");
+            if mine > first {
+                let mut hashes: Vec<u64> = (2..n)
+                    .map(|_| first + random.below(u64::MAX - first))
+                    .collect();
+                hashes.extend([mine, first + 1_000]);
+                let set = SortedHashes::builder(key).sort(hashes);
+                batch.push((key, serialize(&set.encode(PARAMS).unwrap())));
+            }
+        }
+        let [_, matching, _] = assert_batch_equals_single_filters(&list, &batch);
+        assert_eq!(matching, batch.len() * SimdLevel::available().count());
+    }
+
     /// A code that is longer than a window, and that would leave as many codes as there are if it were cut.
     #[test]
     fn codes_that_do_not_fit_are_noticed() {

@@ -791,9 +791,61 @@ mod tests {
         let heights = asked(&mut plan, 100);
         plan.insert(b"other");
         assert_eq!(asked(&mut plan, 100), heights);
+        // A plan that is read back has no open step.
+        plan.advance(50, []);
+        assert_eq!(asked(&mut plan, 100), [50..100]);
+        plan.insert(b"third");
+        let mut read = ScanPlan::from_bytes(&plan.to_bytes()).unwrap();
+        assert_eq!(asked(&mut read, 50), [0..50]);
         // The filters were tested with the scripts of the first step.
         plan.advance(100, []);
-        assert_eq!(asked(&mut plan, 100), heights);
+        assert_eq!(asked(&mut plan, 100), [0..50]);
+        let Some(ScanStep::Test { scripts, .. }) = plan.next(100) else {
+            panic!();
+        };
+        assert!(scripts.contains(b"other") && scripts.contains(b"third"));
+    }
+
+    #[test]
+    fn missing_heights_are_recorded_below_a_height() {
+        let mut plan = ScanPlan::new(0);
+        plan.insert(b"mine");
+        plan.next = 30;
+        [3..6, 10..20, 25..26].map(|heights| plan.missing.add(heights));
+        assert_eq!(asked(&mut plan, 30), [3..6, 10..20, 25..26]);
+        plan.advance(15, [4]);
+        assert_eq!(asked(&mut plan, 30), [15..20, 25..26]);
+        let mut plan = ScanPlan::from_bytes(&plan.to_bytes()).unwrap();
+        assert_eq!(asked(&mut plan, 30), [15..20, 25..26]);
+        plan.advance(30, []);
+        assert!(matches!(plan.next(30), Some(ScanStep::Apply(4))));
+    }
+
+    #[test]
+    fn heights_that_cannot_be_owed_are_refused() {
+        let mut plan = ScanPlan::new(0);
+        plan.insert(b"mine");
+        plan.next = 30;
+        let owe = |plan: &mut ScanPlan, end, script: &[u8]| {
+            plan.ends.insert(end, vec![script.into()]);
+        };
+        type Change<'a> = &'a dyn Fn(&mut ScanPlan);
+        let changes: [(Change<'_>, bool); 5] = [
+            (&|plan| owe(plan, 30, b"mine"), true),
+            (&|plan| owe(plan, 31, b"mine"), false),
+            (&|plan| owe(plan, 30, b"other"), false),
+            (&|plan| plan.missing.add(29..30), true),
+            (&|plan| plan.missing.add(29..31), false),
+        ];
+        for (number, (change, is_good)) in changes.into_iter().enumerate() {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            assert_eq!(
+                ScanPlan::from_bytes(&plan.to_bytes()).is_ok(),
+                is_good,
+                "{number}"
+            );
+        }
     }
 
     #[test]

@@ -419,6 +419,20 @@ mod tests {
         assert!(list.insert(&scripts[0]) && !list.insert(&scripts[0]));
     }
 
+    /// Scripts are hashed in batches, the last of which becomes empty.
+    #[test]
+    fn long_lists_that_become_shorter_keep_the_others() {
+        let scripts: Vec<_> = (0..530).map(|i| script(i, 22)).collect();
+        let key = SipHash::new(7, 8);
+        let filter = serialize(&build(key, &scripts).unwrap());
+        let mut list: Watchlist = scripts.iter().collect();
+        for left in (490..scripts.len()).rev() {
+            assert!(list.remove(&scripts[left]));
+            let found = list.matches(&mut Scratch::new(), key, &filter).unwrap();
+            assert_eq!(found.len(), left);
+        }
+    }
+
     #[test]
     fn an_invalid_filter_is_rejected_without_scripts() {
         let key = SipHash::new(5, 6);
