@@ -1,4 +1,8 @@
 // Matches scripts against Bitcoin's basic block filters (BIP158). Written by cbindgen from src/lib.rs; do not edit.
+//
+// Each handle is NULL or from a function that makes it, and not freed. A pointer is NULL or points to as many elements as are said
+// next to it, or to one. Bytes are copied or borrowed for one call. Hashes and headers have 32 bytes in internal order, the reverse of
+// the order in which they are printed.
 
 #ifndef NUTFILTER_H
 #define NUTFILTER_H
@@ -72,44 +76,24 @@ extern "C" {
 struct nutfilter_watchlist *nutfilter_watchlist_new(void);
 
 // Frees a list; NULL is ignored.
-//
-// # Safety
-//
-// `list` is from `nutfilter_watchlist_new` and not used any more.
 void nutfilter_watchlist_free(struct nutfilter_watchlist *list);
 
 // Adds a script. Returns `NUTFILTER_NO` if it was there already.
-//
-// # Safety
-//
-// `list` is NULL or from `nutfilter_watchlist_new`; `script` has `len` bytes.
 nutfilter_status nutfilter_watchlist_insert(struct nutfilter_watchlist *list,
                                             const uint8_t *script,
                                             size_t len);
 
 // Removes a script. Returns `NUTFILTER_NO` if it was not there.
-//
-// # Safety
-//
-// As `nutfilter_watchlist_insert`.
 nutfilter_status nutfilter_watchlist_remove(struct nutfilter_watchlist *list,
                                             const uint8_t *script,
                                             size_t len);
 
 // Whether a filter may have a script of the list. Does not verify the filter against its header.
-//
-// # Safety
-//
-// `list` is NULL or from `nutfilter_watchlist_new`; `filter` is NULL or points to a filter of `filter->len` bytes.
 nutfilter_status nutfilter_match(struct nutfilter_watchlist *list,
                                  const struct nutfilter_filter *filter);
 
 // As `nutfilter_match`, and calls `found` with `context` and each script of the list that may be in the block. The
 // script is valid during the call, which must not use the list.
-//
-// # Safety
-//
-// As `nutfilter_match`; `found` may be called with `context`.
 nutfilter_status nutfilter_matches(struct nutfilter_watchlist *list,
                                    const struct nutfilter_filter *filter,
                                    void (*found)(void *context, const uint8_t *script, size_t len),
@@ -119,10 +103,6 @@ nutfilter_status nutfilter_matches(struct nutfilter_watchlist *list,
 // `results`. Several filters are hashed side by side: give 32 or more.
 //
 // Returns the first error among the results, or else whether any is `NUTFILTER_YES`.
-//
-// # Safety
-//
-// `list` and `chain` are NULL or from the functions that make them; `filters` and `results` have `count` elements.
 nutfilter_status nutfilter_scan(struct nutfilter_watchlist *list,
                                 const struct nutfilter_chain *chain,
                                 const struct nutfilter_filter *filters,
@@ -133,19 +113,11 @@ nutfilter_status nutfilter_scan(struct nutfilter_watchlist *list,
 struct nutfilter_plan *nutfilter_plan_new(uint32_t start);
 
 // Frees a plan; NULL is ignored.
-//
-// # Safety
-//
-// `plan` is from a function that makes one and not used any more.
 void nutfilter_plan_free(struct nutfilter_plan *plan);
 
 // Adds a script that was not used below height `from`: the birthday of its wallet, or `UINT32_MAX` for a new one. At any time.
 //
 // Returns `NUTFILTER_NO` if it was in the plan already from this height on.
-//
-// # Safety
-//
-// `plan` is NULL or from a function that makes one; `script` has `len` bytes.
 nutfilter_status nutfilter_plan_insert(struct nutfilter_plan *plan,
                                        const uint8_t *script,
                                        size_t len,
@@ -156,10 +128,6 @@ nutfilter_status nutfilter_plan_insert(struct nutfilter_plan *plan,
 // Returns `NUTFILTER_YES` and writes heights, at least one and at most `size`, and their number to `count`: give these filters, or
 // some of them, to `nutfilter_plan_scan`. Returns `NUTFILTER_APPLY` and writes one height: let the wallet take this block, then
 // call `nutfilter_plan_applied`. Returns `NUTFILTER_NO` if nothing is left to do.
-//
-// # Safety
-//
-// `plan` is NULL or from a function that makes one; `heights` has `size` elements; `count` is NULL or points to a number.
 nutfilter_status nutfilter_plan_next(struct nutfilter_plan *plan,
                                      uint32_t end,
                                      uint32_t *heights,
@@ -171,11 +139,6 @@ nutfilter_status nutfilter_plan_next(struct nutfilter_plan *plan,
 // addresses after it. The script is valid during the call, which must not use the plan; insert scripts afterwards.
 //
 // A height that is missing, or whose filter is wrong, is asked for again. Returns as `nutfilter_scan`.
-//
-// # Safety
-//
-// `plan` and `chain` are NULL or from the functions that make them; `filters` and `results` have `count` elements; `found` may be
-// called with `context`.
 nutfilter_status nutfilter_plan_scan(struct nutfilter_plan *plan,
                                      const struct nutfilter_chain *chain,
                                      const struct nutfilter_filter *filters,
@@ -188,25 +151,13 @@ nutfilter_status nutfilter_plan_scan(struct nutfilter_plan *plan,
                                      void *context);
 
 // Records that the wallet has taken the block at `height`. NULL is ignored.
-//
-// # Safety
-//
-// `plan` is NULL or from a function that makes one.
 void nutfilter_plan_applied(struct nutfilter_plan *plan, uint32_t height);
 
 // Forgets the filters from `height` on: a reorganisation replaced their blocks. The wallet forgets them too. NULL is ignored.
-//
-// # Safety
-//
-// `plan` is NULL or from a function that makes one.
 void nutfilter_plan_rewind(struct nutfilter_plan *plan,
                            uint32_t height);
 
 // Calls `write` once with `context` and the plan as bytes, with a checksum, valid during the call. Keep them after each step.
-//
-// # Safety
-//
-// `plan` is NULL or from a function that makes one; `write` may be called with `context`.
 nutfilter_status nutfilter_plan_to_bytes(const struct nutfilter_plan *plan,
                                          void (*write)(void *context,
                                                        const uint8_t *bytes,
@@ -215,10 +166,6 @@ nutfilter_status nutfilter_plan_to_bytes(const struct nutfilter_plan *plan,
 
 // Reads what `nutfilter_plan_to_bytes` wrote. Returns NULL if it is damaged or of another version: then begin a new plan. Free it
 // with `nutfilter_plan_free`.
-//
-// # Safety
-//
-// `bytes` has `len` bytes.
 struct nutfilter_plan *nutfilter_plan_from_bytes(const uint8_t *bytes,
                                                  size_t len);
 
@@ -226,10 +173,6 @@ struct nutfilter_plan *nutfilter_plan_from_bytes(const uint8_t *bytes,
 // `NUTFILTER_NO_HEADER`, or NULL for bytes, with its numbers, to `text`: at most `size` bytes with the zero at the end.
 //
 // Returns the length of the whole text without the zero, as `snprintf` does; 200 bytes are enough.
-//
-// # Safety
-//
-// `text` is NULL or has `size` bytes.
 size_t nutfilter_last_error(char *text,
                             size_t size);
 
@@ -241,26 +184,14 @@ const char *nutfilter_status_text(int32_t status);
 
 // Makes a chain that begins with the filter at height `first`. `previous` has 32 bytes: the filter header of the block before,
 // or zeros before the genesis block. Returns NULL if `previous` is NULL. Free it with `nutfilter_chain_free`.
-//
-// # Safety
-//
-// `previous` is NULL or has 32 bytes.
 struct nutfilter_chain *nutfilter_chain_new(uint32_t first,
                                             const uint8_t *previous);
 
 // Frees a chain; NULL is ignored.
-//
-// # Safety
-//
-// `chain` is from a function that makes one and not used any more.
 void nutfilter_chain_free(struct nutfilter_chain *chain);
 
 // Calls `write` once with `context` and the headers from height `from` on as bytes, with a checksum, valid during the call. Append
 // them to a file that holds those before; after a reorganisation, begin at the first height that was replaced.
-//
-// # Safety
-//
-// `chain` is NULL or from a function that makes one; `write` may be called with `context`.
 nutfilter_status nutfilter_chain_to_bytes(const struct nutfilter_chain *chain,
                                           uint32_t from,
                                           void (*write)(void *context,
@@ -271,10 +202,6 @@ nutfilter_status nutfilter_chain_to_bytes(const struct nutfilter_chain *chain,
 // Reads what `nutfilter_chain_to_bytes` wrote, once or several times. Returns NULL if it is damaged or of another version. If only
 // the last part is cut off, as after a crash, `whole` is then the number of bytes before it, otherwise 0: read these. Free the chain
 // with `nutfilter_chain_free`.
-//
-// # Safety
-//
-// `bytes` has `len` bytes; `whole` is NULL or points to a number.
 struct nutfilter_chain *nutfilter_chain_from_bytes(const uint8_t *bytes,
                                                    size_t len,
                                                    size_t *whole);
@@ -284,11 +211,6 @@ struct nutfilter_chain *nutfilter_chain_from_bytes(const uint8_t *bytes,
 //
 // Returns `NUTFILTER_NOT_CONNECTED` if `previous` is not the last header of the chain, and `NUTFILTER_OTHER_TIP` if the hashes do
 // not lead to the trusted header. Then nothing is added.
-//
-// # Safety
-//
-// `chain` is NULL or from a function that makes one; `previous` and `trusted` are NULL or have 32 bytes; `hashes` has `count` times
-// 32 bytes.
 nutfilter_status nutfilter_chain_extend(struct nutfilter_chain *chain,
                                         const uint8_t *previous,
                                         const uint8_t *hashes,
@@ -297,18 +219,10 @@ nutfilter_status nutfilter_chain_extend(struct nutfilter_chain *chain,
 
 // Forgets the filters from `height` on: a reorganisation replaced their blocks. Returns `NUTFILTER_NO_HEADER` and changes
 // nothing if the chain begins after `height`.
-//
-// # Safety
-//
-// `chain` is NULL or from a function that makes one.
 nutfilter_status nutfilter_chain_rewind(struct nutfilter_chain *chain,
                                         uint32_t height);
 
 // Writes the last header to `tip`, 32 bytes. Compare it with a checkpoint, or with what several peers say.
-//
-// # Safety
-//
-// `chain` is NULL or from a function that makes one; `tip` is NULL or has 32 bytes.
 nutfilter_status nutfilter_chain_tip(const struct nutfilter_chain *chain,
                                      uint8_t *tip);
 

@@ -3,6 +3,12 @@
 //!
 //! Only handles are allocated here and freed by the caller. Bytes are copied or borrowed for one call. Hashes and headers have
 //! 32 bytes in internal order, the reverse of the order in which they are printed.
+//!
+//! What callers promise: each handle is NULL or from a function that makes it, and not freed. A pointer is NULL or points to as many
+//! elements as are said next to it, or to one. Functions may be called with their contexts.
+
+// The promise is the same for all.
+#![allow(clippy::missing_safety_doc)]
 
 use std::cell::RefCell;
 use std::ffi::c_char;
@@ -99,10 +105,6 @@ pub extern "C" fn nutfilter_watchlist_new() -> *mut Watchlist {
 }
 
 /// Frees a list; NULL is ignored.
-///
-/// # Safety
-///
-/// `list` is from `nutfilter_watchlist_new` and not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_watchlist_free(list: *mut Watchlist) {
     // SAFETY: the caller's promise.
@@ -110,10 +112,6 @@ pub unsafe extern "C" fn nutfilter_watchlist_free(list: *mut Watchlist) {
 }
 
 /// Adds a script. Returns `NUTFILTER_NO` if it was there already.
-///
-/// # Safety
-///
-/// `list` is NULL or from `nutfilter_watchlist_new`; `script` has `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_watchlist_insert(
     list: *mut Watchlist,
@@ -128,10 +126,6 @@ pub unsafe extern "C" fn nutfilter_watchlist_insert(
 }
 
 /// Removes a script. Returns `NUTFILTER_NO` if it was not there.
-///
-/// # Safety
-///
-/// As `nutfilter_watchlist_insert`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_watchlist_remove(
     list: *mut Watchlist,
@@ -146,10 +140,6 @@ pub unsafe extern "C" fn nutfilter_watchlist_remove(
 }
 
 /// Whether a filter may have a script of the list. Does not verify the filter against its header.
-///
-/// # Safety
-///
-/// `list` is NULL or from `nutfilter_watchlist_new`; `filter` is NULL or points to a filter of `filter->len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_match(list: *mut Watchlist, filter: *const Filter) -> Status {
     // SAFETY: the caller's promise.
@@ -158,10 +148,6 @@ pub unsafe extern "C" fn nutfilter_match(list: *mut Watchlist, filter: *const Fi
 
 /// As `nutfilter_match`, and calls `found` with `context` and each script of the list that may be in the block. The
 /// script is valid during the call, which must not use the list.
-///
-/// # Safety
-///
-/// As `nutfilter_match`; `found` may be called with `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_matches(
     list: *mut Watchlist,
@@ -202,10 +188,6 @@ pub unsafe extern "C" fn nutfilter_matches(
 /// `results`. Several filters are hashed side by side: give 32 or more.
 ///
 /// Returns the first error among the results, or else whether any is `NUTFILTER_YES`.
-///
-/// # Safety
-///
-/// `list` and `chain` are NULL or from the functions that make them; `filters` and `results` have `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_scan(
     list: *mut Watchlist,
@@ -304,10 +286,6 @@ fn plan_of(plan: ScanPlan) -> *mut Plan {
 }
 
 /// Frees a plan; NULL is ignored.
-///
-/// # Safety
-///
-/// `plan` is from a function that makes one and not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_plan_free(plan: *mut Plan) {
     // SAFETY: the caller's promise.
@@ -317,10 +295,6 @@ pub unsafe extern "C" fn nutfilter_plan_free(plan: *mut Plan) {
 /// Adds a script that was not used below height `from`: the birthday of its wallet, or `UINT32_MAX` for a new one. At any time.
 ///
 /// Returns `NUTFILTER_NO` if it was in the plan already from this height on.
-///
-/// # Safety
-///
-/// `plan` is NULL or from a function that makes one; `script` has `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_plan_insert(
     plan: *mut Plan,
@@ -340,10 +314,6 @@ pub unsafe extern "C" fn nutfilter_plan_insert(
 /// Returns `NUTFILTER_YES` and writes heights, at least one and at most `size`, and their number to `count`: give these filters, or
 /// some of them, to `nutfilter_plan_scan`. Returns `NUTFILTER_APPLY` and writes one height: let the wallet take this block, then
 /// call `nutfilter_plan_applied`. Returns `NUTFILTER_NO` if nothing is left to do.
-///
-/// # Safety
-///
-/// `plan` is NULL or from a function that makes one; `heights` has `size` elements; `count` is NULL or points to a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_plan_next(
     plan: *mut Plan,
@@ -378,11 +348,6 @@ pub unsafe extern "C" fn nutfilter_plan_next(
 /// addresses after it. The script is valid during the call, which must not use the plan; insert scripts afterwards.
 ///
 /// A height that is missing, or whose filter is wrong, is asked for again. Returns as `nutfilter_scan`.
-///
-/// # Safety
-///
-/// `plan` and `chain` are NULL or from the functions that make them; `filters` and `results` have `count` elements; `found` may be
-/// called with `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_plan_scan(
     plan: *mut Plan,
@@ -420,10 +385,6 @@ pub unsafe extern "C" fn nutfilter_plan_scan(
 }
 
 /// Records that the wallet has taken the block at `height`. NULL is ignored.
-///
-/// # Safety
-///
-/// `plan` is NULL or from a function that makes one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_plan_applied(plan: *mut Plan, height: u32) {
     // SAFETY: the caller's promise.
@@ -433,10 +394,6 @@ pub unsafe extern "C" fn nutfilter_plan_applied(plan: *mut Plan, height: u32) {
 }
 
 /// Forgets the filters from `height` on: a reorganisation replaced their blocks. The wallet forgets them too. NULL is ignored.
-///
-/// # Safety
-///
-/// `plan` is NULL or from a function that makes one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_plan_rewind(plan: *mut Plan, height: u32) {
     // SAFETY: the caller's promise.
@@ -446,10 +403,6 @@ pub unsafe extern "C" fn nutfilter_plan_rewind(plan: *mut Plan, height: u32) {
 }
 
 /// Calls `write` once with `context` and the plan as bytes, with a checksum, valid during the call. Keep them after each step.
-///
-/// # Safety
-///
-/// `plan` is NULL or from a function that makes one; `write` may be called with `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_plan_to_bytes(
     plan: *const Plan,
@@ -468,10 +421,6 @@ pub unsafe extern "C" fn nutfilter_plan_to_bytes(
 
 /// Reads what `nutfilter_plan_to_bytes` wrote. Returns NULL if it is damaged or of another version: then begin a new plan. Free it
 /// with `nutfilter_plan_free`.
-///
-/// # Safety
-///
-/// `bytes` has `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_plan_from_bytes(bytes: *const u8, len: usize) -> *mut Plan {
     // SAFETY: the caller's promise.
@@ -491,10 +440,6 @@ pub unsafe extern "C" fn nutfilter_plan_from_bytes(bytes: *const u8, len: usize)
 /// `NUTFILTER_NO_HEADER`, or NULL for bytes, with its numbers, to `text`: at most `size` bytes with the zero at the end.
 ///
 /// Returns the length of the whole text without the zero, as `snprintf` does; 200 bytes are enough.
-///
-/// # Safety
-///
-/// `text` is NULL or has `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_last_error(text: *mut c_char, size: usize) -> usize {
     ERROR.with_borrow(|error| {
@@ -536,10 +481,6 @@ pub extern "C" fn nutfilter_status_text(status: i32) -> *const c_char {
 
 /// Makes a chain that begins with the filter at height `first`. `previous` has 32 bytes: the filter header of the block before,
 /// or zeros before the genesis block. Returns NULL if `previous` is NULL. Free it with `nutfilter_chain_free`.
-///
-/// # Safety
-///
-/// `previous` is NULL or has 32 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_new(first: u32, previous: *const u8) -> *mut Chain {
     // SAFETY: the caller's promise.
@@ -549,10 +490,6 @@ pub unsafe extern "C" fn nutfilter_chain_new(first: u32, previous: *const u8) ->
 }
 
 /// Frees a chain; NULL is ignored.
-///
-/// # Safety
-///
-/// `chain` is from a function that makes one and not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_free(chain: *mut Chain) {
     // SAFETY: the caller's promise.
@@ -561,10 +498,6 @@ pub unsafe extern "C" fn nutfilter_chain_free(chain: *mut Chain) {
 
 /// Calls `write` once with `context` and the headers from height `from` on as bytes, with a checksum, valid during the call. Append
 /// them to a file that holds those before; after a reorganisation, begin at the first height that was replaced.
-///
-/// # Safety
-///
-/// `chain` is NULL or from a function that makes one; `write` may be called with `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_to_bytes(
     chain: *const Chain,
@@ -585,10 +518,6 @@ pub unsafe extern "C" fn nutfilter_chain_to_bytes(
 /// Reads what `nutfilter_chain_to_bytes` wrote, once or several times. Returns NULL if it is damaged or of another version. If only
 /// the last part is cut off, as after a crash, `whole` is then the number of bytes before it, otherwise 0: read these. Free the chain
 /// with `nutfilter_chain_free`.
-///
-/// # Safety
-///
-/// `bytes` has `len` bytes; `whole` is NULL or points to a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_from_bytes(
     bytes: *const u8,
@@ -621,11 +550,6 @@ pub unsafe extern "C" fn nutfilter_chain_from_bytes(
 ///
 /// Returns `NUTFILTER_NOT_CONNECTED` if `previous` is not the last header of the chain, and `NUTFILTER_OTHER_TIP` if the hashes do
 /// not lead to the trusted header. Then nothing is added.
-///
-/// # Safety
-///
-/// `chain` is NULL or from a function that makes one; `previous` and `trusted` are NULL or have 32 bytes; `hashes` has `count` times
-/// 32 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_extend(
     chain: *mut Chain,
@@ -662,10 +586,6 @@ pub unsafe extern "C" fn nutfilter_chain_extend(
 
 /// Forgets the filters from `height` on: a reorganisation replaced their blocks. Returns `NUTFILTER_NO_HEADER` and changes
 /// nothing if the chain begins after `height`.
-///
-/// # Safety
-///
-/// `chain` is NULL or from a function that makes one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_rewind(chain: *mut Chain, height: u32) -> Status {
     // SAFETY: the caller's promise.
@@ -680,10 +600,6 @@ pub unsafe extern "C" fn nutfilter_chain_rewind(chain: *mut Chain, height: u32) 
 }
 
 /// Writes the last header to `tip`, 32 bytes. Compare it with a checkpoint, or with what several peers say.
-///
-/// # Safety
-///
-/// `chain` is NULL or from a function that makes one; `tip` is NULL or has 32 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_tip(chain: *const Chain, tip: *mut u8) -> Status {
     let tip = tip.cast::<[u8; 32]>();
