@@ -101,7 +101,7 @@ pub type PlanScanned<B> = Result<PlanMatch<B>, ScanError<(u32, B)>>;
 pub struct ScanPlan {
     /// The lowest height from which a script was inserted, for instance the wallet's birthday.
     start: u32,
-    /// All scripts. They have been tested below `next`, but for what `missing`, `back`, `later` and `waiting` have.
+    /// All scripts. They have been tested below `next`, but for what `missing` and `owed` have.
     scripts: Watchlist,
     /// From which height on each is to be tested.
     firsts: BTreeMap<Box<[u8]>, u32>,
@@ -110,21 +110,18 @@ pub struct ScanPlan {
     missing: Heights,
     /// Those of `missing` below are asked for again after the others.
     again: u32,
-    /// The scripts that have been tested below `cursor`, but not up to the heights in `ends`.
-    back: Watchlist,
+    /// What remains to be tested below `next`. The heights of one script do not overlap.
+    owed: Vec<Owed>,
+    /// Where the pass over these is, and the scripts that remain there, unless that has changed.
     cursor: u32,
-    ends: BTreeMap<u32, Vec<Box<[u8]>>>,
-    /// The scripts of this pass that begin at higher heights, by these.
-    later: BTreeMap<u32, Vec<Owed>>,
-    /// The scripts of the next pass.
-    waiting: Vec<Owed>,
+    back: Option<Watchlist>,
     /// The part that was returned last, unless it was recorded or a reorganisation has replaced some of its filters.
     part: Option<Part>,
     /// The heights of the blocks that matched and that the wallet has not taken.
     matched: BTreeSet<u32>,
 }
 
-/// A script that remains to be tested at some heights. Those of one script do not overlap.
+/// A script that remains to be tested at some heights.
 #[derive(Clone, Debug)]
 struct Owed {
     heights: Range<u32>,
@@ -135,7 +132,7 @@ struct Owed {
 struct Part {
     pass: Pass,
     heights: Vec<Range<u32>>,
-    /// Scripts that were inserted since a forward part was returned, with the heights at which nobody tested them before.
+    /// Scripts that were inserted since the part was returned, with the heights at which nobody tested them before.
     inserted: Vec<Owed>,
 }
 
@@ -143,7 +140,7 @@ struct Part {
 enum Pass {
     /// From `next` on, with all scripts.
     Forward,
-    /// From `cursor` on, with the scripts in `back`.
+    /// From `cursor` on, with the scripts that remain there.
     Back,
     /// At missing heights, with all scripts.
     Again,
@@ -210,11 +207,9 @@ impl ScanPlan {
             next: start,
             missing: Heights::default(),
             again: 0,
-            back: Watchlist::new(),
+            owed: Vec::new(),
             cursor: start,
-            ends: BTreeMap::new(),
-            later: BTreeMap::new(),
-            waiting: Vec::new(),
+            back: None,
             part: None,
             matched: BTreeSet::new(),
         }
@@ -242,8 +237,8 @@ impl ScanPlan {
             script: script.into(),
         };
         match &mut self.part {
-            Some(part) if part.pass == Pass::Forward => part.inserted.push(owed),
-            _ => self.owe([owed]),
+            Some(part) => part.inserted.push(owed),
+            None => self.owe([owed]),
         }
         true
     }
@@ -253,7 +248,8 @@ impl ScanPlan {
         for mut owed in scripts {
             owed.heights.end = owed.heights.end.min(self.next);
             if !owed.heights.is_empty() {
-                self.waiting.push(owed);
+                self.owed.push(owed);
+                self.back = None;
             }
         }
     }
@@ -267,25 +263,11 @@ impl ScanPlan {
         let mut inserted = self.part.take().map_or(Vec::new(), |part| part.inserted);
         if !forward {
             self.owe(mem::take(&mut inserted));
-            if self.ends.is_empty() {
-                if self.later.is_empty() {
-                    for owed in mem::take(&mut self.waiting) {
-                        let at = self.later.entry(owed.heights.start);
-                        at.or_default().push(owed);
-                    }
-                }
-                if let Some((&first, _)) = self.later.first_key_value() {
-                    self.cursor = first;
-                }
-            }
         }
-        self.begin_here();
-        let (pass, heights, scripts) = if forward {
-            (Pass::Forward, Vec::from([self.next..end]), &self.scripts)
-        } else if let Some((&nearest, _)) = self.ends.first_key_value() {
-            let begins = self.later.first_key_value().map(|(&height, _)| height);
-            let nearest = begins.map_or(nearest, |begins| begins.min(nearest));
-            (Pass::Back, Vec::from([self.cursor..nearest]), &self.back)
+        let (pass, heights) = if forward {
+            (Pass::Forward, Vec::from([self.next..end]))
+        } else if let Some(heights) = self.move_cursor() {
+            (Pass::Back, Vec::from([heights]))
         } else {
             let mut heights = self.missing.from(self.again);
             if heights.is_empty() {
@@ -295,27 +277,45 @@ impl ScanPlan {
             if heights.is_empty() {
                 return self.matched.first().map(|&height| ScanStep::Apply(height));
             }
-            (Pass::Again, heights, &self.scripts)
+            (Pass::Again, heights)
         };
         self.part = Some(Part {
             pass,
             heights: heights.clone(),
             inserted,
         });
+        let scripts = match pass {
+            Pass::Back => self.scripts_back(),
+            Pass::Forward | Pass::Again => &self.scripts,
+        };
         Some(ScanStep::Test { heights, scripts })
     }
 
-    /// Scripts that begin at the cursor join those that are tested there.
-    fn begin_here(&mut self) {
-        while let Some(first) = self.later.first_entry() {
-            if *first.key() > self.cursor {
-                return;
-            }
-            for Owed { heights, script } in first.remove() {
-                self.back.insert(&script);
-                self.ends.entry(heights.end).or_default().push(script);
-            }
+    /// Moves the cursor up, or back to the lowest height, to where scripts remain. Returns the heights at which these remain.
+    fn move_cursor(&mut self) -> Option<Range<u32>> {
+        let starts = || self.owed.iter().map(|owed| owed.heights.start);
+        let ahead = starts().filter(|&start| start >= self.cursor).min();
+        let start = ahead.or_else(|| starts().min())?;
+        let ends = self.owed.iter().map(|owed| match owed.heights.start {
+            other if other == start => owed.heights.end,
+            other => other,
+        });
+        let end = ends.filter(|&end| end > start).min()?;
+        if self.cursor != start {
+            self.cursor = start;
+            self.back = None;
         }
+        Some(start..end)
+    }
+
+    /// The scripts that remain at the cursor.
+    fn scripts_back(&mut self) -> &Watchlist {
+        let here = self
+            .owed
+            .iter()
+            .filter(|owed| owed.heights.start == self.cursor);
+        self.back
+            .get_or_insert_with(|| here.map(|owed| &owed.script).collect())
     }
 
     /// Records that the filters below `height` of the part that [`ScanPlan::next`] returned last have been tested, and
@@ -344,8 +344,18 @@ impl ScanPlan {
         match part.pass {
             Pass::Forward => self.next = self.next.max(end),
             Pass::Back => {
-                self.cursor = self.cursor.max(end);
-                self.drop_finished();
+                // Each that begins at the cursor was tested: what was inserted since is owed below.
+                let before = self.cursor;
+                self.cursor = before.max(end);
+                for owed in &mut self.owed {
+                    if owed.heights.start == before {
+                        owed.heights.start = self.cursor;
+                    }
+                }
+                if part.heights[0].end == self.cursor {
+                    self.owed.retain(|owed| !owed.heights.is_empty());
+                    self.back = None;
+                }
             }
             Pass::Again => self.again = end,
         }
@@ -376,8 +386,10 @@ impl ScanPlan {
         let Some(mut part) = self.part.take() else {
             return Vec::new();
         };
-        // They are tested with the others.
-        self.owe(mem::take(&mut part.inserted));
+        if part.pass == Pass::Forward {
+            // They are tested with the others.
+            self.owe(mem::take(&mut part.inserted));
+        }
         let is_asked = |height: u32| {
             let at = part
                 .heights
@@ -389,9 +401,9 @@ impl ScanPlan {
         let given: Vec<_> = given
             .map(|(height, block, filter)| (*height, *block, filter.as_ref()))
             .collect();
-        let scripts = match part.pass {
-            Pass::Back => &self.back,
-            Pass::Forward | Pass::Again => &self.scripts,
+        let scripts = match (part.pass, &self.back) {
+            (Pass::Back, Some(back)) => back,
+            _ => &self.scripts,
         };
         // How many filters of each height may be used: another peer's may be right where one is wrong.
         let mut good: BTreeMap<u32, usize> = BTreeMap::new();
@@ -456,30 +468,13 @@ impl ScanPlan {
         self.next = self.next.min(height.max(self.start));
         let next = self.next;
         self.missing.remove(next..u32::MAX);
-        self.later.split_off(&next);
-        let owed = self.later.values_mut().flatten();
-        for owed in owed.chain(&mut self.waiting) {
+        for owed in &mut self.owed {
             owed.heights.end = next.min(owed.heights.end);
         }
-        self.waiting.retain(|owed| !owed.heights.is_empty());
-        for scripts in self.ends.split_off(&next).into_values() {
-            self.ends.entry(next).or_default().extend(scripts);
-        }
-        self.drop_finished();
+        self.owed.retain(|owed| !owed.heights.is_empty());
+        self.back = None;
         let part = self.part.take();
         self.owe(part.map_or(Vec::new(), |part| part.inserted));
-    }
-
-    /// Removes the scripts from `back` that have been tested up to their end.
-    fn drop_finished(&mut self) {
-        while let Some(first) = self.ends.first_entry() {
-            if *first.key() > self.cursor {
-                return;
-            }
-            for script in first.remove() {
-                self.back.remove(script);
-            }
-        }
     }
 
     /// The plan as bytes, with a checksum. Keep them after each step: what was recorded since is tested again.
@@ -493,23 +488,20 @@ impl ScanPlan {
             out.number(first);
             out.string(script);
         }
-        let ends = self.ends.iter();
-        let begun =
-            ends.flat_map(|(&end, scripts)| scripts.iter().map(move |script| (end, script)));
-        let mut owed: Vec<(u32, u32, &[u8])> = begun
-            .map(|(end, script)| (self.cursor, end, &**script))
-            .collect();
-        let rest = self.later.values().flatten().chain(&self.waiting);
         let inserted = self.part.iter().flat_map(|part| &part.inserted);
-        let rest = rest.chain(inserted).map(|owed| {
+        let inserted = inserted.map(|owed| {
             let Range { start, end } = owed.heights;
-            (start, end.min(self.next), &*owed.script)
+            (start..end.min(self.next), &owed.script)
         });
-        owed.extend(rest.filter(|(start, end, _)| start < end));
+        let owed = self.owed.iter();
+        let owed = owed.map(|owed| (owed.heights.clone(), &owed.script));
+        let owed: Vec<_> = owed
+            .chain(inserted.filter(|(heights, _)| !heights.is_empty()))
+            .collect();
         out.number(owed.len());
-        for (start, end, script) in owed {
-            out.number(start);
-            out.number(end);
+        for (heights, script) in owed {
+            out.number(heights.start);
+            out.number(heights.end);
             out.string(script);
         }
         out.number(self.missing.0.len());
@@ -540,7 +532,7 @@ impl ScanPlan {
         for _ in 0..from.number()? {
             let heights = from.number()?..from.number()?;
             let script = from.string()?.into();
-            plan.waiting.push(Owed { heights, script });
+            plan.owed.push(Owed { heights, script });
         }
         for _ in 0..from.number()? {
             plan.missing.0.insert(from.number()?, from.number()?);
@@ -555,9 +547,8 @@ impl ScanPlan {
         };
         let missing = plan.missing.0.iter();
         let mut is_missing = missing.map(|(&start, &end)| start < end && end <= plan.next);
-        let is_good = from.is_empty()
-            && plan.waiting.iter().all(is_owed)
-            && is_missing.all(|is_good| is_good);
+        let is_good =
+            from.is_empty() && plan.owed.iter().all(is_owed) && is_missing.all(|is_good| is_good);
         is_good.then_some(plan).ok_or(SavedError::Damaged)
     }
 }
@@ -777,11 +768,13 @@ mod tests {
         plan.advance(150, []);
         let mut plan = ScanPlan::from_bytes(&plan.to_bytes()).unwrap();
         assert!(plan.insert_from(b"mine", 20));
-        assert_eq!(asked(&mut plan, 150), [20..30]);
-        plan.advance(150, []);
-        assert_eq!(asked(&mut plan, 150), [30..40]);
-        plan.advance(150, []);
-        assert!(plan.next(150).is_none());
+        let mut parts = Vec::new();
+        while let Some(ScanStep::Test { heights, .. }) = plan.next(150) {
+            parts.extend(heights);
+            plan.advance(150, []);
+        }
+        parts.sort_by_key(|heights| heights.start);
+        assert_eq!(parts, [20..30, 30..40]);
     }
 
     #[test]
@@ -800,7 +793,8 @@ mod tests {
         plan.advance(100, []);
         for (mut plan, end) in [(read, 50), (plan, 100)] {
             assert_eq!(asked(&mut plan, end), [0..50]);
-            assert!(plan.back.contains(b"other") && plan.back.contains(b"third"));
+            let scripts = plan.scripts_back();
+            assert!(scripts.contains(b"other") && scripts.contains(b"third"));
         }
     }
 
@@ -825,7 +819,8 @@ mod tests {
         plan.insert(b"mine");
         plan.next = 30;
         let owe = |plan: &mut ScanPlan, end, script: &[u8]| {
-            plan.ends.insert(end, vec![script.into()]);
+            let (heights, script) = (0..end, script.into());
+            plan.owed.push(Owed { heights, script });
         };
         type Change<'a> = &'a dyn Fn(&mut ScanPlan);
         let changes: [(Change<'_>, bool); 5] = [

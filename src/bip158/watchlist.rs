@@ -339,7 +339,7 @@ impl Scratch {
     }
 
     /// Sets the SIMD level, for tests and benchmarks.
-    #[cfg(feature = "__internals")]
+    #[cfg(any(test, feature = "__internals"))]
     #[doc(hidden)]
     #[must_use]
     pub fn with_level(mut self, level: SimdLevel) -> Self {
