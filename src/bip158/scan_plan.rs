@@ -1,5 +1,8 @@
 //! [`ScanPlan`]: which scripts remain to be tested at which heights, and which blocks the wallet takes.
 
+// A step has one range or several.
+#![allow(clippy::single_range_in_vec_init)]
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -87,6 +87,9 @@ impl From<Numbered> for SipHash {
     }
 }
 
+/// A filter as it is scanned.
+type Given<'a> = (u32, Numbered, &'a [u8]);
+
 thread_local! {
     static ERROR: RefCell<String> = const { RefCell::new(String::new()) };
 }
@@ -221,10 +224,7 @@ unsafe fn filters_of<'a>(
     filters: *const Filter,
     count: usize,
     results: *mut Status,
-) -> Option<(
-    Vec<(u32, Numbered, &'a [u8])>,
-    &'a mut [MaybeUninit<Status>],
-)> {
+) -> Option<(Vec<Given<'a>>, &'a mut [MaybeUninit<Status>])> {
     if count == 0 {
         return Some((Vec::new(), &mut []));
     }
