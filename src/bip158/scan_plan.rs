@@ -619,116 +619,6 @@ mod tests {
         }
     }
 
-    /// A wallet that looks for four addresses more than the last one that was paid.
-    struct Wallet {
-        plan: ScanPlan,
-        random: Random,
-        coins: Coins,
-        revealed: u32,
-        /// How often each address was tested at each height.
-        tested: Vec<[u32; 300]>,
-    }
-
-    const FIRST: u32 = 10;
-
-    impl Wallet {
-        fn new(seed: u64, coins: Vec<Coin>) -> Self {
-            let mut wallet = Self {
-                plan: ScanPlan::new(FIRST),
-                random: Random::new(seed),
-                coins: Coins::new(coins),
-                revealed: 0,
-                tested: Vec::new(),
-            };
-            wallet.reveal(5);
-            wallet
-        }
-
-        fn reveal(&mut self, count: u32) {
-            for address in self.revealed..count {
-                let script = address.to_le_bytes();
-                assert!(self.plan.insert(script) && !self.plan.insert(script));
-                self.tested.push([0; 300]);
-            }
-            self.revealed = self.revealed.max(count);
-        }
-
-        /// Does what the plan says next, or a part of it. False if there is nothing to do.
-        fn step(&mut self, end: u32) -> bool {
-            let (mut stop, mut matching) = (0, None);
-            match self.plan.next(end) {
-                None => return false,
-                Some(ScanStep::Apply(height)) => {
-                    self.apply(height);
-                    return true;
-                }
-                Some(ScanStep::Test { heights, scripts }) => {
-                    let [Range { start, end }] = heights[..] else {
-                        panic!("{heights:?}");
-                    };
-                    let part = start..start + 1 + self.random.below(u64::from(end - start)) as u32;
-                    for height in part {
-                        for script in scripts.iter() {
-                            let script = u32::from_le_bytes(script.try_into().unwrap());
-                            self.tested[script as usize][height as usize] += 1;
-                        }
-                        stop = height + 1;
-                        let touched = |coin: &Coin| {
-                            scripts.contains(coin.address.to_le_bytes())
-                                && (coin.paid == height || coin.spent == Some(height))
-                        };
-                        if self.coins.all.iter().any(touched) {
-                            matching = Some(height);
-                            break;
-                        }
-                    }
-                }
-            }
-            // Before or after what it reveals is inserted.
-            let first = self.random.below(2) == 0;
-            if first {
-                self.plan.advance(stop, matching);
-            }
-            for coin in self.coins.all.clone() {
-                if matching == Some(coin.paid) && coin.address < self.revealed {
-                    self.reveal(coin.address + 5);
-                }
-            }
-            if !first {
-                self.plan.advance(stop, matching);
-            }
-            true
-        }
-
-        fn apply(&mut self, height: u32) {
-            let matches = |coin: &Coin| coin.paid == height || coin.spent == Some(height);
-            assert!(self.coins.all.iter().any(matches), "no match at {height}");
-            self.coins.apply(height, self.revealed);
-            self.plan.applied(height);
-        }
-
-        /// The coins' blocks from `height` on come one block later.
-        fn reorganise(&mut self, height: u32) {
-            self.plan.rewind(height);
-            let height = height.max(FIRST);
-            for heights in &mut self.tested {
-                heights[height as usize..].fill(0);
-            }
-            self.coins.postpone(height);
-        }
-
-        /// Each script was tested once at each height, and the unspent coins are known.
-        fn finish(&mut self, end: u32) {
-            while self.step(end) {}
-            for (script, heights) in self.tested.iter().enumerate() {
-                let heights = &heights[FIRST as usize..end as usize];
-                let once = heights.iter().all(|&count| count == 1);
-                assert!(once, "script {script}: {heights:?}");
-            }
-            self.coins.check(self.revealed, end);
-        }
-    }
-
     fn asked(plan: &mut ScanPlan, end: u32) -> Vec<Range<u32>> {
         match plan.next(end) {
             Some(ScanStep::Test { heights, .. }) => heights,
@@ -846,23 +736,13 @@ mod tests {
         }
     }
 
-    #[test]
-    fn late_reveal_gives_funding_before_spending() {
-        // The payment to 2 reveals 6, which was paid before and spent afterwards.
-        let coin = |address, paid, spent| Coin {
-            address,
-            paid,
-            spent,
-        };
-        Wallet::new(1, vec![coin(2, 120, None), coin(6, 50, Some(150))]).finish(200);
-    }
-
     #[cfg(feature = "verify")]
     mod verified {
         use super::*;
         use crate::bip158::{build, filter_hash, serialize};
 
-        /// A client that keeps its state as bytes, and peers of which some answer nothing or something wrong.
+        /// A client that keeps its state as bytes, and looks for four addresses more than the last one that was paid. Of its peers
+        /// some answer nothing or something wrong.
         struct Client {
             plan: ScanPlan,
             chain: HeaderChain,
@@ -873,6 +753,10 @@ mod tests {
             blocks: Vec<u64>,
             revealed: u32,
             birthdays: u32,
+            /// The height after the last filter.
+            end: u32,
+            /// How often each address was tested at each height, if the client tests by itself, and all peers are honest.
+            tested: Option<Vec<[u32; HEIGHTS as usize]>>,
         }
 
         const HEIGHTS: u32 = 60;
@@ -891,7 +775,12 @@ mod tests {
                         spent,
                     }
                 });
-                let coins = Coins::new(coins.collect());
+                let coins = coins.collect();
+                Self::of(random, coins)
+            }
+
+            fn of(random: Random, coins: Vec<Coin>) -> Self {
+                let coins = Coins::new(coins);
                 let mut client = Self {
                     plan: ScanPlan::new(20),
                     chain: HeaderChain::new(0, [0; 32]),
@@ -901,6 +790,8 @@ mod tests {
                     blocks: vec![0; HEIGHTS as usize],
                     revealed: 0,
                     birthdays: 0,
+                    end: HEIGHTS,
+                    tested: None,
                 };
                 client.saved[1] = client.chain.to_bytes(0);
                 client.extend();
@@ -942,33 +833,66 @@ mod tests {
                 self.plan = ScanPlan::from_bytes(&self.saved[0]).unwrap();
                 let chain = HeaderChain::from_bytes(&self.saved[1]).unwrap();
                 assert_eq!(chain, self.chain);
-                for address in 0..self.revealed {
-                    // What was revealed and not kept.
-                    self.plan.insert_from(address.to_le_bytes(), 0);
-                }
+                // What was revealed and not kept.
+                (0..self.revealed).for_each(|address| self.insert(address));
+            }
+
+            fn insert(&mut self, address: u32) {
+                // Some are of a wallet that is imported later, with an earlier birthday.
+                let coins = self.coins.all.iter().filter(|coin| coin.address == address);
+                let birthday = coins.map(|coin| coin.paid).min().unwrap_or(u32::MAX);
+                let is_new = self.plan.insert_from(address.to_le_bytes(), birthday);
+                self.birthdays += u32::from(is_new && birthday < 20);
             }
 
             fn reveal(&mut self, count: u32) {
-                for address in self.revealed..count {
-                    // Some are of a wallet that is imported later, with an earlier birthday.
-                    let coins = self.coins.all.iter().filter(|coin| coin.address == address);
-                    let birthday = coins.map(|coin| coin.paid).min().unwrap_or(u32::MAX);
-                    self.plan.insert_from(address.to_le_bytes(), birthday);
-                    self.birthdays += u32::from(birthday < 20);
-                }
+                (self.revealed..count).for_each(|address| self.insert(address));
                 self.revealed = self.revealed.max(count);
             }
 
             fn step(&mut self) -> bool {
                 let mut scratch = Scratch::new();
-                match self.plan.next(HEIGHTS) {
+                match self.plan.next(self.end) {
                     None => return false,
                     Some(ScanStep::Apply(height)) => {
-                        self.apply(height);
+                        self.coins.apply(height, self.revealed);
                         self.plan.applied(height);
                     }
-                    Some(ScanStep::Test { heights, .. }) => {
+                    Some(ScanStep::Test { heights, scripts }) => {
                         let most = 1 + self.random.below(30) as usize;
+                        if let Some(tested) = &mut self.tested {
+                            let part: Vec<u32> = heights.into_iter().flatten().take(most).collect();
+                            let mut found = Vec::new();
+                            for (script, &height) in scripts
+                                .iter()
+                                .flat_map(|script| part.iter().map(move |height| (script, height)))
+                            {
+                                let address = u32::from_le_bytes(script.try_into().unwrap());
+                                tested[address as usize][height as usize] += 1;
+                                let mut coins =
+                                    self.coins.all.iter().filter(|coin| coin.address == address);
+                                if coins
+                                    .any(|coin| coin.paid == height || coin.spent == Some(height))
+                                {
+                                    found.push((address, height));
+                                }
+                            }
+                            let matches = found.iter().map(|(_, height)| *height);
+                            let end = part[part.len() - 1] + 1;
+                            // Before or after what it reveals is inserted.
+                            let first = self.random.below(2) == 0;
+                            if first {
+                                self.plan.advance(end, matches.clone());
+                            }
+                            for (address, _) in &found {
+                                self.reveal(address + 5);
+                            }
+                            if !first {
+                                self.plan.advance(end, matches);
+                            }
+                            self.save();
+                            return true;
+                        }
                         let mut batch = vec![];
                         for height in heights.into_iter().flatten().take(most) {
                             let mut filter = self.filter(height);
@@ -999,10 +923,6 @@ mod tests {
                 true
             }
 
-            fn apply(&mut self, height: u32) {
-                self.coins.apply(height, self.revealed);
-            }
-
             /// Another branch, in which the coins come a block later.
             fn reorganise(&mut self, height: u32) {
                 self.chain.rewind(height).unwrap();
@@ -1013,6 +933,54 @@ mod tests {
                 }
                 self.coins.postpone(height);
                 self.extend();
+                for heights in self.tested.iter_mut().flatten() {
+                    heights[height as usize..].fill(0);
+                }
+            }
+        }
+
+        #[test]
+        fn late_reveal_gives_funding_before_spending() {
+            // The payment to 2 reveals 6, which was paid before and spent afterwards.
+            let coin = |address, paid, spent| Coin {
+                address,
+                paid,
+                spent,
+            };
+            let coins = vec![coin(2, 45, None), coin(6, 30, Some(50))];
+            let mut client = Client::of(Random::new(1), coins);
+            while client.step() {}
+            client.coins.check(client.revealed, HEIGHTS);
+        }
+
+        /// Parts of steps, new blocks and reorganisations, also between `next` and `advance`.
+        #[test]
+        fn scripts_are_tested_once_and_coins_are_known() {
+            for seed in 0..400 {
+                std::println!("seed {seed}");
+                let mut client = Client::new(seed);
+                client.tested = Some(vec![[0; HEIGHTS as usize]; 100]);
+                client.end = 25;
+                for _ in 0..60 {
+                    match client.random.below(12) {
+                        0 => {
+                            let _part = client.plan.next(client.end);
+                            let height = client.random.below(u64::from(client.end)) as u32;
+                            client.reorganise(height);
+                            client.plan.advance(client.end, [client.end - 1]);
+                        }
+                        1 => {
+                            client.end = (client.end + client.random.below(20) as u32).min(HEIGHTS)
+                        }
+                        2 => client.reveal(client.revealed + 1),
+                        _ => _ = client.step(),
+                    }
+                }
+                client.end = HEIGHTS;
+                while client.step() {}
+                client.coins.check(client.revealed, HEIGHTS);
+                let mut tested = client.tested.iter().flatten();
+                assert!(tested.all(|heights| heights.iter().all(|&count| count <= 1)));
             }
         }
 
@@ -1144,42 +1112,6 @@ mod tests {
             assert!(ranges.iter().all(|range| !range.is_empty()));
             let wanted = (from..40).filter(|&height| expected[height as usize]);
             assert!(ranges.into_iter().flatten().eq(wanted));
-        }
-    }
-
-    /// Random chains, parts of steps, new blocks and reorganisations, also between `next` and `advance`.
-    #[test]
-    fn scripts_are_tested_once_and_coins_are_known() {
-        for seed in 0..500 {
-            std::println!("seed {seed}");
-            let mut random = Random::new(seed);
-            let coins = (0..30).map(|_| {
-                let paid = FIRST + random.below(80) as u32;
-                let spent = paid + random.below(60) as u32;
-                Coin {
-                    address: random.below(40) as u32,
-                    paid,
-                    spent: (random.below(3) > 0).then_some(spent),
-                }
-            });
-            let coins = coins.collect();
-            let mut wallet = Wallet::new(seed, coins);
-            let mut end = FIRST + 5;
-            for _ in 0..150 {
-                let height = FIRST - 2 + random.below(60) as u32;
-                match random.below(12) {
-                    0 => {
-                        let _part = wallet.plan.next(end);
-                        wallet.reorganise(height);
-                        wallet.plan.advance(end, [end - 1]);
-                        end = end.max(height);
-                    }
-                    1 => end = (end + random.below(20) as u32).min(200),
-                    2 => wallet.reveal(wallet.revealed + 1),
-                    _ => drop(wallet.step(end)),
-                }
-            }
-            wallet.finish(end);
         }
     }
 }
