@@ -133,6 +133,21 @@ def test_frames_of_pandas_are_their_only_column():
                 make(given)
 
 
+class Series3(list):
+    """A column of objects in pandas 3, which offers Arrow data."""
+
+    dtype = np.dtype(object)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.chunked_array([pa.array(self)]).__arrow_c_stream__()
+
+
+def test_columns_of_objects_are_not_taken_as_arrow_data():
+    assert Filter.build(Series3(ITEMS)) == EXPECTED
+    with pytest.raises(TypeError, match="item 1 is str"):
+        Filter.build(Series3([b"a", "bb"]))
+
+
 def test_record_bytes_is_checked_for_each_item():
     """What numpy, pandas and polars convert from S33 has lost the NUL bytes at the ends of some."""
     strings = ARRAY.view("S33").ravel()
@@ -290,6 +305,17 @@ def test_bad_items_are_rejected(items, error, words):
     with pytest.raises(error, match=words):
         set_of_items.add(items)
     assert len(set_of_items) == 1
+
+
+def test_errors_name_items_behind_the_first_batch():
+    items = [b"a"] * 20_000
+    wide = [*items, b"bb"]
+    for given, words in [
+        ([*items, 5], "item 20000 is int"), (wide, "item 20000 has 2 bytes"), (pa.array(wide), "item 20000 has 2 bytes"),
+        (pa.chunked_array([pa.array(items), with_offsets(pa.binary(), np.int32)]), "offsets of item 20001"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=words):
+            Filter.build(given, record_bytes=None if "offsets" in words else 1)
 
 
 def test_errors_of_a_producer_are_passed_on():
