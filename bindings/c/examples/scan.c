@@ -120,12 +120,13 @@ int main(void) {
     assert(nutfilter_chain_extend(chain, previous, hashes[0], 1, previous) == NUTFILTER_OTHER_TIP); // a lie
     assert(nutfilter_chain_extend(chain, previous, hashes[0], 1, header) == NUTFILTER_YES);
     assert(nutfilter_chain_extend(chain, previous, hashes[0], 2, NULL) == NUTFILTER_NOT_CONNECTED); // an overlap
+    assert(nutfilter_chain_extend(chain, header, NULL, 0, NULL) == NUTFILTER_NO);
     struct bytes file = {0};
     assert(nutfilter_chain_to_bytes(chain, 0, append, &file) == NUTFILTER_YES);
     size_t before = file.len, whole;
     from_hex("14e6dc99c8ecf9f8a1f7ad0eb2dcd1eb8b7a1fd8a0d8b3f8e3b1c7a5e0f2d4c6", hashes[1]);
     assert(nutfilter_chain_extend(chain, header, hashes[1], 1, NULL) == NUTFILTER_YES);
-    nutfilter_status results[2];
+    nutfilter_status results[3];
     assert(nutfilter_scan(list, chain, filters, 2, results) == NUTFILTER_WRONG_FILTER);
     for (int i = 0; i < 2; i++) printf("block %d: %s\n", i, nutfilter_status_text(results[i]));
     char error[200], short_error[5];
@@ -138,10 +139,14 @@ int main(void) {
     assert(nutfilter_chain_rewind(chain, 1) == NUTFILTER_YES);
     assert(nutfilter_chain_tip(chain, tip) == NUTFILTER_YES && memcmp(tip, header, sizeof tip) == 0);
     assert(nutfilter_scan(list, chain, filters, 2, results) == NUTFILTER_NO_HEADER && results[0] == NUTFILTER_YES);
+    nutfilter_filter bad[3] = {filters[0], filters[1], filters[1]}; // the first error counts
+    bad[1].height = 0;
+    assert(nutfilter_scan(list, chain, bad, 3, results) == NUTFILTER_WRONG_FILTER && results[2] == NUTFILTER_NO_HEADER);
 
     // New headers are appended to those that are kept; a crash may leave half of them.
     assert(nutfilter_chain_extend(chain, header, hashes[1], 1, NULL) == NUTFILTER_YES);
     assert(nutfilter_chain_to_bytes(chain, 1, append, &file) == NUTFILTER_YES);
+    assert(file.len == 2 * before); // one header each, and the one before
     assert(!nutfilter_chain_from_bytes(file.at, file.len - 1, &whole) && whole == before);
     nutfilter_chain_free(chain);
     chain = nutfilter_chain_from_bytes(file.at, file.len, &whole);
