@@ -108,9 +108,42 @@ def start(work):
         yield start
 
 
-def test_light_client_finds_payments_through_reorganisations_and_wrong_filters(start):
+@pytest.fixture
+def client(work):
     need("node")
-    client = os.environ.get("LIGHT_CLIENT") or pytest.skip("LIGHT_CLIENT is not set")
+    return os.environ.get("LIGHT_CLIENT") or pytest.skip("LIGHT_CLIENT is not set"), work / "state"
+
+
+def test_light_client_that_is_killed_at_each_step_misses_nothing(start, client):
+    port = free_port()
+    node = start("node", "node", FOLDER / "node.cjs", port)
+    node.until(lambda line: "height" in line)
+    node.tell(mine=110)
+    node.tell(pay=script(9), value=900)
+    node.tell(pay=script(8), value=100_000)
+    node.tell(pay=script(4), value=400)
+    node.tell(spend=script(8))
+    lives = []
+
+    def live(balance):
+        """Lives of one step each, until one has nothing left to do."""
+        while not lives or not lives[-1].startswith(f"balance {balance} at"):
+            assert len(lives) < 60, lives
+            wallet = start(f"wallet-{len(lives)}", *client, f"127.0.0.1:{port}")
+            lives.append(wallet.until(lambda line: line == "kept" or line.startswith("balance"))[-1])
+            wallet.close()
+
+    live(1300)
+    assert len(lives) > 5
+    # While nothing runs, the payment to 4 and the spending disappear; then the wallet is killed in the middle again.
+    node.tell(reorganise=2)
+    node.tell(pay=script(0), value=7)
+    live(100_907)
+    node.tell(pay=script(14), value=40)
+    live(100_947)
+
+
+def test_light_client_finds_payments_through_reorganisations_and_wrong_filters(start, client):
     ports = [free_port(), free_port()]
     honest = start("honest", "node", FOLDER / "node.cjs", ports[0])
     assert json.loads(honest.until(lambda line: "height" in line)[-1])["height"] == 0
@@ -127,7 +160,7 @@ def test_light_client_finds_payments_through_reorganisations_and_wrong_filters(s
     # The second node downloads the chain from the first.
     wait_until(lambda: other.tell(lie=114) == 114, 30, "the second node has the chain")
     # bip157 begins with the last peer.
-    wallet = start("wallet", client, *[f"127.0.0.1:{port}" for port in ports])
+    wallet = start("wallet", *client, *[f"127.0.0.1:{port}" for port in ports])
 
     def settled(balance, height):
         return wallet.until(lambda line: line.startswith(f"balance {balance} at {height},"))

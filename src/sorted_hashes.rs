@@ -114,7 +114,7 @@ impl SortedHashes {
         Self::default()
     }
 
-    /// Hashes with [`Nut25`] and sorts `items`, given in any order.
+    /// Hashes with [`Nut25`] and sorts `items`, given in any order. An empty item counts like any other.
     #[must_use]
     pub fn from_items<I: IntoIterator<Item: AsRef<[u8]>>>(items: I) -> Self {
         Self::builder(Nut25).hash_items(items)

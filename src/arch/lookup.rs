@@ -11,7 +11,7 @@
 //! caller looks up that target in scalar code. With the usual parameters that is one target in a thousand.
 //!
 //! Memory safety: a lap begins only if the positions of all lanes leave room for its steps. Lanes beyond that, and
-//! forged places, are left to the caller. Every lap consumes bits in each lane, so the loop ends for any places.
+//! places of other bytes, are left to the caller. Every lap consumes bits in each lane, so the loop ends for any places.
 //!
 //! Rows `match/1k-absent-indexed` and `lookup/batched` in docs/benchmarking.md.
 

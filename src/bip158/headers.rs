@@ -435,6 +435,27 @@ mod tests {
     }
 
     #[test]
+    fn kept_parts_of_other_branches_are_refused() {
+        let (whole, mut other) = (chain(), chain());
+        other.rewind(FIRST + 20).unwrap();
+        other.extend_headers([[1; 32], [2; 32], [3; 32]]);
+        let read = |parts: [Vec<u8>; 2]| HeaderChain::from_bytes(&parts.concat());
+        // The part begins before, at and behind the first block that differs.
+        assert_eq!(
+            read([whole.to_bytes(0), other.to_bytes(FIRST + 20)]),
+            Ok(other.clone())
+        );
+        let height = FIRST + 22;
+        let error = Err(SavedError::NotConnected { height });
+        assert_eq!(read([whole.to_bytes(0), other.to_bytes(height)]), error);
+        assert_eq!(
+            read([whole.to_bytes(0), whole.to_bytes(u32::MAX)]),
+            Ok(whole.clone())
+        );
+        assert!(read([other.to_bytes(0), whole.to_bytes(u32::MAX)]).is_err());
+    }
+
+    #[test]
     fn wrong_filters_are_reported_with_their_heights() {
         let chain = chain();
         for kernel in Sha256::available() {

@@ -177,6 +177,8 @@ mod tests {
             other[0] = 1;
             assert_eq!(parse(&other), Some(MessageError::FilterType(1)));
         }
+        let most = message(&[&[9; 32], &[0xfd, 0xd0, 7], &[3; 2_000 * 32]]);
+        assert_eq!(CFHeaders::parse(&most).unwrap().hashes().len(), 2_000);
         let many = message(&[&[9; 32], &[0xfd, 0xd1, 7]]);
         let error = MessageError::TooMany { count: 2_001 };
         assert_eq!(CFHeaders::parse(&many), Err(error));

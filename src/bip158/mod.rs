@@ -222,3 +222,38 @@ mod block {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The largest and the smallest count of each width.
+    #[test]
+    fn counts_have_their_shortest_form() {
+        for (n, start) in [
+            (0, &[0][..]),
+            (252, &[0xfc]),
+            (253, &[0xfd, 0xfd, 0]),
+            (0xffff, &[0xfd, 0xff, 0xff]),
+            (0x1_0000, &[0xfe, 0, 0, 1, 0]),
+        ] {
+            let items = (0_u32..n).map(u32::to_le_bytes);
+            let bytes = serialize(&build(SipHash::new(1, 2), items).unwrap());
+            assert!(bytes.starts_with(start), "{n}");
+            assert_eq!(parse(SipHash::new(1, 2), &bytes).unwrap().n(), n);
+        }
+        for longer in [
+            &[0xfd, 0xfc, 0][..],
+            &[0xfe, 0xff, 0xff, 0, 0],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
+        ] {
+            let error = compact_size(longer).unwrap_err();
+            assert!(
+                matches!(error.0, DecodeFault::CompactSizeNotMinimal { .. }),
+                "{error}"
+            );
+        }
+        let widest = [0xff, 0, 0, 0, 0, 1, 0, 0, 0];
+        assert_eq!(compact_size(&widest), Ok((1 << 32, 9)));
+    }
+}

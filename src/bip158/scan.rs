@@ -354,9 +354,18 @@ mod tests {
         check(list.par_scan(&filters));
     }
 
+    fn key(random: &mut Random) -> SipHash {
+        SipHash::new(random.next(), random.next())
+    }
+
+    fn coded(key: SipHash, hashes: Vec<u64>) -> (SipHash, Vec<u8>) {
+        let set = SortedHashes::builder(key).sort(hashes);
+        (key, serialize(&set.encode(PARAMS).unwrap()))
+    }
+
     /// A filter of `n` hashes and some scripts, perhaps with damage.
     fn filter(random: &mut Random, n: u64, scripts: &[Vec<u8>]) -> (SipHash, Vec<u8>) {
-        let key = SipHash::new(random.next(), random.next());
+        let key = key(random);
         // Hashes of uneven density make codes that are too short, or so long that lanes drift apart.
         let kind = random.below(8);
         let mut hash = || match kind {
@@ -369,8 +378,7 @@ mod tests {
         };
         let mut hashes: Vec<u64> = (0..n).map(|_| hash()).collect();
         hashes.extend(scripts.iter().map(|script| key.hash(script)));
-        let set = SortedHashes::builder(key).sort(hashes);
-        let mut bytes = serialize(&set.encode(PARAMS).unwrap());
+        let (key, mut bytes) = coded(key, hashes);
         let len = bytes.len() as u64;
         match random.below(16) {
             0 => bytes.truncate(random.below(len) as usize),
@@ -392,8 +400,7 @@ mod tests {
     ) -> [usize; 3] {
         let mut seen = [0; 3];
         for level in SimdLevel::available() {
-            let mut scratch = Scratch::new();
-            scratch.level = level;
+            let mut scratch = Scratch::new().with_level(level);
             let mut expected = Vec::new();
             for (key, filter) in batch {
                 match list.matches(&mut scratch, *key, filter.as_ref()) {
@@ -452,23 +459,19 @@ mod tests {
         let scripts: Vec<Vec<u8>> = (0..70)
             .map(|_| (0..22).map(|_| random.next() as u8).collect())
             .collect();
-        let mut scratches: Vec<Scratch> = SimdLevel::available()
-            .map(|level| {
-                let mut scratch = Scratch::new();
-                scratch.level = level;
-                scratch
-            })
+        let levels = SimdLevel::available();
+        let mut scratches: Vec<Scratch> = levels
+            .map(|level| Scratch::new().with_level(level))
             .collect();
         for _ in 0..150 {
             let list: Watchlist = scripts.iter().take(1 + random.below(70) as usize).collect();
             let batch: Vec<_> = (0..40)
                 .map(|i| {
                     let paid = &scripts[i % list.len()..][..1];
-                    let key = SipHash::new(random.next(), random.next());
+                    let key = key(&mut random);
                     let mut hashes: Vec<u64> = (0..80).map(|_| random.next()).collect();
                     hashes.push(key.hash(&paid[0]));
-                    let set = SortedHashes::builder(key).sort(hashes);
-                    (key, serialize(&set.encode(PARAMS).unwrap()))
+                    coded(key, hashes)
                 })
                 .collect();
             for scratch in &mut scratches {
@@ -484,16 +487,14 @@ mod tests {
         let list = Watchlist::from_iter([b"mine"]);
         let batch: Vec<_> = (0..400)
             .map(|_| {
-                let key = SipHash::new(random.next(), random.next());
+                let key = key(&mut random);
                 let mut hashes: Vec<u64> = (0..150).map(|_| random.next()).collect();
                 hashes.push(key.hash(b"mine"));
-                let set = SortedHashes::builder(key).sort(hashes);
-                (key, serialize(&set.encode(PARAMS).unwrap()))
+                coded(key, hashes)
             })
             .collect();
         for level in SimdLevel::available() {
-            let mut scratch = Scratch::new();
-            scratch.level = level;
+            let mut scratch = Scratch::new().with_level(level);
             assert_eq!(list.scan_batch(&mut scratch, &batch).len(), batch.len());
         }
     }
@@ -504,7 +505,7 @@ mod tests {
         let list = Watchlist::from_iter([b"mine"]);
         let batch: Vec<_> = (0..150)
             .map(|_| {
-                let key = SipHash::new(random.next(), random.next());
+                let key = key(&mut random);
                 // Sparse at one end, dense at the other.
                 let mut hash = || {
                     let product = u128::from(random.next()) * u128::from(random.next());
@@ -512,11 +513,33 @@ mod tests {
                 };
                 let mut hashes: Vec<u64> = (0..300).map(|_| hash()).collect();
                 hashes.push(key.hash(b"mine"));
-                let set = SortedHashes::builder(key).sort(hashes);
-                (key, serialize(&set.encode(PARAMS).unwrap()))
+                coded(key, hashes)
             })
             .collect();
         assert_batch_equals_single_filters(&list, &batch);
+    }
+
+    /// The first word of a filter has no zero, or just one.
+    #[test]
+    fn first_quotients_of_a_whole_word_are_noticed() {
+        let mut random = Random::new(21);
+        let list = Watchlist::from_iter([b"mine"]);
+        let mut batch = Vec::new();
+        while batch.len() < 300 {
+            let key = key(&mut random);
+            let (n, quotient) = (45 + random.below(60), 62 + random.below(5));
+            let first = ((u128::from(quotient) << 83) / u128::from(784_931 * n)) as u64;
+            let mine = key.hash(b"mine");
+            if mine > first {
+                let mut hashes: Vec<u64> = (2..n)
+                    .map(|_| first + random.below(u64::MAX - first))
+                    .collect();
+                hashes.extend([mine, first + 1_000]);
+                batch.push(coded(key, hashes));
+            }
+        }
+        let [_, matching, _] = assert_batch_equals_single_filters(&list, &batch);
+        assert_eq!(matching, batch.len() * SimdLevel::available().count());
     }
 
     /// A code that is longer than a window, and that would leave as many codes as there are if it were cut.
@@ -526,7 +549,7 @@ mod tests {
         let list = Watchlist::from_iter([b"mine"]);
         let batch: Vec<_> = (0..500)
             .map(|_| {
-                let key = SipHash::new(random.next(), random.next());
+                let key = key(&mut random);
                 let mut hashes: Vec<u64> = (0..300).map(|_| random.next()).collect();
                 let quotients = 40 + random.below(8);
                 let gap = (u128::from(quotients) << 83) / (784_931 * 270);
@@ -534,8 +557,7 @@ mod tests {
                 let start = random.next() >> 1;
                 hashes.retain(|&hash| !gap.contains(&hash.wrapping_sub(start)));
                 hashes.push(key.hash(b"mine"));
-                let set = SortedHashes::builder(key).sort(hashes);
-                (key, serialize(&set.encode(PARAMS).unwrap()))
+                coded(key, hashes)
             })
             .collect();
         assert_batch_equals_single_filters(&list, &batch);

@@ -1,5 +1,8 @@
 //! [`ScanPlan`]: which scripts remain to be tested at which heights, and which blocks the wallet takes.
 
+// A step has one range or several.
+#![allow(clippy::single_range_in_vec_init)]
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -19,8 +22,8 @@ pub enum ScanStep<'p> {
     /// Test the filters at these heights, or the first of them, with [`ScanPlan::scan`]; or by other means, then call
     /// [`ScanPlan::advance`].
     Test {
-        /// The heights, at least one.
-        heights: Range<u32>,
+        /// The heights, at least one, in ascending order: one range, or several of filters that were wrong or missing.
+        heights: Vec<Range<u32>>,
         /// The scripts to look for, at least one.
         scripts: &'p Watchlist,
     },
@@ -56,7 +59,7 @@ pub type PlanScanned<B> = Result<PlanMatch<B>, ScanError<(u32, B)>>;
 /// inserted later, a block may be given again, so applying it twice must change nothing.
 ///
 /// Scripts may be inserted at any time, before or after the filters of the open step are recorded. A filter that is wrong or
-/// missing holds up nothing but the blocks: the others of its batch count, and its height is asked for again.
+/// missing holds up nothing but the blocks: the others count, and its height is asked for again after them.
 ///
 /// ```
 /// # #[cfg(feature = "verify")] {
@@ -79,7 +82,8 @@ pub type PlanScanned<B> = Result<PlanMatch<B>, ScanError<(u32, B)>>;
 ///     match step {
 ///         ScanStep::Test { heights, .. } => {
 ///             // What peers answered, at most a hundred or so; some may be missing or wrong.
-///             let batch: Vec<_> = heights.take(100).map(|height| (height, block(height), filter(height))).collect();
+///             let heights = heights.into_iter().flatten().take(100);
+///             let batch: Vec<_> = heights.map(|height| (height, block(height), filter(height))).collect();
 ///             for found in plan.scan(&mut scratch, &chain, &batch) {
 ///                 let found = found.expect("honest peers");
 ///                 if found.scripts == [[7]] {
@@ -100,24 +104,27 @@ pub type PlanScanned<B> = Result<PlanMatch<B>, ScanError<(u32, B)>>;
 pub struct ScanPlan {
     /// The lowest height from which a script was inserted, for instance the wallet's birthday.
     start: u32,
-    /// All scripts. They have been tested below `next`, but for what `back`, `later` and `waiting` have.
+    /// All scripts. They have been tested below `next`, but for what `missing` and `owed` have.
     scripts: Watchlist,
+    /// From which height on each is to be tested.
+    firsts: BTreeMap<Box<[u8]>, u32>,
     next: u32,
-    /// The scripts that have been tested below `cursor`, but not up to the heights in `ends`.
-    back: Watchlist,
+    /// The heights below `next` whose filters were wrong or missing when they were asked for.
+    missing: Heights,
+    /// Those of `missing` below are asked for again after the others.
+    again: u32,
+    /// What remains to be tested below `next`. The heights of one script do not overlap.
+    owed: Vec<Owed>,
+    /// Where the pass over these is, and the scripts that remain there, unless that has changed.
     cursor: u32,
-    ends: BTreeMap<u32, Vec<Box<[u8]>>>,
-    /// The scripts of this pass that begin at higher heights, by these.
-    later: BTreeMap<u32, Vec<Owed>>,
-    /// The scripts of the next pass.
-    waiting: Vec<Owed>,
+    back: Option<Watchlist>,
     /// The part that was returned last, unless it was recorded or a reorganisation has replaced some of its filters.
     part: Option<Part>,
     /// The heights of the blocks that matched and that the wallet has not taken.
     matched: BTreeSet<u32>,
 }
 
-/// A script that remains to be tested at some heights. Those of one script do not overlap.
+/// A script that remains to be tested at some heights.
 #[derive(Clone, Debug)]
 struct Owed {
     heights: Range<u32>,
@@ -126,18 +133,71 @@ struct Owed {
 
 #[derive(Clone, Debug)]
 struct Part {
-    forward: bool,
-    heights: Range<u32>,
-    /// Scripts that were inserted since, with their first heights: who tests the part forward may not have them.
-    inserted: Vec<(u32, Box<[u8]>)>,
+    pass: Pass,
+    heights: Vec<Range<u32>>,
+    /// Scripts that were inserted since the part was returned, with the heights at which nobody tested them before.
+    inserted: Vec<Owed>,
 }
 
-/// At most so many scripts are remembered for filters that failed. Then the plan waits for the first of these filters.
-#[cfg(feature = "verify")]
-const MOST_OWED: usize = 1 << 16;
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pass {
+    /// From `next` on, with all scripts.
+    Forward,
+    /// From `cursor` on, with the scripts that remain there.
+    Back,
+    /// At missing heights, with all scripts.
+    Again,
+}
+
+/// Ranges of heights, by their starts.
+#[derive(Clone, Debug, Default)]
+struct Heights(BTreeMap<u32, u32>);
+
+impl Heights {
+    fn add(&mut self, mut heights: Range<u32>) {
+        while let Some((start, end)) =
+            self.last_before(heights.end.saturating_add(1), heights.start)
+        {
+            self.0.remove(&start);
+            heights = heights.start.min(start)..heights.end.max(end);
+        }
+        self.0.insert(heights.start, heights.end);
+    }
+
+    fn remove(&mut self, heights: Range<u32>) {
+        while let Some((start, end)) =
+            self.last_before(heights.end, heights.start.saturating_add(1))
+        {
+            self.0.remove(&start);
+            if heights.end < end {
+                self.0.insert(heights.end, end);
+            }
+            if start < heights.start {
+                self.0.insert(start, heights.start);
+            }
+        }
+    }
+
+    /// The last range that starts before `before`, unless it ends before `end`.
+    fn last_before(&self, before: u32, end: u32) -> Option<(u32, u32)> {
+        let (&start, &last) = self.0.range(..before).next_back()?;
+        (last >= end).then_some((start, last))
+    }
+
+    /// The ranges from height `from` on, some at least.
+    fn from(&self, from: u32) -> Vec<Range<u32>> {
+        let first = self.last_before(from, from.saturating_add(1));
+        let first = first.map(|(_, end)| from..end);
+        let rest = self.0.range(from..).map(|(&start, &end)| start..end);
+        first.into_iter().chain(rest).take(MOST_RANGES).collect()
+    }
+}
+
+/// At most so many ranges in a step.
+const MOST_RANGES: usize = 1 << 10;
 
 /// Names the bytes of a plan, and their version.
-const NAME: &[u8; 8] = b"nfplan\0\x01";
+const NAME: &[u8; 8] = b"nfplan\0\x02";
 
 impl ScanPlan {
     /// A plan without scripts, for filters from height `start` on.
@@ -146,12 +206,13 @@ impl ScanPlan {
         Self {
             start,
             scripts: Watchlist::new(),
+            firsts: BTreeMap::new(),
             next: start,
-            back: Watchlist::new(),
+            missing: Heights::default(),
+            again: 0,
+            owed: Vec::new(),
             cursor: start,
-            ends: BTreeMap::new(),
-            later: BTreeMap::new(),
-            waiting: Vec::new(),
+            back: None,
             part: None,
             matched: BTreeSet::new(),
         }
@@ -163,25 +224,36 @@ impl ScanPlan {
     }
 
     /// Adds a script that was not used below height `from`: the birthday of a wallet that is imported, or `u32::MAX` for a new
-    /// one. It may lie before the plan's first height. Returns false if the script was in the plan already, with its own height.
+    /// one. It may lie before the plan's first height, and before the height that was given for the script earlier. Returns false
+    /// if the script was in the plan already from this height on.
     pub fn insert_from(&mut self, script: impl AsRef<[u8]>, from: u32) -> bool {
         let script = script.as_ref();
-        let new = self.scripts.insert(script);
-        if new {
-            self.start = self.start.min(from);
-            match &mut self.part {
-                Some(part) if part.forward => part.inserted.push((from, script.into())),
-                _ => self.owe(from, script.into()),
-            }
+        let before = self.firsts.get(script).copied();
+        if before.is_some_and(|before| before <= from) {
+            return false;
         }
-        new
+        self.firsts.insert(script.into(), from);
+        self.scripts.insert(script);
+        self.start = self.start.min(from);
+        let owed = Owed {
+            heights: from..before.unwrap_or(u32::MAX),
+            script: script.into(),
+        };
+        match &mut self.part {
+            Some(part) => part.inserted.push(owed),
+            None => self.owe([owed]),
+        }
+        true
     }
 
-    /// A script remains to be tested below `next`.
-    fn owe(&mut self, from: u32, script: Box<[u8]>) {
-        let heights = from..self.next;
-        if !heights.is_empty() {
-            self.waiting.push(Owed { heights, script });
+    /// Scripts remain to be tested at those of their heights that are below `next`.
+    fn owe(&mut self, scripts: impl IntoIterator<Item = Owed>) {
+        for mut owed in scripts {
+            owed.heights.end = owed.heights.end.min(self.next);
+            if !owed.heights.is_empty() {
+                self.owed.push(owed);
+                self.back = None;
+            }
         }
     }
 
@@ -189,56 +261,64 @@ impl ScanPlan {
     ///
     /// None means that every script has been tested in every filter, and the wallet has taken every block that matched.
     pub fn next(&mut self, end: u32) -> Option<ScanStep<'_>> {
-        self.close_part();
         let forward = self.next < end && !self.scripts.is_empty();
-        if !forward && self.ends.is_empty() {
-            if self.later.is_empty() {
-                for owed in mem::take(&mut self.waiting) {
-                    let at = self.later.entry(owed.heights.start);
-                    at.or_default().push(owed);
-                }
-            }
-            let Some((&first, _)) = self.later.first_key_value() else {
-                return self.matched.first().map(|&height| ScanStep::Apply(height));
-            };
-            self.cursor = first.max(self.start);
+        // A client may still record a forward part that was returned before, and that it tested without these.
+        let mut inserted = self.part.take().map_or(Vec::new(), |part| part.inserted);
+        if !forward {
+            self.owe(mem::take(&mut inserted));
         }
-        self.begin_here();
-        let (heights, scripts) = if forward {
-            (self.next..end, &self.scripts)
+        let (pass, heights) = if forward {
+            (Pass::Forward, Vec::from([self.next..end]))
+        } else if let Some(heights) = self.move_cursor() {
+            (Pass::Back, Vec::from([heights]))
         } else {
-            let ends = self.ends.first_key_value().map(|(&height, _)| height);
-            let begins = self.later.first_key_value().map(|(&height, _)| height);
-            let nearest = ends.into_iter().chain(begins).min();
-            (self.cursor..nearest.unwrap_or(end), &self.back)
+            let mut heights = self.missing.from(self.again);
+            if heights.is_empty() {
+                self.again = 0;
+                heights = self.missing.from(0);
+            }
+            if heights.is_empty() {
+                return self.matched.first().map(|&height| ScanStep::Apply(height));
+            }
+            (Pass::Again, heights)
         };
         self.part = Some(Part {
-            forward,
+            pass,
             heights: heights.clone(),
-            inserted: Vec::new(),
+            inserted,
         });
+        let scripts = match pass {
+            Pass::Back => self.scripts_back(),
+            Pass::Forward | Pass::Again => &self.scripts,
+        };
         Some(ScanStep::Test { heights, scripts })
     }
 
-    /// Scripts that begin at the cursor join those that are tested there.
-    fn begin_here(&mut self) {
-        while let Some(first) = self.later.first_entry() {
-            if *first.key() > self.cursor {
-                return;
-            }
-            for Owed { heights, script } in first.remove() {
-                self.back.insert(&script);
-                self.ends.entry(heights.end).or_default().push(script);
-            }
+    /// Moves the cursor up, or back to the lowest height, to where scripts remain. Returns the heights at which these remain.
+    fn move_cursor(&mut self) -> Option<Range<u32>> {
+        let starts = || self.owed.iter().map(|owed| owed.heights.start);
+        let ahead = starts().filter(|&start| start >= self.cursor).min();
+        let start = ahead.or_else(|| starts().min())?;
+        let ends = self.owed.iter().map(|owed| match owed.heights.start {
+            other if other == start => owed.heights.end,
+            other => other,
+        });
+        let end = ends.filter(|&end| end > start).min()?;
+        if self.cursor != start {
+            self.cursor = start;
+            self.back = None;
         }
+        Some(start..end)
     }
 
-    /// Forgets the part. What was inserted meanwhile remains to be tested.
-    fn close_part(&mut self) {
-        let inserted = self.part.take().map(|part| part.inserted);
-        for (from, script) in inserted.unwrap_or_default() {
-            self.owe(from, script);
-        }
+    /// The scripts that remain at the cursor.
+    fn scripts_back(&mut self) -> &Watchlist {
+        let here = self
+            .owed
+            .iter()
+            .filter(|owed| owed.heights.start == self.cursor);
+        self.back
+            .get_or_insert_with(|| here.map(|owed| &owed.script).collect())
     }
 
     /// Records that the filters below `height` of the part that [`ScanPlan::next`] returned last have been tested, and
@@ -246,18 +326,43 @@ impl ScanPlan {
     ///
     /// After [`ScanPlan::rewind`] this does nothing until `next` has returned a new part.
     pub fn advance(&mut self, height: u32, matches: impl IntoIterator<Item = u32>) {
-        let Some(part) = &self.part else {
+        let Some(part) = self.part.take() else {
             return;
         };
-        let (forward, end) = (part.forward, part.heights.end.min(height));
         self.matched.extend(matches);
-        if forward {
-            self.next = self.next.max(end);
-        } else {
-            self.cursor = self.cursor.max(end);
-            self.drop_finished();
+        if part.pass == Pass::Again {
+            for heights in &part.heights {
+                if heights.start < height {
+                    self.missing.remove(heights.start..heights.end.min(height));
+                }
+            }
         }
-        self.close_part();
+        self.record(part, height);
+    }
+
+    /// Goes on with the passes at `height`, or at the end of the part.
+    fn record(&mut self, part: Part, height: u32) {
+        let end = part.heights.last().map_or(0, |heights| heights.end);
+        let end = end.min(height);
+        match part.pass {
+            Pass::Forward => self.next = self.next.max(end),
+            Pass::Back => {
+                // Each that begins at the cursor was tested: what was inserted since is owed below.
+                let before = self.cursor;
+                self.cursor = before.max(end);
+                for owed in &mut self.owed {
+                    if owed.heights.start == before {
+                        owed.heights.start = self.cursor;
+                    }
+                }
+                if part.heights[0].end == self.cursor {
+                    self.owed.retain(|owed| !owed.heights.is_empty());
+                    self.back = None;
+                }
+            }
+            Pass::Again => self.again = end,
+        }
+        self.owe(part.inserted);
     }
 
     /// Verifies and tests filters of the part that [`ScanPlan::next`] returned last, and records what was tested: a height, the
@@ -281,27 +386,34 @@ impl ScanPlan {
         B: Copy + Into<SipHash>,
         F: AsRef<[u8]>,
     {
-        let Some(part) = &mut self.part else {
+        let Some(mut part) = self.part.take() else {
             return Vec::new();
         };
-        let (forward, heights) = (part.forward, part.heights.clone());
-        // They are tested with the others.
-        for (from, script) in mem::take(&mut part.inserted) {
-            self.owe(from, script);
+        if part.pass == Pass::Forward {
+            // They are tested with the others.
+            self.owe(mem::take(&mut part.inserted));
         }
-        let given = filters
-            .iter()
-            .filter(|(height, ..)| heights.contains(height));
+        let is_asked = |height: u32| {
+            let at = part
+                .heights
+                .partition_point(|heights| heights.end <= height);
+            let heights = part.heights.get(at);
+            heights.is_some_and(|heights| heights.contains(&height))
+        };
+        let given = filters.iter().filter(|(height, ..)| is_asked(*height));
         let given: Vec<_> = given
             .map(|(height, block, filter)| (*height, *block, filter.as_ref()))
             .collect();
-        let scripts = if forward { &self.scripts } else { &self.back };
+        let scripts = match (part.pass, &self.back) {
+            (Pass::Back, Some(back)) => back,
+            _ => &self.scripts,
+        };
         // How many filters of each height may be used: another peer's may be right where one is wrong.
         let mut good: BTreeMap<u32, usize> = BTreeMap::new();
         for (height, ..) in &given {
             *good.entry(*height).or_default() += 1;
         }
-        let mut found = Vec::new();
+        let (mut found, mut end) = (Vec::new(), 0);
         for one in scripts.scan_verified(scratch, chain, &given) {
             found.push(match one {
                 Ok(one) => {
@@ -316,42 +428,36 @@ impl ScanPlan {
                 }
                 Err(error) => {
                     let height = error.block.0;
-                    match error.fault {
-                        ScanFault::Invalid(_) => {
-                            self.matched.insert(height);
-                        }
-                        _ => {
-                            good.entry(height).and_modify(|count| *count -= 1);
-                        }
+                    if let ScanFault::Invalid(_) = error.fault {
+                        self.matched.insert(height);
+                    } else {
+                        good.entry(height).and_modify(|count| *count -= 1);
+                    }
+                    if let ScanFault::WrongFilter { .. } = error.fault {
+                        end = end.max(height + 1);
                     }
                     Err(error)
                 }
             });
         }
         good.retain(|_, count| *count > 0);
-        let end = self.remember_gaps(heights.start, &good, forward);
-        self.advance(end, []);
-        found
-    }
-
-    /// Remembers the heights between those that were tested. Returns the height up to which that is done.
-    #[cfg(feature = "verify")]
-    fn remember_gaps(&mut self, start: u32, good: &BTreeMap<u32, usize>, forward: bool) -> u32 {
-        let scripts = if forward { &self.scripts } else { &self.back };
-        let mut end = start;
-        for &height in good.keys() {
-            if height > end {
-                if self.waiting.len() + scripts.len() > MOST_OWED {
-                    return end;
-                }
-                self.waiting.extend(scripts.iter().map(|script| Owed {
-                    heights: end..height,
-                    script: script.into(),
-                }));
+        let last = good.last_key_value().map_or(0, |(&height, _)| height + 1);
+        let end = end.max(last);
+        if part.pass == Pass::Again {
+            for height in good.into_keys() {
+                self.missing.remove(height..height + 1);
             }
-            end = height + 1;
+        } else {
+            let mut at = part.heights[0].start;
+            for height in good.into_keys().chain([end]) {
+                if at < height {
+                    self.missing.add(at..height);
+                }
+                at = height.saturating_add(1);
+            }
         }
-        end
+        self.record(part, end);
+        found
     }
 
     /// Records that the wallet has taken the block at `height`.
@@ -364,29 +470,14 @@ impl ScanPlan {
         self.matched.split_off(&height);
         self.next = self.next.min(height.max(self.start));
         let next = self.next;
-        self.later.split_off(&next);
-        let owed = self.later.values_mut().flatten();
-        for owed in owed.chain(&mut self.waiting) {
+        self.missing.remove(next..u32::MAX);
+        for owed in &mut self.owed {
             owed.heights.end = next.min(owed.heights.end);
         }
-        self.waiting.retain(|owed| !owed.heights.is_empty());
-        for scripts in self.ends.split_off(&next).into_values() {
-            self.ends.entry(next).or_default().extend(scripts);
-        }
-        self.drop_finished();
-        self.close_part();
-    }
-
-    /// Removes the scripts from `back` that have been tested up to their end.
-    fn drop_finished(&mut self) {
-        while let Some(first) = self.ends.first_entry() {
-            if *first.key() > self.cursor {
-                return;
-            }
-            for script in first.remove() {
-                self.back.remove(script);
-            }
-        }
+        self.owed.retain(|owed| !owed.heights.is_empty());
+        self.back = None;
+        let part = self.part.take();
+        self.owe(part.map_or(Vec::new(), |part| part.inserted));
     }
 
     /// The plan as bytes, with a checksum. Keep them after each step: what was recorded since is tested again.
@@ -395,24 +486,31 @@ impl ScanPlan {
         let mut out = Writer::new(NAME);
         out.number(self.start);
         out.number(self.next);
-        out.number(self.scripts.len());
-        self.scripts.iter().for_each(|script| out.string(script));
-        let ends = self.ends.iter();
-        let begun =
-            ends.flat_map(|(&end, scripts)| scripts.iter().map(move |script| (end, script)));
-        let mut owed: Vec<(u32, u32, &[u8])> = begun
-            .map(|(end, script)| (self.cursor, end, &**script))
-            .collect();
-        let rest = self.later.values().flatten().chain(&self.waiting);
-        owed.extend(rest.map(|owed| (owed.heights.start, owed.heights.end, &*owed.script)));
+        out.number(self.firsts.len());
+        for (script, &first) in &self.firsts {
+            out.number(first);
+            out.string(script);
+        }
         let inserted = self.part.iter().flat_map(|part| &part.inserted);
-        let inserted = inserted.filter(|(from, _)| *from < self.next);
-        owed.extend(inserted.map(|(from, script)| (*from, self.next, &**script)));
+        let inserted = inserted.map(|owed| {
+            let Range { start, end } = owed.heights;
+            (start..end.min(self.next), &owed.script)
+        });
+        let owed = self.owed.iter();
+        let owed = owed.map(|owed| (owed.heights.clone(), &owed.script));
+        let owed: Vec<_> = owed
+            .chain(inserted.filter(|(heights, _)| !heights.is_empty()))
+            .collect();
         out.number(owed.len());
-        for (start, end, script) in owed {
+        for (heights, script) in owed {
+            out.number(heights.start);
+            out.number(heights.end);
+            out.string(script);
+        }
+        out.number(self.missing.0.len());
+        for (&start, &end) in &self.missing.0 {
             out.number(start);
             out.number(end);
-            out.string(script);
         }
         out.number(self.matched.len());
         self.matched.iter().for_each(|&height| out.number(height));
@@ -430,12 +528,17 @@ impl ScanPlan {
         let mut plan = Self::new(from.number()?);
         plan.next = from.number()?;
         for _ in 0..from.number()? {
-            plan.scripts.insert(from.string()?);
+            let (first, script) = (from.number()?, from.string()?);
+            plan.scripts.insert(script);
+            plan.firsts.insert(script.into(), first);
         }
         for _ in 0..from.number()? {
             let heights = from.number()?..from.number()?;
             let script = from.string()?.into();
-            plan.waiting.push(Owed { heights, script });
+            plan.owed.push(Owed { heights, script });
+        }
+        for _ in 0..from.number()? {
+            plan.missing.0.insert(from.number()?, from.number()?);
         }
         for _ in 0..from.number()? {
             plan.matched.insert(from.number()?);
@@ -445,7 +548,10 @@ impl ScanPlan {
             let Range { start, end } = owed.heights;
             start < end && end <= plan.next && plan.scripts.contains(&owed.script)
         };
-        let is_good = from.is_empty() && plan.waiting.iter().all(is_owed);
+        let missing = plan.missing.0.iter();
+        let mut is_missing = missing.map(|(&start, &end)| start < end && end <= plan.next);
+        let is_good =
+            from.is_empty() && plan.owed.iter().all(is_owed) && is_missing.all(|is_good| is_good);
         is_good.then_some(plan).ok_or(SavedError::Damaged)
     }
 }
@@ -513,111 +619,10 @@ mod tests {
         }
     }
 
-    /// A wallet that looks for four addresses more than the last one that was paid.
-    struct Wallet {
-        plan: ScanPlan,
-        random: Random,
-        coins: Coins,
-        revealed: u32,
-        /// How often each address was tested at each height.
-        tested: Vec<[u32; 300]>,
-    }
-
-    const FIRST: u32 = 10;
-
-    impl Wallet {
-        fn new(seed: u64, coins: Vec<Coin>) -> Self {
-            let mut wallet = Self {
-                plan: ScanPlan::new(FIRST),
-                random: Random::new(seed),
-                coins: Coins::new(coins),
-                revealed: 0,
-                tested: Vec::new(),
-            };
-            wallet.reveal(5);
-            wallet
-        }
-
-        fn reveal(&mut self, count: u32) {
-            for address in self.revealed..count {
-                let script = address.to_le_bytes();
-                assert!(self.plan.insert(script) && !self.plan.insert(script));
-                self.tested.push([0; 300]);
-            }
-            self.revealed = self.revealed.max(count);
-        }
-
-        /// Does what the plan says next, or a part of it. False if there is nothing to do.
-        fn step(&mut self, end: u32) -> bool {
-            let (mut stop, mut matching) = (0, None);
-            match self.plan.next(end) {
-                None => return false,
-                Some(ScanStep::Apply(height)) => {
-                    self.apply(height);
-                    return true;
-                }
-                Some(ScanStep::Test { heights, scripts }) => {
-                    let most = u64::from(heights.end - heights.start);
-                    let part = heights.start..heights.start + 1 + self.random.below(most) as u32;
-                    for height in part {
-                        for script in scripts.iter() {
-                            let script = u32::from_le_bytes(script.try_into().unwrap());
-                            self.tested[script as usize][height as usize] += 1;
-                        }
-                        stop = height + 1;
-                        let touched = |coin: &Coin| {
-                            scripts.contains(coin.address.to_le_bytes())
-                                && (coin.paid == height || coin.spent == Some(height))
-                        };
-                        if self.coins.all.iter().any(touched) {
-                            matching = Some(height);
-                            break;
-                        }
-                    }
-                }
-            }
-            // Before or after what it reveals is inserted.
-            let first = self.random.below(2) == 0;
-            if first {
-                self.plan.advance(stop, matching);
-            }
-            for coin in self.coins.all.clone() {
-                if matching == Some(coin.paid) && coin.address < self.revealed {
-                    self.reveal(coin.address + 5);
-                }
-            }
-            if !first {
-                self.plan.advance(stop, matching);
-            }
-            true
-        }
-
-        fn apply(&mut self, height: u32) {
-            let matches = |coin: &Coin| coin.paid == height || coin.spent == Some(height);
-            assert!(self.coins.all.iter().any(matches), "no match at {height}");
-            self.coins.apply(height, self.revealed);
-            self.plan.applied(height);
-        }
-
-        /// The coins' blocks from `height` on come one block later.
-        fn reorganise(&mut self, height: u32) {
-            self.plan.rewind(height);
-            let height = height.max(FIRST);
-            for heights in &mut self.tested {
-                heights[height as usize..].fill(0);
-            }
-            self.coins.postpone(height);
-        }
-
-        /// Each script was tested once at each height, and the unspent coins are known.
-        fn finish(&mut self, end: u32) {
-            while self.step(end) {}
-            for (script, heights) in self.tested.iter().enumerate() {
-                let heights = &heights[FIRST as usize..end as usize];
-                let once = heights.iter().all(|&count| count == 1);
-                assert!(once, "script {script}: {heights:?}");
-            }
-            self.coins.check(self.revealed, end);
+    fn asked(plan: &mut ScanPlan, end: u32) -> Vec<Range<u32>> {
+        match plan.next(end) {
+            Some(ScanStep::Test { heights, .. }) => heights,
+            step => panic!("{step:?}"),
         }
     }
 
@@ -625,42 +630,110 @@ mod tests {
     fn heights_beyond_a_part_are_not_tested() {
         let mut plan = ScanPlan::new(0);
         plan.insert(b"mine");
-        assert!(
-            matches!(plan.next(100), Some(ScanStep::Test { heights, .. }) if heights == (0..100))
-        );
+        assert_eq!(asked(&mut plan, 100), [0..100]);
         plan.advance(1_000, []);
-        let next = plan.next(200);
-        assert!(matches!(next, Some(ScanStep::Test { heights, .. }) if heights == (100..200)));
+        assert_eq!(asked(&mut plan, 200), [100..200]);
         // Also of what is tested later for a script that was inserted meanwhile.
         plan.advance(200, []);
         plan.insert(b"other");
-        assert!(
-            matches!(plan.next(200), Some(ScanStep::Test { heights, .. }) if heights == (0..200))
-        );
+        assert_eq!(asked(&mut plan, 200), [0..200]);
         plan.advance(50, []);
         plan.insert(b"third");
-        assert!(
-            matches!(plan.next(200), Some(ScanStep::Test { heights, .. }) if heights.start <= 50)
-        );
+        assert!(asked(&mut plan, 200)[0].start <= 50);
         plan.advance(u32::MAX, []);
         while let Some(ScanStep::Test { heights, .. }) = plan.next(200) {
-            assert!(heights.end <= 200, "{heights:?}");
-            plan.advance(heights.end, []);
+            assert!(heights[0].end <= 200, "{heights:?}");
+            plan.advance(heights[0].end, []);
         }
-        assert!(
-            matches!(plan.next(201), Some(ScanStep::Test { heights, .. }) if heights == (200..201))
-        );
+        assert_eq!(asked(&mut plan, 201), [200..201]);
     }
 
     #[test]
-    fn late_reveal_gives_funding_before_spending() {
-        // The payment to 2 reveals 6, which was paid before and spent afterwards.
-        let coin = |address, paid, spent| Coin {
-            address,
-            paid,
-            spent,
+    fn earlier_birthday_is_tested_from_there_on() {
+        let mut plan = ScanPlan::new(100);
+        assert!(plan.insert_from(b"mine", u32::MAX) && !plan.insert_from(b"mine", u32::MAX));
+        assert_eq!(asked(&mut plan, 300), [100..300]);
+        plan.advance(150, []);
+        assert!(plan.insert_from(b"mine", 40) && !plan.insert(b"mine"));
+        assert_eq!(asked(&mut plan, 150), [40..150]);
+        // Before, between and after two steps.
+        assert!(plan.insert_from(b"mine", 30));
+        plan.advance(150, []);
+        let mut plan = ScanPlan::from_bytes(&plan.to_bytes()).unwrap();
+        assert!(plan.insert_from(b"mine", 20));
+        let mut parts = Vec::new();
+        while let Some(ScanStep::Test { heights, .. }) = plan.next(150) {
+            parts.extend(heights);
+            plan.advance(150, []);
+        }
+        parts.sort_by_key(|heights| heights.start);
+        assert_eq!(parts, [20..30, 30..40]);
+    }
+
+    #[test]
+    fn step_asked_for_twice_misses_no_script_between() {
+        let mut plan = ScanPlan::new(0);
+        plan.insert(b"mine");
+        let heights = asked(&mut plan, 100);
+        plan.insert(b"other");
+        assert_eq!(asked(&mut plan, 100), heights);
+        // A plan that is read back has no open step.
+        plan.advance(50, []);
+        assert_eq!(asked(&mut plan, 100), [50..100]);
+        plan.insert(b"third");
+        let read = ScanPlan::from_bytes(&plan.to_bytes()).unwrap();
+        // The filters were tested with the scripts of the first step.
+        plan.advance(100, []);
+        for (mut plan, end) in [(read, 50), (plan, 100)] {
+            assert_eq!(asked(&mut plan, end), [0..50]);
+            let scripts = plan.scripts_back();
+            assert!(scripts.contains(b"other") && scripts.contains(b"third"));
+        }
+    }
+
+    #[test]
+    fn missing_heights_are_recorded_below_a_height() {
+        let mut plan = ScanPlan::new(0);
+        plan.insert(b"mine");
+        plan.next = 30;
+        for heights in [3..6, 10..20, 25..26] {
+            plan.missing.add(heights);
+        }
+        assert_eq!(asked(&mut plan, 30), [3..6, 10..20, 25..26]);
+        plan.advance(15, [4]);
+        assert_eq!(asked(&mut plan, 30), [15..20, 25..26]);
+        let mut plan = ScanPlan::from_bytes(&plan.to_bytes()).unwrap();
+        assert_eq!(asked(&mut plan, 30), [15..20, 25..26]);
+        plan.advance(30, []);
+        assert!(matches!(plan.next(30), Some(ScanStep::Apply(4))));
+    }
+
+    #[test]
+    fn heights_that_cannot_be_owed_are_refused() {
+        let mut plan = ScanPlan::new(0);
+        plan.insert(b"mine");
+        plan.next = 30;
+        let owe = |plan: &mut ScanPlan, end, script: &[u8]| {
+            let (heights, script) = (0..end, script.into());
+            plan.owed.push(Owed { heights, script });
         };
-        Wallet::new(1, vec![coin(2, 120, None), coin(6, 50, Some(150))]).finish(200);
+        type Change<'a> = &'a dyn Fn(&mut ScanPlan);
+        let changes: [(Change<'_>, bool); 5] = [
+            (&|plan| owe(plan, 30, b"mine"), true),
+            (&|plan| owe(plan, 31, b"mine"), false),
+            (&|plan| owe(plan, 30, b"other"), false),
+            (&|plan| plan.missing.add(29..30), true),
+            (&|plan| plan.missing.add(29..31), false),
+        ];
+        for (number, (change, is_good)) in changes.into_iter().enumerate() {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            assert_eq!(
+                ScanPlan::from_bytes(&plan.to_bytes()).is_ok(),
+                is_good,
+                "{number}"
+            );
+        }
     }
 
     #[cfg(feature = "verify")]
@@ -668,7 +741,8 @@ mod tests {
         use super::*;
         use crate::bip158::{build, filter_hash, serialize};
 
-        /// A client that keeps its state as bytes, and peers of which some answer nothing or something wrong.
+        /// A client that keeps its state as bytes, and looks for four addresses more than the last one that was paid. Of its peers
+        /// some answer nothing or something wrong.
         struct Client {
             plan: ScanPlan,
             chain: HeaderChain,
@@ -679,6 +753,10 @@ mod tests {
             blocks: Vec<u64>,
             revealed: u32,
             birthdays: u32,
+            /// The height after the last filter.
+            end: u32,
+            /// How often each address was tested at each height, if the client tests by itself, and all peers are honest.
+            tested: Option<Vec<[u32; HEIGHTS as usize]>>,
         }
 
         const HEIGHTS: u32 = 60;
@@ -697,7 +775,12 @@ mod tests {
                         spent,
                     }
                 });
-                let coins = Coins::new(coins.collect());
+                let coins = coins.collect();
+                Self::of(random, coins)
+            }
+
+            fn of(random: Random, coins: Vec<Coin>) -> Self {
+                let coins = Coins::new(coins);
                 let mut client = Self {
                     plan: ScanPlan::new(20),
                     chain: HeaderChain::new(0, [0; 32]),
@@ -707,6 +790,8 @@ mod tests {
                     blocks: vec![0; HEIGHTS as usize],
                     revealed: 0,
                     birthdays: 0,
+                    end: HEIGHTS,
+                    tested: None,
                 };
                 client.saved[1] = client.chain.to_bytes(0);
                 client.extend();
@@ -748,35 +833,68 @@ mod tests {
                 self.plan = ScanPlan::from_bytes(&self.saved[0]).unwrap();
                 let chain = HeaderChain::from_bytes(&self.saved[1]).unwrap();
                 assert_eq!(chain, self.chain);
-                for address in 0..self.revealed {
-                    // What was revealed and not kept.
-                    self.plan.insert_from(address.to_le_bytes(), 0);
-                }
+                // What was revealed and not kept.
+                (0..self.revealed).for_each(|address| self.insert(address));
+            }
+
+            fn insert(&mut self, address: u32) {
+                // Some are of a wallet that is imported later, with an earlier birthday.
+                let coins = self.coins.all.iter().filter(|coin| coin.address == address);
+                let birthday = coins.map(|coin| coin.paid).min().unwrap_or(u32::MAX);
+                let is_new = self.plan.insert_from(address.to_le_bytes(), birthday);
+                self.birthdays += u32::from(is_new && birthday < 20);
             }
 
             fn reveal(&mut self, count: u32) {
-                for address in self.revealed..count {
-                    // Some are of a wallet that is imported later, with an earlier birthday.
-                    let coins = self.coins.all.iter().filter(|coin| coin.address == address);
-                    let birthday = coins.map(|coin| coin.paid).min().unwrap_or(u32::MAX);
-                    self.plan.insert_from(address.to_le_bytes(), birthday);
-                    self.birthdays += u32::from(birthday < 20);
-                }
+                (self.revealed..count).for_each(|address| self.insert(address));
                 self.revealed = self.revealed.max(count);
             }
 
             fn step(&mut self) -> bool {
                 let mut scratch = Scratch::new();
-                match self.plan.next(HEIGHTS) {
+                match self.plan.next(self.end) {
                     None => return false,
                     Some(ScanStep::Apply(height)) => {
-                        self.apply(height);
+                        self.coins.apply(height, self.revealed);
                         self.plan.applied(height);
                     }
-                    Some(ScanStep::Test { heights, .. }) => {
+                    Some(ScanStep::Test { heights, scripts }) => {
                         let most = 1 + self.random.below(30) as usize;
+                        if let Some(tested) = &mut self.tested {
+                            let part: Vec<u32> = heights.into_iter().flatten().take(most).collect();
+                            let mut found = Vec::new();
+                            for (script, &height) in scripts
+                                .iter()
+                                .flat_map(|script| part.iter().map(move |height| (script, height)))
+                            {
+                                let address = u32::from_le_bytes(script.try_into().unwrap());
+                                tested[address as usize][height as usize] += 1;
+                                let mut coins =
+                                    self.coins.all.iter().filter(|coin| coin.address == address);
+                                if coins
+                                    .any(|coin| coin.paid == height || coin.spent == Some(height))
+                                {
+                                    found.push((address, height));
+                                }
+                            }
+                            let matches = found.iter().map(|(_, height)| *height);
+                            let end = part[part.len() - 1] + 1;
+                            // Before or after what it reveals is inserted.
+                            let first = self.random.below(2) == 0;
+                            if first {
+                                self.plan.advance(end, matches.clone());
+                            }
+                            for (address, _) in &found {
+                                self.reveal(address + 5);
+                            }
+                            if !first {
+                                self.plan.advance(end, matches);
+                            }
+                            self.save();
+                            return true;
+                        }
                         let mut batch = vec![];
-                        for height in heights.take(most) {
+                        for height in heights.into_iter().flatten().take(most) {
                             let mut filter = self.filter(height);
                             match self.random.below(12) {
                                 0 => continue,
@@ -805,10 +923,6 @@ mod tests {
                 true
             }
 
-            fn apply(&mut self, height: u32) {
-                self.coins.apply(height, self.revealed);
-            }
-
             /// Another branch, in which the coins come a block later.
             fn reorganise(&mut self, height: u32) {
                 self.chain.rewind(height).unwrap();
@@ -819,6 +933,54 @@ mod tests {
                 }
                 self.coins.postpone(height);
                 self.extend();
+                for heights in self.tested.iter_mut().flatten() {
+                    heights[height as usize..].fill(0);
+                }
+            }
+        }
+
+        #[test]
+        fn late_reveal_gives_funding_before_spending() {
+            // The payment to 2 reveals 6, which was paid before and spent afterwards.
+            let coin = |address, paid, spent| Coin {
+                address,
+                paid,
+                spent,
+            };
+            let coins = vec![coin(2, 45, None), coin(6, 30, Some(50))];
+            let mut client = Client::of(Random::new(1), coins);
+            while client.step() {}
+            client.coins.check(client.revealed, HEIGHTS);
+        }
+
+        /// Parts of steps, new blocks and reorganisations, also between `next` and `advance`.
+        #[test]
+        fn scripts_are_tested_once_and_coins_are_known() {
+            for seed in 0..400 {
+                std::println!("seed {seed}");
+                let mut client = Client::new(seed);
+                client.tested = Some(vec![[0; HEIGHTS as usize]; 100]);
+                client.end = 25;
+                for _ in 0..60 {
+                    match client.random.below(12) {
+                        0 => {
+                            let _part = client.plan.next(client.end);
+                            let height = client.random.below(u64::from(client.end)) as u32;
+                            client.reorganise(height);
+                            client.plan.advance(client.end, [client.end - 1]);
+                        }
+                        1 => {
+                            client.end = (client.end + client.random.below(20) as u32).min(HEIGHTS)
+                        }
+                        2 => client.reveal(client.revealed + 1),
+                        _ => _ = client.step(),
+                    }
+                }
+                client.end = HEIGHTS;
+                while client.step() {}
+                client.coins.check(client.revealed, HEIGHTS);
+                let mut tested = client.tested.iter().flatten();
+                assert!(tested.all(|heights| heights.iter().all(|&count| count <= 1)));
             }
         }
 
@@ -839,7 +1001,7 @@ mod tests {
                         2 => _ = client.plan.next(HEIGHTS),
                         _ => _ = client.step(),
                     }
-                    gaps += client.plan.waiting.len();
+                    gaps += client.plan.missing.0.len();
                 }
                 while client.step() {}
                 client.coins.check(client.revealed, HEIGHTS);
@@ -882,60 +1044,74 @@ mod tests {
             }
         }
 
+        /// Filters that no peer has keep a client with small batches from nothing else.
         #[test]
-        fn many_failures_hold_the_plan_at_the_first() {
+        fn filters_that_stay_wrong_hold_up_no_other() {
             let mut client = Client::new(5);
             client.plan = ScanPlan::new(0);
-            for number in 0..MOST_OWED as u32 / 2 {
-                client.plan.insert(number.to_be_bytes());
+            client.plan.insert(b"mine");
+            let mut scratch = Scratch::new();
+            let mut tested = BTreeSet::new();
+            for step in 0..80 {
+                let (end, twelve) = (HEIGHTS - 10, step % 3 == 0);
+                for heights in asked(&mut client.plan, end) {
+                    assert!(
+                        heights.end <= end
+                            && heights.clone().all(|height| !tested.contains(&height))
+                    );
+                }
+                let part = client.plan.part.clone().unwrap().heights;
+                let batch = part.into_iter().flatten().take(4);
+                let wrong = |height: u32| height % 12 < 8 && (twelve || height > 24);
+                let batch: Vec<_> = batch
+                    .map(|height| {
+                        let bytes = if wrong(height) {
+                            vec![9]
+                        } else {
+                            client.filter(height)
+                        };
+                        (height, client.hash(height), bytes)
+                    })
+                    .collect();
+                client.plan.scan(&mut scratch, &client.chain, &batch);
+                tested.extend(
+                    batch
+                        .iter()
+                        .map(|one| one.0)
+                        .filter(|&height| !wrong(height)),
+                );
             }
-            let _ = client.plan.next(HEIGHTS);
-            // Every other one is missing.
-            let batch = (1..HEIGHTS).step_by(2);
-            let batch: Vec<_> = batch
+            let expected = (0..HEIGHTS - 10).filter(|&height| height % 12 >= 8 || height <= 24);
+            assert!(tested.into_iter().eq(expected));
+            // What is behind the chain is not asked again before its turn, nor skipped.
+            client.chain.rewind(HEIGHTS - 5).unwrap();
+            let batch: Vec<_> = (HEIGHTS - 10..HEIGHTS)
                 .map(|height| (height, client.hash(height), client.filter(height)))
                 .collect();
-            client.plan.scan(&mut Scratch::new(), &client.chain, &batch);
-            assert_eq!(
-                (client.plan.next, client.plan.waiting.len()),
-                (4, MOST_OWED)
-            );
+            assert_eq!(asked(&mut client.plan, HEIGHTS), [HEIGHTS - 10..HEIGHTS]);
+            let found = client.plan.scan(&mut scratch, &client.chain, &batch);
+            assert_eq!((found.len(), client.plan.next), (5, HEIGHTS - 5));
         }
     }
 
-    /// Random chains, parts of steps, new blocks and reorganisations, also between `next` and `advance`.
     #[test]
-    fn scripts_are_tested_once_and_coins_are_known() {
-        for seed in 0..500 {
-            std::println!("seed {seed}");
-            let mut random = Random::new(seed);
-            let coins = (0..30).map(|_| {
-                let paid = FIRST + random.below(80) as u32;
-                let spent = paid + random.below(60) as u32;
-                Coin {
-                    address: random.below(40) as u32,
-                    paid,
-                    spent: (random.below(3) > 0).then_some(spent),
-                }
-            });
-            let coins = coins.collect();
-            let mut wallet = Wallet::new(seed, coins);
-            let mut end = FIRST + 5;
-            for _ in 0..150 {
-                let height = FIRST - 2 + random.below(60) as u32;
-                match random.below(12) {
-                    0 => {
-                        let _part = wallet.plan.next(end);
-                        wallet.reorganise(height);
-                        wallet.plan.advance(end, [end - 1]);
-                        end = end.max(height);
-                    }
-                    1 => end = (end + random.below(20) as u32).min(200),
-                    2 => wallet.reveal(wallet.revealed + 1),
-                    _ => drop(wallet.step(end)),
-                }
+    fn ranges_of_heights_are_added_and_removed() {
+        let mut random = Random::new(3);
+        let (mut heights, mut expected) = (Heights::default(), [false; 40]);
+        for _ in 0..2000 {
+            let start = random.below(39) as u32;
+            let range = start..start + 1 + random.below(6).min(u64::from(39 - start)) as u32;
+            let add = random.below(2) == 0;
+            expected[range.start as usize..range.end as usize].fill(add);
+            match add {
+                true => heights.add(range),
+                false => heights.remove(range),
             }
-            wallet.finish(end);
+            let from = random.below(41) as u32;
+            let ranges = heights.from(from);
+            assert!(ranges.iter().all(|range| !range.is_empty()));
+            let wanted = (from..40).filter(|&height| expected[height as usize]);
+            assert!(ranges.into_iter().flatten().eq(wanted));
         }
     }
 }

@@ -339,7 +339,7 @@ impl Scratch {
     }
 
     /// Sets the SIMD level, for tests and benchmarks.
-    #[cfg(feature = "__internals")]
+    #[cfg(any(test, feature = "__internals"))]
     #[doc(hidden)]
     #[must_use]
     pub fn with_level(mut self, level: SimdLevel) -> Self {
@@ -417,6 +417,20 @@ mod tests {
         assert!(list.is_empty());
         assert!(list.columns.is_empty());
         assert!(list.insert(&scripts[0]) && !list.insert(&scripts[0]));
+    }
+
+    /// Scripts are hashed in batches, the last of which becomes empty.
+    #[test]
+    fn long_lists_that_become_shorter_keep_the_others() {
+        let scripts: Vec<_> = (0..530).map(|i| script(i, 22)).collect();
+        let key = SipHash::new(7, 8);
+        let filter = serialize(&build(key, &scripts).unwrap());
+        let mut list: Watchlist = scripts.iter().collect();
+        for left in (490..scripts.len()).rev() {
+            assert!(list.remove(&scripts[left]));
+            let found = list.matches(&mut Scratch::new(), key, &filter).unwrap();
+            assert_eq!(found.len(), left);
+        }
     }
 
     #[test]

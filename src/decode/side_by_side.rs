@@ -187,10 +187,11 @@ fn finish(
 ) -> Option<bool> {
     let dropped = dropped(coded);
     let largest = coded.params.range(coded.n) - 1;
-    if value > largest || position > coded.bytes.len() as u64 * 8 {
+    if value > largest {
         return None;
     }
-    // At the zero that ends a quotient, a code with quotient 0 begins.
+    // At the zero that ends a quotient, a code with quotient 0 begins. At least one item is left, so a position at the end of
+    // the bytes or beyond is an error of the scanner.
     let (numbers, state) = ((coded.n, coded.params), (position, value, item));
     let mut scanner = Scanner::at_item(coded.level, coded.bytes, numbers, state);
     let mut found = false;

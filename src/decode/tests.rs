@@ -399,6 +399,44 @@ fn damage_gets_the_error_that_the_serial_scan_gives() {
 }
 
 #[test]
+fn iterator_that_was_begun_gives_the_rest() {
+    let params = Params::CASHU;
+    for n in [300, 70_000] {
+        let values = Random::new(6).sorted(n, params.range(n));
+        let bytes = coded(differences(&values), params.p());
+        for taken in [0, 1, 127, 128, 129, 299] {
+            let mut all = Values::of(of(SimdLevel::detect(), &bytes, n, params));
+            assert!(all.by_ref().take(taken).eq(values[..taken].iter().copied()));
+            assert_eq!(all.len(), values.len() - taken);
+            let rest = all.fold(Vec::new(), |mut rest, value| {
+                rest.push(value);
+                rest
+            });
+            assert!(rest == values[taken..], "{n} items, {taken} taken");
+        }
+    }
+}
+
+/// All values of the last lanes are the largest one, or one above.
+#[test]
+fn range_is_a_value_too_large_in_every_lane() {
+    for (p, m) in [(19, 784_931), (6, 100)] {
+        let n = 20_000;
+        let params = Params::new(p, m).unwrap();
+        for (more, is_good) in [(0, true), (1, false)] {
+            let mut steps = vec![0; n as usize];
+            steps[..n as usize / 2].fill(2 * m);
+            steps[9] = 2 * m - 1 + more;
+            assert_eq!(steps.iter().sum::<u64>(), params.range(n) - 1 + more);
+            assert_eq!(
+                check("largest values", &coded(steps, p), n, params).is_ok(),
+                is_good
+            );
+        }
+    }
+}
+
+#[test]
 fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
     let params = Params::new(32, u64::from(u32::MAX)).unwrap();
     let n = u32::MAX;

@@ -7,8 +7,9 @@
 //! On a Zen 3, scalar code that interleaved four look-ups took twice the time of one after the other: they do not fit in
 //! the registers.
 //!
-//! Points are not trusted. With any point, reads stay within the bytes, and every step consumes bits. If a
-//! forged point leads to bits that are not a code, the look-up returns [`Astray`].
+//! Points are not trusted: the storage of a filter may return other bytes than when its table was made. With any point, reads
+//! stay within the bytes, and every step consumes bits. If a point leads to bits that are not a code, the look-up returns
+//! [`OtherBytes`].
 
 #[cfg(target_arch = "x86_64")]
 use crate::arch::Kind;
@@ -31,9 +32,9 @@ pub(crate) struct Stream<'a> {
     pub(crate) end: u64,
 }
 
-/// An invalid point led to bits that are not a code. No table of this filter contains such a point.
+/// A point led to bits that are not a code. No table of these bytes contains such a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Astray;
+pub(crate) struct OtherBytes;
 
 /// The number of targets per batch. Few enough that their state stays in the first-level cache, and enough that
 /// lanes waiting for the last target cost little.
@@ -51,9 +52,9 @@ impl Stream<'_> {
     ///
     /// # Errors
     ///
-    /// The point is forged. A forged point may also give a wrong answer.
+    /// The point is of other bytes. Such a point may also give a wrong answer.
     #[cfg(any(test, target_arch = "x86_64"))]
-    pub(crate) fn find(&self, point: Point, target: u64) -> Result<bool, Astray> {
+    pub(crate) fn find(&self, point: Point, target: u64) -> Result<bool, OtherBytes> {
         // One chain of codes cannot be vectorized.
         self.coded.level.compiled(
             #[inline(always)]
@@ -65,9 +66,9 @@ impl Stream<'_> {
     ///
     /// # Errors
     ///
-    /// The table is forged.
+    /// The table is of other bytes.
     #[inline]
-    pub(crate) fn find_by(&self, table: &Table, target: u64) -> Result<bool, Astray> {
+    pub(crate) fn find_by(&self, table: &Table, target: u64) -> Result<bool, OtherBytes> {
         self.coded.level.compiled(
             #[inline(always)]
             move || {
@@ -80,7 +81,7 @@ impl Stream<'_> {
     }
 
     #[inline(always)]
-    fn find_here(&self, mut point: Point, target: u64) -> Result<bool, Astray> {
+    fn find_here(&self, mut point: Point, target: u64) -> Result<bool, OtherBytes> {
         if let Some(answer) = point.answer() {
             return Ok(answer);
         }
@@ -105,7 +106,7 @@ impl Stream<'_> {
     /// that. If the code leads beyond the target, reads only as much as it needs to detect that.
     #[cold]
     #[inline(never)]
-    fn read_one(&self, point: Point, target: u64) -> Result<Step, Astray> {
+    fn read_one(&self, point: Point, target: u64) -> Result<Step, OtherBytes> {
         if point.base > target || point.position >= self.end {
             return Ok(Step::Answer(false));
         }
@@ -117,7 +118,7 @@ impl Stream<'_> {
         let delta = match delta {
             Ok(delta) => delta,
             Err(Unreadable::QuotientTooLarge) => return Ok(Step::Answer(false)),
-            Err(Unreadable::RunCut | Unreadable::RemainderCut) => return Err(Astray),
+            Err(Unreadable::RunCut | Unreadable::RemainderCut) => return Err(OtherBytes),
         };
         if delta >= room {
             return Ok(Step::Answer(delta == room));
@@ -133,13 +134,13 @@ impl Stream<'_> {
     ///
     /// # Errors
     ///
-    /// The points are forged.
+    /// The points are of other bytes.
     pub(crate) fn find_each(
         &self,
         locate: impl Fn(&[u64], &mut [Point]),
         targets: &[u64],
         visit: impl FnMut(usize) -> bool,
-    ) -> Result<(), Astray> {
+    ) -> Result<(), OtherBytes> {
         // Clearing the memory of a large batch would take as long as a few look-ups.
         match targets.len() {
             ..=FEW => self.find_in_batches::<FEW>(locate, targets, visit),
@@ -152,7 +153,7 @@ impl Stream<'_> {
         locate: impl Fn(&[u64], &mut [Point]),
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
-    ) -> Result<(), Astray> {
+    ) -> Result<(), OtherBytes> {
         let mut points = [Point::default(); SIZE];
         let mut found = [false; SIZE];
         for (batch, targets) in (0..).step_by(SIZE).zip(targets.chunks(SIZE)) {
@@ -181,14 +182,14 @@ impl Stream<'_> {
     ///
     /// # Errors
     ///
-    /// The index is forged.
+    /// The index is of other bytes.
     pub(crate) fn visit_matches(
         &self,
         strategy: Strategy,
         table: &Table,
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
-    ) -> Result<(), Astray> {
+    ) -> Result<(), OtherBytes> {
         // One target needs no plan and no list.
         if let (&[target], Strategy::Cheapest | Strategy::Lookup) = (targets, strategy) {
             if target < self.coded.range() && self.find_by(table, target)? {
@@ -206,7 +207,7 @@ impl Stream<'_> {
         let strategy = strategy.unless_open(planned);
         if strategy != Strategy::Lookup {
             let visited = self.coded.visit_matches(strategy, targets, false, visit);
-            return visited.map_err(|_| Astray);
+            return visited.map_err(|_| OtherBytes);
         }
         let locate = |targets: &[u64], points: &mut [Point]| {
             table.locate_all(self.coded.level, targets, points);
@@ -220,7 +221,7 @@ impl Stream<'_> {
         points: &[Point],
         targets: &[u64],
         found: &mut [bool],
-    ) -> Result<(), Astray> {
+    ) -> Result<(), OtherBytes> {
         #[cfg(target_arch = "x86_64")]
         if self.suits_lanes(targets) {
             match self.coded.level.kind() {
@@ -255,7 +256,7 @@ impl Stream<'_> {
         points: &[Point],
         targets: &[u64],
         found: &mut [bool],
-    ) -> Result<(), Astray> {
+    ) -> Result<(), OtherBytes> {
         let mut answers = [lookup::ABSENT; BATCH];
         let answers = &mut answers[..targets.len()];
         let code = (self.coded.params.p(), in_pairs(self.coded.params));

@@ -20,7 +20,7 @@ use crate::hash::{ItemHash, map_all_at};
 
 pub(crate) use crate::arch::lanes::Point;
 use bitmap::Bitmap;
-pub(crate) use lookup::{Astray, Stream};
+pub(crate) use lookup::{OtherBytes, Stream};
 pub use plan::Strategy;
 pub(crate) use prepared::Prepared;
 #[cfg(test)]

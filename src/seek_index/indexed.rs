@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, map_to_range};
-use crate::matching::{Astray, Strategy, Stream, Table};
+use crate::matching::{OtherBytes, Strategy, Stream, Table};
 
 /// A filter with a seek index, made by [`Filter::into_indexed`].
 ///
@@ -133,7 +133,7 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
         strategy: Strategy,
         values: &[u64],
         visit: impl FnMut(usize) -> bool,
-    ) -> Result<(), Astray> {
+    ) -> Result<(), OtherBytes> {
         self.stream()
             .visit_matches(strategy, &self.table, values, visit)
     }

@@ -70,7 +70,8 @@ const EMPTY: [u16; CELLS] = {
 
 /// Filled where it is: as an array that is moved to the heap, the code that makes it has 18 KB.
 fn boxed(empty: u64) -> Box<[[u64; CELLS]; PLACES]> {
-    let places = vec![[empty; CELLS]; PLACES].into_boxed_slice();
+    let mut places = vec![[0; CELLS]; PLACES].into_boxed_slice();
+    places.as_flattened_mut().fill(empty);
     places.try_into().expect("as many rows")
 }
 

@@ -1,15 +1,24 @@
-//! C functions to match scripts against Bitcoin's basic block filters (BIP158). `include/nutfilter.h` is made from this
+//! C functions to match scripts against Bitcoin's basic block filters (BIP158), and to scan a chain for a wallet. `include/nutfilter.h` is made from this
 //! file.
 //!
 //! Only handles are allocated here and freed by the caller. Bytes are copied or borrowed for one call. Hashes and headers have
 //! 32 bytes in internal order, the reverse of the order in which they are printed.
+//!
+//! What callers promise: each handle is NULL or from a function that makes it, and not freed. A pointer is NULL or points to as many
+//! elements as are said next to it, or to one. Functions may be called with their contexts.
 
+// The promise is the same for all.
+#![allow(clippy::missing_safety_doc)]
+
+use std::cell::RefCell;
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
-use std::slice;
+use std::{ptr, slice};
 
 use nutfilter::SipHash;
-use nutfilter::bip158::{self, HeaderChain, ScanFault, Scratch};
+use nutfilter::bip158::{
+    self, HeaderChain, HeaderError, SavedError, ScanFault, ScanPlan, ScanStep, Scratch,
+};
 
 /// What a function returns. Values below 0 are errors.
 #[repr(i32)]
@@ -19,6 +28,8 @@ pub enum Status {
     NutfilterNo = 0,
     /// The block may have scripts of the list: download it. Or something was changed.
     NutfilterYes = 1,
+    /// The wallet takes this block next.
+    NutfilterApply = 2,
     /// A pointer is NULL although its length is not 0.
     NutfilterNull = -1,
     /// The filter is invalid. If its header commits to it, every peer has it.
@@ -29,6 +40,8 @@ pub enum Status {
     NutfilterNoHeader = -4,
     /// The hashes do not continue the chain: they overlap it, leave a gap, or belong to another branch.
     NutfilterNotConnected = -5,
+    /// The hashes lead to another header than the trusted one: ask another peer.
+    NutfilterOtherTip = -6,
 }
 
 use Status::*;
@@ -37,21 +50,52 @@ use Status::*;
 pub struct Watchlist {
     list: bip158::Watchlist,
     scratch: Scratch,
-    error: String,
 }
 
 /// The filter headers of consecutive blocks. Several threads may read it at once.
 pub struct Chain(HeaderChain);
 
+/// Which scripts of a wallet remain to be tested at which heights. Use a plan on one thread at a time.
+pub struct Plan {
+    plan: ScanPlan,
+    scratch: Scratch,
+}
+
 /// A block's filter.
 #[repr(C)]
 pub struct Filter {
-    /// The block hash.
+    /// The block hash: that of your own chain of block headers at this height.
     pub block_hash: [u8; 32],
+    /// The height of the block.
+    pub height: u32,
     /// The serialised filter: its count, then the coded set.
     pub bytes: *const u8,
     /// The number of bytes.
     pub len: usize,
+}
+
+/// A filter of an array.
+#[derive(Clone, Copy)]
+struct Numbered {
+    at: usize,
+    hash: [u8; 32],
+}
+
+impl From<Numbered> for SipHash {
+    fn from(block: Numbered) -> Self {
+        block.hash.into()
+    }
+}
+
+/// A filter as it is scanned.
+type Given<'a> = (u32, Numbered, &'a [u8]);
+
+thread_local! {
+    static ERROR: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+fn set_error(text: String) {
+    ERROR.set(text);
 }
 
 /// Makes an empty list. Free it with `nutfilter_watchlist_free`.
@@ -60,28 +104,17 @@ pub extern "C" fn nutfilter_watchlist_new() -> *mut Watchlist {
     Box::into_raw(Box::new(Watchlist {
         list: bip158::Watchlist::new(),
         scratch: Scratch::new(),
-        error: String::new(),
     }))
 }
 
 /// Frees a list; NULL is ignored.
-///
-/// # Safety
-///
-/// `list` is from `nutfilter_watchlist_new` and not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_watchlist_free(list: *mut Watchlist) {
-    if !list.is_null() {
-        // SAFETY: the caller gives back what Box::into_raw returned.
-        drop(unsafe { Box::from_raw(list) });
-    }
+    // SAFETY: the caller's promise.
+    unsafe { free(list) }
 }
 
 /// Adds a script. Returns `NUTFILTER_NO` if it was there already.
-///
-/// # Safety
-///
-/// `list` is NULL or from `nutfilter_watchlist_new`; `script` has `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_watchlist_insert(
     list: *mut Watchlist,
@@ -96,10 +129,6 @@ pub unsafe extern "C" fn nutfilter_watchlist_insert(
 }
 
 /// Removes a script. Returns `NUTFILTER_NO` if it was not there.
-///
-/// # Safety
-///
-/// As `nutfilter_watchlist_insert`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_watchlist_remove(
     list: *mut Watchlist,
@@ -114,22 +143,14 @@ pub unsafe extern "C" fn nutfilter_watchlist_remove(
 }
 
 /// Whether a filter may have a script of the list. Does not verify the filter against its header.
-///
-/// # Safety
-///
-/// `list` is NULL or from `nutfilter_watchlist_new`; `filter` is NULL or points to a filter of `filter->len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_match(list: *mut Watchlist, filter: *const Filter) -> Status {
     // SAFETY: the caller's promise.
-    unsafe { nutfilter_matches(list, filter, None, std::ptr::null_mut()) }
+    unsafe { nutfilter_matches(list, filter, None, ptr::null_mut()) }
 }
 
 /// As `nutfilter_match`, and calls `found` with `context` and each script of the list that may be in the block. The
 /// script is valid during the call, which must not use the list.
-///
-/// # Safety
-///
-/// As `nutfilter_match`; `found` may be called with `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_matches(
     list: *mut Watchlist,
@@ -146,11 +167,7 @@ pub unsafe extern "C" fn nutfilter_matches(
         return NutfilterNull;
     };
     let block = SipHash::from(filter.block_hash);
-    let Watchlist {
-        list,
-        scratch,
-        error,
-    } = list;
+    let Watchlist { list, scratch } = list;
     let matches = match found {
         None => list.match_any(scratch, block, serialized),
         Some(found) => list.matches(scratch, block, serialized).map(|scripts| {
@@ -164,123 +181,278 @@ pub unsafe extern "C" fn nutfilter_matches(
     match matches {
         Ok(any) => yes_if(any),
         Err(reason) => {
-            *error = reason.to_string();
+            set_error(reason.to_string());
             NutfilterInvalidFilter
         }
     }
 }
 
-/// Verifies `count` filters of consecutive blocks, the first at `height`, against the filter headers of `chain`, and matches
-/// those that are right. Writes a status for each to `results`. Several filters are hashed side by side: give 32 or more.
+/// Verifies `count` filters against the filter headers of `chain`, and matches those that are right. Writes a status for each to
+/// `results`. Several filters are hashed side by side: give 32 or more.
 ///
 /// Returns the first error among the results, or else whether any is `NUTFILTER_YES`.
-///
-/// # Safety
-///
-/// `list` and `chain` are NULL or from the functions that make them; `filters` and `results` have `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_scan(
     list: *mut Watchlist,
     chain: *const Chain,
-    height: u32,
     filters: *const Filter,
     count: usize,
     results: *mut Status,
 ) -> Status {
-    if filters.is_null() || results.is_null() {
-        return if count == 0 {
-            NutfilterNo
-        } else {
-            NutfilterNull
-        };
-    }
-    // SAFETY: the caller's promise; neither is NULL.
-    let (filters, results) = unsafe {
-        (
-            slice::from_raw_parts(filters, count),
-            // C need not have written anything there.
-            slice::from_raw_parts_mut(results.cast::<MaybeUninit<Status>>(), count),
-        )
-    };
     // SAFETY: the caller's promise.
     let (Some(list), Some(chain)) = (unsafe { list.as_mut() }, unsafe { chain.as_ref() }) else {
         return NutfilterNull;
     };
-    let mut given = Vec::with_capacity(count);
-    for filter in filters {
-        // SAFETY: the caller's promise.
-        let Some(serialized) = (unsafe { bytes(filter.bytes, filter.len) }) else {
-            return NutfilterNull;
-        };
-        given.push((filter.block_hash, serialized));
+    // SAFETY: the caller's promise.
+    let Some((given, results)) = (unsafe { filters_of(filters, count, results) }) else {
+        return NutfilterNull;
+    };
+    let found = list.list.scan_verified(&mut list.scratch, &chain.0, &given);
+    let found = found.into_iter().map(|one| match one {
+        Ok(one) => (one.block.1, None),
+        Err(error) => (error.block.1, Some((error.block.0, error.fault))),
+    });
+    statuses(results, found)
+}
+
+/// The filters at a pointer, and what will be known about them.
+///
+/// # Safety
+///
+/// As `nutfilter_scan`.
+unsafe fn filters_of<'a>(
+    filters: *const Filter,
+    count: usize,
+    results: *mut Status,
+) -> Option<(Vec<Given<'a>>, &'a mut [MaybeUninit<Status>])> {
+    if count == 0 {
+        return Some((Vec::new(), &mut []));
     }
-    // There are no headers above height 2^32 - 1.
-    let most = usize::try_from(u64::from(u32::MAX - height) + 1).unwrap_or(usize::MAX);
-    let (inside, outside) = results.split_at_mut(most.min(count));
-    inside.fill(MaybeUninit::new(NutfilterNo));
-    outside.fill(MaybeUninit::new(NutfilterNoHeader));
+    if filters.is_null() || results.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise; not NULL.
+    let filters = unsafe { slice::from_raw_parts(filters, count) };
+    let given = filters.iter().enumerate().map(|(at, filter)| {
+        let hash = filter.block_hash;
+        // SAFETY: the caller's promise.
+        let serialized = unsafe { bytes(filter.bytes, filter.len) }?;
+        Some((filter.height, Numbered { at, hash }, serialized))
+    });
+    let given = given.collect::<Option<_>>()?;
+    // SAFETY: the caller's promise; not NULL. C need not have written anything there.
+    let results = unsafe { slice::from_raw_parts_mut(results.cast::<MaybeUninit<_>>(), count) };
+    results.fill(MaybeUninit::new(NutfilterNo));
+    Some((given, results))
+}
+
+/// Writes the statuses of the filters that match or cannot be used. Returns that of all.
+fn statuses(
+    results: &mut [MaybeUninit<Status>],
+    found: impl Iterator<Item = (Numbered, Option<(u32, ScanFault)>)>,
+) -> Status {
     let mut all = NutfilterNo;
-    let given = (height..=u32::MAX).zip(given);
-    let given: Vec<_> = given
-        .map(|(height, (block, serialized))| (height, block, serialized))
-        .collect();
-    for found in list.list.scan_verified(&mut list.scratch, &chain.0, &given) {
-        let (at, status) = match found {
-            Ok(found) => (found.block.0, NutfilterYes),
-            Err(error) => {
-                let status = match &error.fault {
-                    ScanFault::WrongFilter { .. } => NutfilterWrongFilter,
-                    ScanFault::NoHeader { .. } => NutfilterNoHeader,
-                    _ => NutfilterInvalidFilter,
-                };
-                if all as i32 >= 0 {
-                    list.error = match &error.fault {
-                        ScanFault::Invalid(reason) => {
-                            format!("filter at height {}: {reason}", error.block.0)
-                        }
-                        fault => fault.to_string(),
-                    };
-                }
-                (error.block.0, status)
-            }
+    for (block, fault) in found {
+        let status = match &fault {
+            None => NutfilterYes,
+            Some((_, ScanFault::WrongFilter { .. })) => NutfilterWrongFilter,
+            Some((_, ScanFault::NoHeader { .. })) => NutfilterNoHeader,
+            Some(_) => NutfilterInvalidFilter,
         };
-        inside[(at - height) as usize] = MaybeUninit::new(status);
+        results[block.at] = MaybeUninit::new(status);
         if all as i32 >= 0 {
             all = status;
+            match fault {
+                Some((height, ScanFault::Invalid(reason))) => {
+                    set_error(format!("filter at height {height}: {reason}"));
+                }
+                Some((_, fault)) => set_error(fault.to_string()),
+                None => {}
+            }
         }
-    }
-    if !outside.is_empty() && all as i32 >= 0 {
-        list.error = format!("no filter header for height {}", 1_u64 << 32);
-        all = NutfilterNoHeader;
     }
     all
 }
 
-/// Copies what was wrong in the last call with this list that returned `NUTFILTER_INVALID_FILTER`, `NUTFILTER_WRONG_FILTER`
-/// or `NUTFILTER_NO_HEADER`, with its numbers, to `text`: at most `size` bytes with the zero at the end.
-///
-/// Returns the length of the whole text without the zero, as `snprintf` does; 200 bytes are enough.
-///
-/// # Safety
-///
-/// `list` is NULL or from `nutfilter_watchlist_new`; `text` is NULL or has `size` bytes.
+/// Makes a plan without scripts, for filters from height `start` on. Free it with `nutfilter_plan_free`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nutfilter_last_error(
-    list: *const Watchlist,
-    text: *mut c_char,
-    size: usize,
-) -> usize {
+pub extern "C" fn nutfilter_plan_new(start: u32) -> *mut Plan {
+    plan_of(ScanPlan::new(start))
+}
+
+fn plan_of(plan: ScanPlan) -> *mut Plan {
+    let scratch = Scratch::new();
+    Box::into_raw(Box::new(Plan { plan, scratch }))
+}
+
+/// Frees a plan; NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_plan_free(plan: *mut Plan) {
     // SAFETY: the caller's promise.
-    let error = unsafe { list.as_ref() }.map_or("", |list| &list.error);
-    if !text.is_null() && size > 0 {
-        let len = error.len().min(size - 1);
-        // SAFETY: the caller's promise; `len` and the zero are at most `size` bytes.
-        unsafe {
-            std::ptr::copy_nonoverlapping(error.as_ptr(), text.cast(), len);
-            text.add(len).write(0);
+    unsafe { free(plan) }
+}
+
+/// Adds a script that was not used below height `from`: the birthday of its wallet, or `UINT32_MAX` for a new one. At any time.
+///
+/// Returns `NUTFILTER_NO` if it was in the plan already from this height on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_plan_insert(
+    plan: *mut Plan,
+    script: *const u8,
+    len: usize,
+    from: u32,
+) -> Status {
+    // SAFETY: the caller's promise.
+    match unsafe { (plan.as_mut(), bytes(script, len)) } {
+        (Some(plan), Some(script)) => yes_if(plan.plan.insert_from(script, from)),
+        _ => NutfilterNull,
+    }
+}
+
+/// What to do next; `end` is the height after the last filter that the client has.
+///
+/// Returns `NUTFILTER_YES` and writes heights, at least one and at most `size`, and their number to `count`: give these filters, or
+/// some of them, to `nutfilter_plan_scan`. Returns `NUTFILTER_APPLY` and writes one height: let the wallet take this block, then
+/// call `nutfilter_plan_applied`. Returns `NUTFILTER_NO` if nothing is left to do.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_plan_next(
+    plan: *mut Plan,
+    end: u32,
+    heights: *mut u32,
+    size: usize,
+    count: *mut usize,
+) -> Status {
+    // SAFETY: the caller's promise.
+    let (Some(plan), Some(count)) = (unsafe { plan.as_mut() }, unsafe { count.as_mut() }) else {
+        return NutfilterNull;
+    };
+    if heights.is_null() || size == 0 {
+        return NutfilterNull;
+    }
+    let (status, found): (_, Vec<u32>) = match plan.plan.next(end) {
+        Some(ScanStep::Test { heights, .. }) => (
+            NutfilterYes,
+            heights.into_iter().flatten().take(size).collect(),
+        ),
+        Some(ScanStep::Apply(height)) => (NutfilterApply, vec![height]),
+        None => (NutfilterNo, Vec::new()),
+    };
+    *count = found.len();
+    // SAFETY: the caller's promise; not NULL, and `found` has at most `size` elements.
+    unsafe { ptr::copy_nonoverlapping(found.as_ptr(), heights, found.len()) };
+    status
+}
+
+/// Verifies filters that `nutfilter_plan_next` asked for, looks for the scripts that remain, and records what was tested. Writes a
+/// status for each filter to `results`, and calls `found` with `context` and each script that may be in a block: reveal the
+/// addresses after it. The script is valid during the call, which must not use the plan; insert scripts afterwards.
+///
+/// A height that is missing, or whose filter is wrong, is asked for again. Returns as `nutfilter_scan`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_plan_scan(
+    plan: *mut Plan,
+    chain: *const Chain,
+    filters: *const Filter,
+    count: usize,
+    results: *mut Status,
+    found: Option<
+        unsafe extern "C" fn(context: *mut (), height: u32, script: *const u8, len: usize),
+    >,
+    context: *mut (),
+) -> Status {
+    // SAFETY: the caller's promise.
+    let (Some(plan), Some(chain)) = (unsafe { plan.as_mut() }, unsafe { chain.as_ref() }) else {
+        return NutfilterNull;
+    };
+    // SAFETY: the caller's promise.
+    let Some((given, results)) = (unsafe { filters_of(filters, count, results) }) else {
+        return NutfilterNull;
+    };
+    let scanned = plan.plan.scan(&mut plan.scratch, &chain.0, &given);
+    if let Some(found) = found {
+        for one in scanned.iter().flatten() {
+            for script in &one.scripts {
+                // SAFETY: the caller's promise.
+                unsafe { found(context, one.height, script.as_ptr(), script.len()) };
+            }
         }
     }
-    error.len()
+    let scanned = scanned.into_iter().map(|one| match one {
+        Ok(one) => (one.block, None),
+        Err(error) => (error.block.1, Some((error.block.0, error.fault))),
+    });
+    statuses(results, scanned)
+}
+
+/// Records that the wallet has taken the block at `height`. NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_plan_applied(plan: *mut Plan, height: u32) {
+    // SAFETY: the caller's promise.
+    if let Some(plan) = unsafe { plan.as_mut() } {
+        plan.plan.applied(height);
+    }
+}
+
+/// Forgets the filters from `height` on: a reorganisation replaced their blocks. The wallet forgets them too. NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_plan_rewind(plan: *mut Plan, height: u32) {
+    // SAFETY: the caller's promise.
+    if let Some(plan) = unsafe { plan.as_mut() } {
+        plan.plan.rewind(height);
+    }
+}
+
+/// Calls `write` once with `context` and the plan as bytes, with a checksum, valid during the call. Keep them after each step.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_plan_to_bytes(
+    plan: *const Plan,
+    write: Option<unsafe extern "C" fn(context: *mut (), bytes: *const u8, len: usize)>,
+    context: *mut (),
+) -> Status {
+    // SAFETY: the caller's promise.
+    let (Some(plan), Some(write)) = (unsafe { plan.as_ref() }, write) else {
+        return NutfilterNull;
+    };
+    let bytes = plan.plan.to_bytes();
+    // SAFETY: the caller's promise.
+    unsafe { write(context, bytes.as_ptr(), bytes.len()) };
+    NutfilterYes
+}
+
+/// Reads what `nutfilter_plan_to_bytes` wrote. Returns NULL if it is damaged or of another version: then begin a new plan. Free it
+/// with `nutfilter_plan_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_plan_from_bytes(bytes: *const u8, len: usize) -> *mut Plan {
+    // SAFETY: the caller's promise.
+    let Some(bytes) = (unsafe { self::bytes(bytes, len) }) else {
+        return ptr::null_mut();
+    };
+    match ScanPlan::from_bytes(bytes) {
+        Ok(plan) => plan_of(plan),
+        Err(error) => {
+            set_error(error.to_string());
+            ptr::null_mut()
+        }
+    }
+}
+
+/// Copies what was wrong in the last call on this thread that returned `NUTFILTER_INVALID_FILTER`, `NUTFILTER_WRONG_FILTER`,
+/// `NUTFILTER_NO_HEADER`, or NULL for bytes, with its numbers, to `text`: at most `size` bytes with the zero at the end.
+///
+/// Returns the length of the whole text without the zero, as `snprintf` does; 200 bytes are enough.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_last_error(text: *mut c_char, size: usize) -> usize {
+    ERROR.with_borrow(|error| {
+        if !text.is_null() && size > 0 {
+            let len = error.len().min(size - 1);
+            // SAFETY: the caller's promise; `len` and the zero are at most `size` bytes.
+            unsafe {
+                ptr::copy_nonoverlapping(error.as_ptr(), text.cast(), len);
+                text.add(len).write(0);
+            }
+        }
+        error.len()
+    })
 }
 
 /// The version of this library, as text: compare it with `NUTFILTER_VERSION`.
@@ -295,11 +467,13 @@ pub extern "C" fn nutfilter_status_text(status: i32) -> *const c_char {
     let text = match status {
         0 => c"no",
         1 => c"yes",
+        2 => c"the wallet takes this block next",
         -1 => c"a pointer is NULL although its length is not 0",
         -2 => c"invalid filter",
         -3 => c"the filter header commits to another filter",
         -4 => c"no filter header for this height",
         -5 => c"the hashes do not continue the chain",
+        -6 => c"the hashes lead to another header than the trusted one",
         _ => c"unknown status",
     };
     text.as_ptr()
@@ -307,50 +481,89 @@ pub extern "C" fn nutfilter_status_text(status: i32) -> *const c_char {
 
 /// Makes a chain that begins with the filter at height `first`. `previous` has 32 bytes: the filter header of the block before,
 /// or zeros before the genesis block. Returns NULL if `previous` is NULL. Free it with `nutfilter_chain_free`.
-///
-/// # Safety
-///
-/// `previous` is NULL or has 32 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_new(first: u32, previous: *const u8) -> *mut Chain {
     // SAFETY: the caller's promise.
-    unsafe { previous.cast::<[u8; 32]>().as_ref() }.map_or(std::ptr::null_mut(), |previous| {
+    unsafe { previous.cast::<[u8; 32]>().as_ref() }.map_or(ptr::null_mut(), |previous| {
         Box::into_raw(Box::new(Chain(HeaderChain::new(first, *previous))))
     })
 }
 
 /// Frees a chain; NULL is ignored.
-///
-/// # Safety
-///
-/// `chain` is from `nutfilter_chain_new` and not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_free(chain: *mut Chain) {
-    if !chain.is_null() {
-        // SAFETY: the caller gives back what Box::into_raw returned.
-        drop(unsafe { Box::from_raw(chain) });
+    // SAFETY: the caller's promise.
+    unsafe { free(chain) }
+}
+
+/// Calls `write` once with `context` and the headers from height `from` on as bytes, with a checksum, valid during the call. Append
+/// them to a file that holds those before; after a reorganisation, begin at the first height that was replaced.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_chain_to_bytes(
+    chain: *const Chain,
+    from: u32,
+    write: Option<unsafe extern "C" fn(context: *mut (), bytes: *const u8, len: usize)>,
+    context: *mut (),
+) -> Status {
+    // SAFETY: the caller's promise.
+    let (Some(chain), Some(write)) = (unsafe { chain.as_ref() }, write) else {
+        return NutfilterNull;
+    };
+    let bytes = chain.0.to_bytes(from);
+    // SAFETY: the caller's promise.
+    unsafe { write(context, bytes.as_ptr(), bytes.len()) };
+    NutfilterYes
+}
+
+/// Reads what `nutfilter_chain_to_bytes` wrote, once or several times. Returns NULL if it is damaged or of another version. If only
+/// the last part is cut off, as after a crash, `whole` is then the number of bytes before it, otherwise 0: read these. Free the chain
+/// with `nutfilter_chain_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_chain_from_bytes(
+    bytes: *const u8,
+    len: usize,
+    whole: *mut usize,
+) -> *mut Chain {
+    // SAFETY: the caller's promise.
+    let (Some(bytes), whole) = (unsafe { (self::bytes(bytes, len), whole.as_mut()) }) else {
+        return ptr::null_mut();
+    };
+    let (chain, kept) = match HeaderChain::from_bytes(bytes) {
+        Ok(chain) => (Box::into_raw(Box::new(Chain(chain))), len),
+        Err(error) => {
+            set_error(error.to_string());
+            let kept = match error {
+                SavedError::Torn { whole } => whole,
+                _ => 0,
+            };
+            (ptr::null_mut(), kept)
+        }
+    };
+    if let Some(whole) = whole {
+        *whole = kept;
     }
+    chain
 }
 
 /// Adds the headers of `count` filters with these hashes. `hashes` and `previous`, the previous header, are those of a
-/// message `cfheaders`.
+/// message `cfheaders`. `trusted` is the last header then: of a checkpoint, or what several peers agree on; or NULL.
 ///
-/// Returns `NUTFILTER_NOT_CONNECTED` and adds nothing if `previous` is not the last header of the chain.
-///
-/// # Safety
-///
-/// `chain` is NULL or from `nutfilter_chain_new`; `previous` is NULL or has 32 bytes; `hashes` has `count` times 32 bytes.
+/// Returns `NUTFILTER_NOT_CONNECTED` if `previous` is not the last header of the chain, and `NUTFILTER_OTHER_TIP` if the hashes do
+/// not lead to the trusted header. Then nothing is added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_extend(
     chain: *mut Chain,
     previous: *const u8,
     hashes: *const u8,
     count: usize,
+    trusted: *const u8,
 ) -> Status {
-    let previous = previous.cast::<[u8; 32]>();
     // SAFETY: the caller's promise.
-    let (Some(chain), Some(previous)) = (unsafe { chain.as_mut() }, unsafe { previous.as_ref() })
-    else {
+    let (chain, [previous, trusted]) = unsafe {
+        let digests = [previous, trusted].map(|digest| digest.cast::<[u8; 32]>().as_ref());
+        (chain.as_mut(), digests)
+    };
+    let (Some(Chain(chain)), Some(previous)) = (chain, previous) else {
         return NutfilterNull;
     };
     let hashes = match (hashes.is_null(), count) {
@@ -359,18 +572,20 @@ pub unsafe extern "C" fn nutfilter_chain_extend(
         // SAFETY: the caller's promise; not NULL.
         _ => unsafe { slice::from_raw_parts(hashes.cast::<[u8; 32]>(), count) },
     };
-    match chain.0.extend_from(*previous, hashes.iter().copied()) {
+    let hashes = hashes.iter().copied();
+    let extended = match trusted {
+        Some(trusted) => chain.extend_to(*previous, hashes, *trusted),
+        None => chain.extend_from(*previous, hashes),
+    };
+    match extended {
         Ok(()) => yes_if(count > 0),
+        Err(HeaderError::OtherTip { .. }) => NutfilterOtherTip,
         Err(_) => NutfilterNotConnected,
     }
 }
 
 /// Forgets the filters from `height` on: a reorganisation replaced their blocks. Returns `NUTFILTER_NO_HEADER` and changes
 /// nothing if the chain begins after `height`.
-///
-/// # Safety
-///
-/// `chain` is NULL or from `nutfilter_chain_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_rewind(chain: *mut Chain, height: u32) -> Status {
     // SAFETY: the caller's promise.
@@ -385,10 +600,6 @@ pub unsafe extern "C" fn nutfilter_chain_rewind(chain: *mut Chain, height: u32) 
 }
 
 /// Writes the last header to `tip`, 32 bytes. Compare it with a checkpoint, or with what several peers say.
-///
-/// # Safety
-///
-/// `chain` is NULL or from `nutfilter_chain_new`; `tip` is NULL or has 32 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nutfilter_chain_tip(chain: *const Chain, tip: *mut u8) -> Status {
     let tip = tip.cast::<[u8; 32]>();
@@ -402,6 +613,16 @@ pub unsafe extern "C" fn nutfilter_chain_tip(chain: *const Chain, tip: *mut u8) 
 
 fn yes_if(condition: bool) -> Status {
     if condition { NutfilterYes } else { NutfilterNo }
+}
+
+/// # Safety
+///
+/// `handle` is NULL or what `Box::into_raw` returned, and not used any more.
+unsafe fn free<T>(handle: *mut T) {
+    if !handle.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(handle) });
+    }
 }
 
 /// The bytes at a pointer; None if it is NULL and `len` is not 0.

@@ -2,32 +2,31 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::CStr;
 use std::num::NonZeroUsize;
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
-use arrow_array::{Array, ArrayRef, GenericBinaryArray, OffsetSizeTrait, make_array};
+use arrow_array::{
+    Array, ArrayReader as _, ArrayRef, GenericBinaryArray, OffsetSizeTrait, make_array,
+    new_empty_array,
+};
 use arrow_schema::{ArrowError, DataType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::profile::Profile;
+use crate::items::Sink;
 
-/// Appends the hashes of the items of `object`. Returns whether it is Arrow data.
-pub(crate) fn hash_all(
-    object: &Bound<'_, PyAny>,
-    profile: Profile,
-    hashes: &mut Vec<u64>,
-) -> PyResult<bool> {
+/// Takes the items of `object`. Returns whether it is Arrow data.
+pub(crate) fn take(object: &Bound<'_, PyAny>, sink: &mut Sink<'_>) -> PyResult<bool> {
     let py = object.py();
     if let Some(method) = object.getattr_opt("__arrow_c_array__")? {
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
             method.call0()?.extract()?;
         let array = import_array(&schema, &array)?;
-        py.detach(|| hash_array(&array, profile, hashes))?;
+        py.detach(|| take_array(&array, sink))?;
         return Ok(true);
     }
     if let Some(method) = object.getattr_opt("__arrow_c_stream__")? {
@@ -36,8 +35,11 @@ pub(crate) fn hash_all(
         // The producer may need the GIL for its next array, so none of this holds it.
         py.detach(|| {
             check_stream(&mut stream)?;
-            for array in ArrayStreamReader::try_new(stream).map_err(invalid)? {
-                hash_array(&array.map_err(invalid)?, profile, hashes)?;
+            let arrays = ArrayStreamReader::try_new(stream).map_err(invalid)?;
+            // A stream without arrays has a type, too.
+            take_array(&new_empty_array(arrays.field().data_type()), sink)?;
+            for array in arrays {
+                take_array(&array.map_err(invalid)?, sink)?;
             }
             Ok::<(), PyErr>(())
         })?;
@@ -88,25 +90,9 @@ fn check_schema(schema: &FFI_ArrowSchema) -> PyResult<()> {
     Ok(())
 }
 
-/// `ArrowArrayStream` of the C stream interface. That of the crate does not show its schema before it is imported.
-#[repr(C)]
-struct Stream {
-    get_schema: Option<unsafe extern "C" fn(*mut Stream, *mut FFI_ArrowSchema) -> c_int>,
-    get_next: *const c_void,
-    get_last_error: *const c_void,
-    release: *const c_void,
-}
-
 fn check_stream(stream: &mut FFI_ArrowArrayStream) -> PyResult<()> {
-    let stream = (&raw mut *stream).cast::<Stream>();
-    // SAFETY: both types have the layout of the C interface.
-    let Stream {
-        get_schema,
-        release,
-        ..
-    } = unsafe { &*stream };
     let mut schema = FFI_ArrowSchema::empty();
-    if let (Some(get_schema), false) = (get_schema, release.is_null()) {
+    if let (Some(get_schema), Some(_)) = (stream.get_schema(), stream.release()) {
         // SAFETY: the stream is not released, and the schema is written only. Its error is that of the import.
         if unsafe { get_schema(stream, &raw mut schema) } == 0 {
             check_schema(&schema)?;
@@ -120,7 +106,7 @@ fn checked<T>(capsule: &Bound<'_, PyCapsule>, name: &CStr) -> PyResult<*mut T> {
     Ok(capsule.pointer_checked(Some(name))?.cast().as_ptr())
 }
 
-fn hash_array(array: &ArrayRef, profile: Profile, hashes: &mut Vec<u64>) -> PyResult<()> {
+fn take_array(array: &ArrayRef, sink: &mut Sink<'_>) -> PyResult<()> {
     if array.null_count() > 0 {
         return Err(PyValueError::new_err(format!(
             "Arrow column has {} nulls; drop them first",
@@ -133,24 +119,24 @@ fn hash_array(array: &ArrayRef, profile: Profile, hashes: &mut Vec<u64>) -> PyRe
             match NonZeroUsize::new(array.value_size()) {
                 Some(width) => {
                     let used = array.len() * width.get();
-                    profile.hash_records(&array.value_data()[..used], width, hashes)
+                    sink.records(&array.value_data()[..used], width)
                 }
                 None => {
                     let items = std::iter::repeat_n(Some(&[][..]), array.len());
-                    hash_slices(items, profile, hashes)
+                    take_slices(items, sink)
                 }
             }
         }
-        DataType::Binary => hash_slices(slices(array.as_binary::<i32>()), profile, hashes),
-        DataType::LargeBinary => hash_slices(slices(array.as_binary::<i64>()), profile, hashes),
+        DataType::Binary => take_slices(slices(array.as_binary::<i32>()), sink),
+        DataType::LargeBinary => take_slices(slices(array.as_binary::<i64>()), sink),
         DataType::BinaryView => {
             array.to_data().validate_full().map_err(invalid)?;
             let array = array.as_binary_view();
             let items = (0..array.len()).map(|i| Some(array.value(i)));
-            hash_slices(items, profile, hashes)
+            take_slices(items, sink)
         }
         DataType::Struct(fields) if fields.len() == 1 => {
-            hash_array(array.as_struct().column(0), profile, hashes)
+            take_array(array.as_struct().column(0), sink)
         }
         DataType::Struct(fields) => Err(PyTypeError::new_err(format!(
             "Arrow table has {} columns; select the one with the items",
@@ -176,23 +162,22 @@ fn slices<O: OffsetSizeTrait>(
 /// Enough items to fill any vector unit; their references stay in cache.
 const BATCH: usize = 4096;
 
-fn hash_slices<'a>(
+fn take_slices<'a>(
     items: impl Iterator<Item = Option<&'a [u8]>>,
-    profile: Profile,
-    hashes: &mut Vec<u64>,
+    sink: &mut Sink<'_>,
 ) -> PyResult<()> {
     let mut batch = Vec::with_capacity(BATCH);
     for item in items {
         batch.push(item.ok_or_else(|| {
-            let at = hashes.len() + batch.len();
+            let at = sink.len() + batch.len();
             PyValueError::new_err(format!("invalid Arrow data: wrong offsets of item {at}"))
         })?);
         if batch.len() == BATCH {
-            profile.hash_items(&batch, hashes)?;
+            sink.items(&batch)?;
             batch.clear();
         }
     }
-    profile.hash_items(&batch, hashes)
+    sink.items(&batch)
 }
 
 fn invalid(error: ArrowError) -> PyErr {

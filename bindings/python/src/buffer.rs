@@ -116,9 +116,9 @@ impl<'py> Buffer<'py> {
         })
     }
 
-    /// Whether the elements are single bytes.
+    /// Whether the elements are single bytes. Those of a string of C (`c`) end before its last byte.
     pub(crate) fn is_bytes(&self) -> bool {
-        ["B", "b", "c"].contains(&self.format.as_str())
+        ["B", "b"].contains(&self.format.as_str())
     }
 
     /// Whether the elements are records of one length, such as numpy's V33.

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use nutfilter::map_to_range;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyString};
+use pyo3::types::{PyBytes, PyIterator, PySlice, PyString};
 
 use crate::arrow;
 use crate::buffer::Buffer;
@@ -21,18 +21,32 @@ pub(crate) fn with_item<R>(item: &Bound<'_, PyAny>, with: impl FnOnce(&[u8]) -> 
     Ok(with(memory_of(item, || "item".to_owned())?.bytes()))
 }
 
-/// The memory of an item that is not `bytes`.
+/// The memory of an item that is not `bytes`: one row of bytes, or one record.
 fn memory_of<'py>(
     item: &Bound<'py, PyAny>,
     what: impl FnOnce() -> String,
 ) -> PyResult<Buffer<'py>> {
-    match Buffer::of(item)?.filter(Buffer::has_bytes) {
-        Some(_) if is_masked(item)? => Err(PyValueError::new_err(format!(
+    let Some(buffer) = Buffer::of(item)?.filter(Buffer::has_bytes) else {
+        return Err(not_bytes(item, &what()));
+    };
+    if is_text(item)? {
+        return Err(not_bytes(item, &what()));
+    }
+    if buffer.shape.len() != usize::from(buffer.is_bytes()) {
+        // A number, or many items.
+        return Err(PyTypeError::new_err(format!(
+            "{} is {} of shape {:?}; items are bytes, of one dimension",
+            what(),
+            type_name(item),
+            buffer.shape
+        )));
+    }
+    match is_masked(item)? {
+        true => Err(PyValueError::new_err(format!(
             "{} is masked; drop it first",
             what()
         ))),
-        Some(buffer) if !is_text(item)? => Ok(buffer),
-        _ => Err(not_bytes(item, &what())),
+        false => Ok(buffer),
     }
 }
 
@@ -44,43 +58,139 @@ fn is_text(item: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
-/// The hashes of all items, in the order of the items.
-///
-/// `record_bytes` is for one buffer that holds records one after another.
+/// What becomes of items.
+enum Made<'m> {
+    Hashes(Profile, &'m mut Vec<u64>),
+    Copies(&'m mut Vec<Vec<u8>>),
+}
+
+/// Takes items, in their order.
+pub(crate) struct Sink<'m> {
+    /// The bytes that each must have.
+    width: Option<usize>,
+    made: Made<'m>,
+}
+
+impl Sink<'_> {
+    /// The number of items so far.
+    pub(crate) fn len(&self) -> usize {
+        match &self.made {
+            Made::Hashes(_, hashes) => hashes.len(),
+            Made::Copies(copies) => copies.len(),
+        }
+    }
+
+    pub(crate) fn items(&mut self, items: &[&[u8]]) -> PyResult<()> {
+        let wrong = |width| items.iter().position(|item| item.len() != width);
+        if let Some((width, at)) = self.width.and_then(|width| Some((width, wrong(width)?))) {
+            return Err(PyValueError::new_err(format!(
+                "item {} has {} bytes, and record_bytes is {width}",
+                self.len() + at,
+                items[at].len()
+            )));
+        }
+        match &mut self.made {
+            Made::Hashes(profile, hashes) => profile.hash_items(items, hashes),
+            Made::Copies(copies) => {
+                copies.extend(items.iter().map(|item| item.to_vec()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Records of `width` bytes, one after another.
+    pub(crate) fn records(&mut self, records: &[u8], width: NonZeroUsize) -> PyResult<()> {
+        match &mut self.made {
+            Made::Hashes(profile, hashes) if self.width.is_none_or(|all| all == width.get()) => {
+                profile.hash_records(records, width, hashes)
+            }
+            _ => self.items(&records.chunks_exact(width.get()).collect::<Vec<_>>()),
+        }
+    }
+}
+
+/// The hashes of all items, in the order of the items. Each must have `record_bytes` bytes.
 pub(crate) fn hash_all(
     items: &Bound<'_, PyAny>,
     record_bytes: Option<Number>,
     profile: Profile,
 ) -> PyResult<Vec<u64>> {
-    let py = items.py();
-    let record_bytes = record_bytes.map(|number| {
+    let width = record_bytes.map(|number| {
         let out_of_range = |_| format!("record_bytes is {number}; use 1 or more");
         usize::try_from(number).map_err(out_of_range)
     });
-    let record_bytes = record_bytes.transpose().map_err(PyValueError::new_err)?;
-    refuse_masked(items, record_bytes)?;
-    if record_bytes.is_none() {
-        refuse_padded(items)?;
-    }
+    let width = width.transpose().map_err(PyValueError::new_err)?;
     let mut hashes = Vec::new();
-    if record_bytes.is_none() && arrow::hash_all(items, profile, &mut hashes)? {
-        return Ok(hashes);
+    let made = Made::Hashes(profile, &mut hashes);
+    take(items, Sink { width, made })?;
+    Ok(hashes)
+}
+
+/// Copies of all items, in their order.
+pub(crate) fn collect(items: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    let (width, mut copies) = (None, Vec::new());
+    let made = Made::Copies(&mut copies);
+    take(items, Sink { width, made })?;
+    Ok(copies)
+}
+
+fn take(items: &Bound<'_, PyAny>, mut sink: Sink<'_>) -> PyResult<()> {
+    let items = &column_of(items)?;
+    refuse_masked(items, sink.width)?;
+    refuse_padded(items)?;
+    // The Arrow form of Python objects takes text for bytes.
+    let holds_objects = items
+        .getattr_opt("dtype")?
+        .is_some_and(|dtype| kind_of(&dtype) == "O");
+    if !holds_objects && arrow::take(items, &mut sink)? {
+        return Ok(());
     }
     // An array of Python objects is an iterable like any other.
     if let Some(buffer) = Buffer::of(items)?.filter(|buffer| buffer.format != "O") {
-        let width = record_width(&buffer, record_bytes)?;
+        let width = record_width(&buffer, sink.width).map_err(|error| match sink.made {
+            Made::Hashes(..) => error,
+            Made::Copies(_) => PyTypeError::new_err(format!(
+                "items is a buffer of shape {:?} and format '{}'; pass a list of bytes, or uint8 of shape (n, bytes)",
+                buffer.shape, buffer.format
+            )),
+        })?;
         let records = buffer.bytes();
-        py.detach(|| profile.hash_records(records, width, &mut hashes))?;
-        return Ok(hashes);
+        return items.py().detach(|| sink.records(records, width));
     }
-    if record_bytes.is_some() {
-        return Err(PyTypeError::new_err(format!(
-            "record_bytes is for one buffer with packed records, not for {}",
+    let mut iterator = iterate(items)?;
+    loop {
+        let mut batch = Vec::with_capacity(BATCH.min(iterator.size_hint().0.max(16)));
+        for item in iterator.by_ref().take(BATCH) {
+            let at = sink.len() + batch.len();
+            batch.push(item_of(item?, || format!("item {at}"))?);
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let slices: Vec<&[u8]> = batch.iter().map(Item::bytes).collect();
+        items.py().detach(|| sink.items(&slices))?;
+    }
+}
+
+/// The column of a frame of pandas: iterated, a frame gives the names of its columns, and its Arrow form has the index.
+fn column_of<'py>(items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let Some(places) = items.getattr_opt("iloc")? else {
+        return Ok(items.clone());
+    };
+    match items.getattr("shape")?.extract::<Vec<usize>>()?[..] {
+        [_, 1] => places.get_item((PySlice::full(items.py()), 0)),
+        [_, columns] => Err(PyTypeError::new_err(format!(
+            "{} has {columns} columns; select the one with the items",
             type_name(items)
-        )));
+        ))),
+        _ => Ok(items.clone()),
     }
-    hash_iterable(items, profile, &mut hashes)?;
-    Ok(hashes)
+}
+
+/// The kind of a dtype of numpy.
+fn kind_of(dtype: &Bound<'_, PyAny>) -> String {
+    let kind = dtype.getattr("kind").and_then(|kind| kind.extract());
+    kind.unwrap_or_default()
 }
 
 /// Refuses containers whose elements are not the bytes that they seem to be, whatever their package: byte strings of numpy's kind `S` in
@@ -104,10 +214,7 @@ fn refuse_padded(items: &Bound<'_, PyAny>) -> PyResult<()> {
     let is_array = || Buffer::of(items).is_ok_and(|buffer| buffer.is_some());
     for dtype in dtypes {
         let name = dtype.str()?.to_string();
-        let kind = dtype
-            .getattr("kind")
-            .and_then(|kind| kind.extract::<String>());
-        if kind.is_ok_and(|kind| kind == "S") && !is_array() {
+        if kind_of(&dtype) == "S" && !is_array() {
             return Err(PyTypeError::new_err(format!(
                 "{} holds byte strings of '{name}', whose NUL bytes are lost; pass the numpy array itself with record_bytes, if \
                  every item has that many bytes",
@@ -117,6 +224,12 @@ fn refuse_padded(items: &Bound<'_, PyAny>) -> PyResult<()> {
         if name == "Object" && type_name(&dtype) == "Object" {
             return Err(PyTypeError::new_err(format!(
                 "{} holds Python objects, which it gives as pointers; pass to_list()",
+                type_name(items)
+            )));
+        }
+        if name == "BIT" {
+            return Err(PyTypeError::new_err(format!(
+                "{} holds bit strings, which DuckDB gives with a byte before them; cast them to BLOB",
                 type_name(items)
             )));
         }
@@ -322,34 +435,18 @@ pub(crate) fn item_of<'py>(
     }
 }
 
-/// Copies of the items of an iterable or an array of records.
-pub(crate) fn collect(items: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
-    refuse_masked(items, None)?;
-    refuse_padded(items)?;
-    if let Some(buffer) = Buffer::of(items)?.filter(|buffer| buffer.format != "O") {
-        let width = record_width(&buffer, None).map_err(|_| {
-            PyTypeError::new_err(format!(
-                "items is a buffer of shape {:?} and format '{}'; pass a list of bytes, or uint8 of shape (n, bytes)",
-                buffer.shape, buffer.format
-            ))
-        })?;
-        return Ok(buffer
-            .bytes()
-            .chunks_exact(width.get())
-            .map(<[u8]>::to_vec)
-            .collect());
-    }
-    let each = iterate(items)?.enumerate();
-    each.map(|(at, item)| Ok(item_of(item?, || format!("item {at}"))?.bytes().to_vec()))
-        .collect()
-}
-
 fn iterate<'py>(items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     let py = items.py();
     if items.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err(
             "items is str; pass a list of bytes (bytes.fromhex decodes hexadecimal text)",
         ));
+    }
+    if items.hasattr("readlines")? {
+        return Err(PyTypeError::new_err(format!(
+            "items is a file ({}), whose lines have line ends; pass its lines without them, or read() with record_bytes",
+            type_name(items)
+        )));
     }
     items.try_iter().map_err(|cause| {
         if !cause.is_instance_of::<PyTypeError>(py) {
@@ -362,27 +459,6 @@ fn iterate<'py>(items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
         error.set_cause(py, Some(cause));
         error
     })
-}
-
-fn hash_iterable(
-    items: &Bound<'_, PyAny>,
-    profile: Profile,
-    hashes: &mut Vec<u64>,
-) -> PyResult<()> {
-    let py = items.py();
-    let mut iterator = iterate(items)?;
-    loop {
-        let mut batch = Vec::with_capacity(BATCH.min(iterator.size_hint().0.max(16)));
-        for item in iterator.by_ref().take(BATCH) {
-            let at = hashes.len() + batch.len();
-            batch.push(item_of(item?, || format!("item {at}"))?);
-        }
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let slices: Vec<&[u8]> = batch.iter().map(Item::bytes).collect();
-        py.detach(|| profile.hash_items(&slices, hashes))?;
-    }
 }
 
 /// An element of a numpy array of byte strings has lost the NUL bytes at its end: one point in 256 ends in one.

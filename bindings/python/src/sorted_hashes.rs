@@ -18,7 +18,8 @@ type CoreSet = nutfilter::SortedHashes<Nut25>;
 /// The sorted 64-bit hashes of a growing set, from which filters are encoded.
 ///
 /// SortedHashes(items=None, record_bytes=None, profile="nut25", key=None). Keep one between two publications: `add`
-/// the new items, then `encode`. Duplicates are kept and counted. Threads can share it.
+/// the new items, then `encode`. Duplicates are kept and counted, and an empty item counts like any other. Threads can share it.
+/// Do not fork while another thread uses it: the lock would stay locked in the child.
 ///
 /// Memory: 8 bytes per item. Raises as `add`, and ParamsError for an invalid profile.
 #[pyclass(frozen, module = "nutfilter")]
@@ -93,8 +94,11 @@ impl SortedHashes {
     ///
     /// items: an iterable of bytes (or other buffers); a numpy array of uint8 of shape (n, record bytes), or of
     /// records such as dtype V33; Arrow data of type binary or fixed-size binary, or with one such column
-    /// (anything with `__arrow_c_array__` or `__arrow_c_stream__`); or, with `record_bytes`, one buffer of packed
-    /// records, or a numpy array of byte strings (S33) that all have this length: numpy pads shorter ones. Bytes, contiguous arrays and Arrow data are not copied. Do not write to an array during the call.
+    /// (anything with `__arrow_c_array__` or `__arrow_c_stream__`); a column of pandas; or, with `record_bytes`, one buffer
+    /// of packed records, or a numpy array of byte strings (S33): numpy pads shorter ones. Bytes, contiguous arrays and
+    /// Arrow data are not copied. Do not write to an array during the call.
+    ///
+    /// record_bytes: how many bytes every item has. Others are refused.
     ///
     /// Raises TypeError for other types, ValueError for records of a wrong length or Arrow nulls, MemoryError.
     /// After an error the set is unchanged.

@@ -1,7 +1,9 @@
 """Every form of input gives the same filter, and bad input gives an error that says what is wrong."""
 
+import ctypes
 import importlib
 import importlib.util
+import io
 import mmap
 import re
 import threading
@@ -111,6 +113,55 @@ def test_containers_of_padded_byte_strings_are_refused(tmp_path):
             assert name in ("Series", "frame", "index")
 
 
+def test_frames_of_pandas_are_their_only_column():
+    pandas = pytest.importorskip("pandas")
+    objects = [ITEMS, list(map(bytearray, ITEMS)), list(ARRAY), list(ARRAY.view("V33").ravel())]
+    for given in [*objects, pandas.arrays.ArrowExtensionArray(FIXED)]:
+        frame = pandas.DataFrame({"y": given})
+        for form in [frame, frame["y"], frame.sample(frac=1, random_state=1), frame.set_index(pandas.Index(ITEMS))]:
+            assert Filter.build(form) == EXPECTED
+            assert len(nutfilter.bip158.Watchlist(form)) == 1000
+    for given, words in [
+        (pandas.DataFrame({"y": [b"a", "bb"]}), "item 1 is str"),  # Arrow makes bytes of it.
+        (pandas.DataFrame({"y": list(ARRAY.view("S33").ravel())}), "item 0 is bytes_ of numpy"),
+        (pandas.DataFrame({b"a": [b"b"], b"c": [b"d"]}), "DataFrame has 2 columns"),
+        (pandas.DataFrame(index=ITEMS), "DataFrame has 0 columns"),
+        (pandas.DataFrame({"y": [b"a", None]}), "item 1 is NoneType"),
+    ]:
+        for make in [Filter.build, nutfilter.bip158.Watchlist]:
+            with pytest.raises(TypeError, match=words):
+                make(given)
+
+
+class Series3(list):
+    """A column of objects in pandas 3, which offers Arrow data."""
+
+    dtype = np.dtype(object)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.chunked_array([pa.array(self)]).__arrow_c_stream__()
+
+
+def test_columns_of_objects_are_not_taken_as_arrow_data():
+    assert Filter.build(Series3(ITEMS)) == EXPECTED
+    with pytest.raises(TypeError, match="item 1 is str"):
+        Filter.build(Series3([b"a", "bb"]))
+
+
+def test_record_bytes_is_checked_for_each_item():
+    """What numpy, pandas and polars convert from S33 has lost the NUL bytes at the ends of some."""
+    strings = ARRAY.view("S33").ravel()
+    cut = strings.astype(object)
+    at = next(at for at, item in enumerate(cut) if len(item) != 33)
+    for given in [cut, list(cut), pa.array(list(cut)), pa.chunked_array([pa.array(cut[:5]), pa.array(cut[5:])])]:
+        with pytest.raises(ValueError, match=f"item {at} has 32 bytes, and record_bytes is 33"):
+            Filter.build(given, record_bytes=33)
+    for form in ["tuple", "numpy objects", "memoryviews", "Arrow fixed-size", "Arrow binary view", "Arrow table"]:
+        assert Filter.build(FORMS[form], record_bytes=33) == EXPECTED
+        with pytest.raises(ValueError, match="item 0 has 33 bytes, and record_bytes is 32"):
+            Filter.build(FORMS[form], record_bytes=32)
+
+
 def optional(name):
     return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
@@ -176,6 +227,8 @@ def test_other_engines():
         Filter.build(polars.LazyFrame({"y": ITEMS}))
     notes = pa.table({"y": FIXED})
     assert Filter.build(duckdb.sql("SELECT y FROM notes")) == EXPECTED
+    with pytest.raises(TypeError, match="holds bit strings.*cast them to BLOB"):
+        Filter.build(duckdb.sql("SELECT '0101'::BIT"))
     assert len(notes) == 1000
 
 
@@ -216,6 +269,17 @@ BAD = [
     (iter(pa.array(["00ff"], pa.string_view())), TypeError, "item 0 is StringViewScalar"),
     (pa.array(["00ff"], pa.large_string()).to_numpy(zero_copy_only=False), TypeError, "item 0 is str"),
     ([np.array([b"a"], object)], TypeError, "item 0 is ndarray"),
+    ([ARRAY[:500], ARRAY[500:]], TypeError, r"item 0 is ndarray of shape \[500, 33\]"),
+    (list(ARRAY.view("V33").reshape(10, 100)), TypeError, r"item 0 is ndarray of shape \[100\]"),
+    ([memoryview(PACKED).cast("B", (1000, 33))], TypeError, r"item 0 is memoryview of shape \[1000, 33\]"),
+    (list(ARRAY.ravel()), TypeError, r"item 0 is uint8 of shape \[\]"),
+    (ARRAY.flat, TypeError, r"item 0 is uint8 of shape \[\]"),
+    ([ctypes.c_ubyte(5)], TypeError, r"item 0 is c_ubyte of shape \[\]"),
+    ([ctypes.create_string_buffer(b"a")], TypeError, "item 0 is c_char_Array_2"),
+    (io.BytesIO(b"a\nb\n"), TypeError, r"items is a file \(BytesIO\), whose lines have line ends"),
+    (pa.table({}), TypeError, "0 columns"),
+    (pa.chunked_array([], pa.string()), TypeError, "Utf8"),
+    (pa.table({"a": pa.array([], pa.binary()), "b": pa.array([], pa.binary())}).to_reader(), TypeError, "2 columns"),
     (np.zeros(5, np.uint64), TypeError, r"shape \[5\]"),
     (np.zeros((3, 3, 3), np.uint8), TypeError, "shape"),
     (np.zeros((5, 0), np.uint8), ValueError, "0 bytes"),
@@ -241,6 +305,17 @@ def test_bad_items_are_rejected(items, error, words):
     with pytest.raises(error, match=words):
         set_of_items.add(items)
     assert len(set_of_items) == 1
+
+
+def test_errors_name_items_behind_the_first_batch():
+    items = [b"a"] * 20_000
+    wide = [*items, b"bb"]
+    for given, words in [
+        ([*items, 5], "item 20000 is int"), (wide, "item 20000 has 2 bytes"), (pa.array(wide), "item 20000 has 2 bytes"),
+        (pa.chunked_array([pa.array(items), with_offsets(pa.binary(), np.int32)]), "offsets of item 20001"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=words):
+            Filter.build(given, record_bytes=None if "offsets" in words else 1)
 
 
 def test_errors_of_a_producer_are_passed_on():

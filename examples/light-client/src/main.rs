@@ -1,18 +1,24 @@
 //! A light client that receives filters over Bitcoin's network protocol with the crate bip157 (kyoto), and finds the payments
 //! of a wallet with nutfilter. It follows the chain through reorganisations until it is stopped.
 //!
-//!     cargo run -- PEER...       # regtest peers, as 127.0.0.1:18444
+//!     cargo run -- STATE PEER...       # a file, and regtest peers, as 127.0.0.1:18444
 //!
+//! It may be killed at any time: after each step it keeps its state, and goes on from there, whatever happened to the chain meanwhile.
 //! bip157 checks each filter against the filter headers that its peers agree on, and drops a peer that sends another one.
 //! The wallet is a toy: its addresses are numbers, and it looks for five more than the last one that was paid.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::{env, fs};
 
 use bip157::chain::{BlockHeaderChanges, ChainState};
 use bip157::{Builder, Client, Event, HashCheckpoint, Network, Requester, TrustedPeer};
 use bitcoin::hashes::{Hash, sha256};
-use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, TxOut, WPubkeyHash};
+use bitcoin::hex::{DisplayHex as _, FromHex as _};
+use bitcoin::{Block, BlockHash, OutPoint, ScriptBuf, WPubkeyHash};
+use nutfilter::SipHash;
 use nutfilter::bip158::{ScanPlan, ScanStep, Scratch};
 
 type Error = Box<dyn std::error::Error>;
@@ -24,7 +30,9 @@ const BATCH: usize = 128;
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let peers = std::env::args().skip(1).map(|peer| peer.parse());
+    let mut arguments = env::args().skip(1);
+    let mut wallet = Wallet::read(arguments.next().ok_or("no file for the state")?.into())?;
+    let peers = arguments.map(|peer| peer.parse());
     let peers: Vec<SocketAddr> = peers.collect::<Result<_, _>>()?;
     let (node, client) = Builder::new(Network::Regtest)
         .chain_state(ChainState::Checkpoint(HashCheckpoint::from_genesis(
@@ -47,7 +55,6 @@ async fn main() -> Result<(), Error> {
         mut warn_rx,
         mut event_rx,
     } = client;
-    let mut wallet = Wallet::new();
     loop {
         tokio::select! {
             event = event_rx.recv() => match event.ok_or("the node stopped")? {
@@ -56,7 +63,7 @@ async fn main() -> Result<(), Error> {
                 }
                 Event::ChainUpdate(BlockHeaderChanges::Reorganized { reorganized, .. }) => {
                     if let Some(first) = reorganized.iter().map(|header| header.height).min() {
-                        println!("reorganised from height {first}");
+                        wallet.filters.split_off(&first);
                         wallet.forget(first);
                     }
                 }
@@ -72,12 +79,14 @@ async fn main() -> Result<(), Error> {
 }
 
 struct Wallet {
+    /// Where all but the filters are kept.
+    path: PathBuf,
     /// By height.
     filters: BTreeMap<u32, (BlockHash, Vec<u8>)>,
+    /// The blocks whose filters were there when the state was kept.
+    known: BTreeMap<u32, BlockHash>,
     /// The scripts and heights that remain to be tested, and the blocks that remain to be applied.
     plan: ScanPlan,
-    /// The blocks that remain to be applied, by height. A wallet with little memory downloads them again.
-    blocks: BTreeMap<u32, Block>,
     scripts: Vec<ScriptBuf>,
     scratch: Scratch,
     /// What was received: the value, and the heights where it was received and spent.
@@ -86,18 +95,59 @@ struct Wallet {
 }
 
 impl Wallet {
-    fn new() -> Self {
+    fn read(path: PathBuf) -> Result<Self, Error> {
         let mut wallet = Self {
             filters: BTreeMap::new(),
+            known: BTreeMap::new(),
             plan: ScanPlan::new(1),
-            blocks: BTreeMap::new(),
             scripts: Vec::new(),
             scratch: Scratch::new(),
             coins: BTreeMap::new(),
             decoded: 0,
+            path,
         };
-        wallet.reveal(GAP);
-        wallet
+        let mut revealed = GAP;
+        if wallet.path.exists() {
+            for line in fs::read_to_string(&wallet.path)?.lines() {
+                match line.split(' ').collect::<Vec<_>>()[..] {
+                    ["plan", hex] => wallet.plan = ScanPlan::from_bytes(&Vec::from_hex(hex)?)?,
+                    ["revealed", count] => revealed = count.parse()?,
+                    ["block", height, hash] => {
+                        _ = wallet.known.insert(height.parse()?, hash.parse()?)
+                    }
+                    ["coin", coin, value, received, spent] => {
+                        let known = (value.parse()?, received.parse()?, spent.parse().ok());
+                        wallet.coins.insert(coin.parse()?, known);
+                    }
+                    _ => return Err(format!("unknown line in the state: {line}").into()),
+                }
+            }
+        }
+        wallet.reveal(revealed);
+        Ok(wallet)
+    }
+
+    /// Keeps the state. A crash leaves the old file or the new one.
+    fn keep(&mut self) -> Result<(), Error> {
+        let hashes = self
+            .filters
+            .iter()
+            .map(|(&height, (hash, _))| (height, *hash));
+        self.known = hashes.collect();
+        let plan = self.plan.to_bytes().to_lower_hex_string();
+        let mut text = format!("plan {plan}\nrevealed {}\n", self.scripts.len());
+        for (height, hash) in &self.known {
+            writeln!(text, "block {height} {hash}")?;
+        }
+        for (coin, (value, received, spent)) in &self.coins {
+            let spent = spent.map_or("-".to_owned(), |height| height.to_string());
+            writeln!(text, "coin {coin} {value} {received} {spent}")?;
+        }
+        let new = self.path.with_extension("new");
+        fs::write(&new, text)?;
+        fs::rename(new, &self.path)?;
+        println!("kept");
+        Ok(())
     }
 
     /// Makes sure that there are `count` scripts.
@@ -113,8 +163,8 @@ impl Wallet {
 
     /// Forgets the blocks from `height` on.
     fn forget(&mut self, height: u32) {
-        self.filters.split_off(&height);
-        self.blocks.split_off(&height);
+        println!("reorganised from height {height}");
+        self.known.split_off(&height);
         self.plan.rewind(height);
         self.coins.retain(|_, (_, received, _)| *received < height);
         for (_, _, spent) in self.coins.values_mut() {
@@ -124,6 +174,11 @@ impl Wallet {
 
     /// Tests what remains to be tested in the filters that are here, downloads the blocks that match, and applies them.
     async fn scan(&mut self, requester: &Requester) -> Result<(), Error> {
+        let hash = |height: &u32| self.filters.get(height).map(|(hash, _)| *hash);
+        let mut known = self.known.iter();
+        if let Some((&height, _)) = known.find(|(height, known)| hash(height) != Some(**known)) {
+            self.forget(height);
+        }
         let end = self
             .filters
             .last_key_value()
@@ -132,64 +187,46 @@ impl Wallet {
             match step {
                 ScanStep::Test { heights, scripts } => {
                     // Several are decoded side by side. A height that is missing ends the batch.
-                    let here = heights
-                        .clone()
-                        .map_while(|height| self.filters.get(&height));
+                    let first = heights[0].start;
+                    let heights = heights.into_iter().flatten();
+                    let here =
+                        heights.map_while(|height| Some((height, self.filters.get(&height)?)));
                     let batch: Vec<_> = here
                         .take(BATCH)
-                        .map(|(hash, filter)| (*hash, filter))
+                        .map(|(height, (hash, filter))| (Placed(height, *hash), filter))
                         .collect();
                     if batch.is_empty() {
-                        return Err(format!("no filter at height {}", heights.start).into());
+                        return Err(format!("no filter at height {first}").into());
                     }
                     self.decoded += batch.len() as u64;
-                    let mut matching = Vec::new();
+                    let (mut matching, mut last) = (Vec::new(), None);
                     for found in scripts.scan(&mut self.scratch, &batch) {
-                        let hash = found.map_err(|error| error.fault)?.block;
-                        let place = batch.iter().position(|(block, _)| *block == hash);
-                        matching
-                            .push((heights.start + place.expect("as it was given") as u32, hash));
+                        let found = found.map_err(|error| error.fault)?;
+                        matching.push(found.block.0);
+                        let numbers = found
+                            .scripts
+                            .iter()
+                            .map(|script| number_of(&self.scripts, script));
+                        last = last.max(numbers.max().flatten());
                     }
-                    let end = heights.start + batch.len() as u32;
-                    // Nothing is recorded before the blocks are here.
-                    for &(height, hash) in &matching {
-                        let block = requester.get_block(hash).await?.block;
-                        self.blocks.insert(height, block);
-                    }
-                    self.plan
-                        .advance(end, matching.iter().map(|(height, _)| *height));
-                    for (height, _) in matching {
-                        self.reveal_after(height);
+                    self.plan.advance(first + batch.len() as u32, matching);
+                    if let Some(last) = last {
+                        self.reveal(last as u32 + 1 + GAP);
                     }
                 }
                 ScanStep::Apply(height) => {
-                    self.apply(height);
+                    let (hash, _) = self.filters[&height];
+                    let block = requester.get_block(hash).await?.block;
+                    self.apply(height, &block);
                     self.plan.applied(height);
                 }
             }
+            self.keep()?;
         }
         Ok(())
     }
 
-    /// The number of the address that an output pays.
-    fn address(&self, output: &TxOut) -> Option<usize> {
-        let mut scripts = self.scripts.iter();
-        scripts.position(|script| *script == output.script_pubkey)
-    }
-
-    /// Reveals the addresses after those that the block pays.
-    fn reveal_after(&mut self, height: u32) {
-        let transactions = self.blocks[&height].txdata.iter();
-        let outputs = transactions.flat_map(|transaction| &transaction.output);
-        let last = outputs.filter_map(|output| self.address(output)).max();
-        if let Some(last) = last {
-            self.reveal(last as u32 + 1 + GAP);
-        }
-    }
-
-    fn apply(&mut self, height: u32) {
-        let block = self.blocks.remove(&height);
-        let block = block.expect("kept since its filter matched");
+    fn apply(&mut self, height: u32, block: &Block) {
         for transaction in &block.txdata {
             for input in &transaction.input {
                 if let Some((_, _, spent)) = self.coins.get_mut(&input.previous_output) {
@@ -197,7 +234,7 @@ impl Wallet {
                 }
             }
             for (vout, output) in (0..).zip(&transaction.output) {
-                let Some(number) = self.address(output) else {
+                let Some(number) = number_of(&self.scripts, output.script_pubkey.as_bytes()) else {
                     continue;
                 };
                 let coin = OutPoint::new(transaction.compute_txid(), vout);
@@ -213,5 +250,20 @@ impl Wallet {
     fn balance(&self) -> u64 {
         let unspent = self.coins.values().filter(|(_, _, spent)| spent.is_none());
         unspent.map(|(value, _, _)| value).sum()
+    }
+}
+
+/// The number of an address.
+fn number_of(scripts: &[ScriptBuf], script: &[u8]) -> Option<usize> {
+    scripts.iter().position(|known| known.as_bytes() == script)
+}
+
+/// A block of a scan, with its height.
+#[derive(Clone, Copy)]
+struct Placed(u32, BlockHash);
+
+impl From<Placed> for SipHash {
+    fn from(block: Placed) -> Self {
+        block.1.into()
     }
 }
