@@ -131,7 +131,6 @@ def test_the_documented_role_is_enough_and_without_it_nothing_can_be_read(mint_t
     mint.fill(100)
     cluster = mint.database.cluster
     location = mint.location.replace("owner@", "filters@")
-    mint.database.forget_session()
     cluster.sql("DROP ROLE IF EXISTS filters")
     cluster.sql(next(statement for statement in sql if statement.startswith("CREATE ROLE")))
     try:
