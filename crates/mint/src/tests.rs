@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nutfilter_cashu::FilterResponse;
-use nutfilter_objects::{Opened, Table};
+use nutfilter_objects::Table;
 use proptest::prelude::*;
 
 mod filters;
@@ -191,15 +191,7 @@ fn date(refresher: &Refresher, kind: NoteKind, number: u8) -> Option<u64> {
 fn count(refresher: &Refresher, kind: NoteKind, number: u8) -> Option<u32> {
     let table = refresher.monitor().table();
     let (object, opened) = table.open(&path(kind, number), false).unwrap()?;
-    let json = match opened {
-        Opened::Memory(json) => json.to_vec(),
-        Opened::File(mut file, _) => {
-            let mut json = vec![];
-            std::io::Read::read_to_end(&mut file, &mut json).unwrap();
-            json
-        }
-    };
-    let response = FilterResponse::from_json(&json[..]).unwrap();
+    let response = FilterResponse::from_json(opened.read().unwrap()).unwrap();
     assert_eq!(response.timestamp, object.date());
     Some(response.into_filter().unwrap().n())
 }
@@ -414,14 +406,33 @@ fn kind_that_fails_holds_back_both_filters() {
 
 #[test]
 fn reading_of_changed_files_is_repeated() {
-    for (changes, succeeds) in [(2, true), (3, false)] {
+    let changed = || SourceError::ChangedWhileRead("mint.db".into());
+    // Beside a mint that stops, SQLite can take a database for damaged.
+    let failed = |code| SourceError::Sqlite {
+        path: "mint.db".into(),
+        doing: "reading",
+        source: rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None),
+    };
+    let damaged = move || failed(rusqlite::ffi::SQLITE_CORRUPT);
+    let busy = move || failed(rusqlite::ffi::SQLITE_BUSY);
+    let errors: [Box<dyn Fn() -> SourceError + Send>; 4] = [
+        Box::new(changed),
+        Box::new(changed),
+        Box::new(damaged),
+        Box::new(busy),
+    ];
+    for (error, (times, succeeds)) in
+        errors
+            .into_iter()
+            .zip([(2, true), (3, false), (2, true), (1, false)])
+    {
         let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-        let mut left = [changes; 2];
+        let mut left = [times; 2];
         fake.hook(move |kind| match left[kind as usize] {
             0 => Ok(()),
             ref mut left => {
                 *left -= 1;
-                Err(SourceError::ChangedWhileRead("mint.db".into()))
+                Err(error())
             }
         });
         let mut refresher = refresher(&fake, &clocks);

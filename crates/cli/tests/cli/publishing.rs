@@ -204,30 +204,6 @@ fn damaged_file_is_not_served_and_is_made_again() {
 
 #[cfg(unix)]
 #[test]
-fn file_dated_in_the_future_is_not_served() {
-    let (place, sample) = mint();
-    once(&place).ok();
-    let name = name_of(&sample);
-    let json = String::from_utf8(place.read(&name)).unwrap();
-    let (_, date) = count_and_date(json.as_bytes());
-    place.write(
-        &name,
-        json.replace(&date.to_string(), &(date + 500_000).to_string()),
-    );
-    let zipped = format!("{name}.gz");
-    let header = place.read(&zipped)[..10].to_vec();
-    let mut gzip = Command::new("gzip");
-    gzip.args(["-cn"]).arg(place.path(&name));
-    let packed = gzip.output().unwrap().stdout;
-    place.write(&zipped, [&header, &packed[10..]].concat());
-    let server = without_database(&place);
-    assert_contains(&server.seen, "in the future");
-    let path = format!("/v1/filter/spent/{}", sample.keyset);
-    assert_eq!(server.get(&path).0, "HTTP/1.1 503 Service Unavailable");
-}
-
-#[cfg(unix)]
-#[test]
 fn notes_that_are_gone_stay_until_the_loss_is_accepted() {
     use super::support::kill;
     let (place, sample) = mint();

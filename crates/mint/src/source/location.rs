@@ -341,6 +341,8 @@ mod tests {
             ("postgres://mint:p@x/hunter2@db/mint", "%40"),
             ("host=h user=f pool_size=hunter2", "option pool_size is"),
             ("password = hunter2", "has no host"),
+            ("user='mint' password = 'hunter2'", "has no host"),
+            ("postgres://db/x?passwd=hunter2", "option passwd is"),
             ("host=h password='hunter2", "quote"),
             (" \u{feff}", "is empty"),
         ] {
@@ -384,6 +386,8 @@ mod tests {
             "postgres%3A//mint:hunter2%40db/mint",
             "mint%3ahunter2",
             "a/password=hunter2",
+            "//mint:hunter2@db/mint",
+            "MINT_DATABASE=postgres://mint:hunter2@db/mint",
         ] {
             let location = DatabaseLocation::parse(text).unwrap();
             let error = location.file().unwrap_err();

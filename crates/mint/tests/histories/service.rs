@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::source::{DatabaseLocation, open};
 use nutfilter_mint::{FilterState, Loss, MintType, Monitor, NoteKind, RefreshOptions, Refresher};
-use nutfilter_objects::{OpenError, Opened, Table};
+use nutfilter_objects::{OpenError, Table};
 
 use crate::world::KEYSETS;
 
@@ -141,19 +141,12 @@ impl Service {
 
     /// What is served at a path.
     pub(crate) fn body(&self, path: &str) -> Option<Vec<u8>> {
-        let Self::InProcess(refresher) = self else {
-            let Self::Program(program) = self else {
-                unreachable!()
-            };
-            return program.bodies.get(path).cloned();
-        };
-        match refresher.monitor().table().open(path, false).unwrap()?.1 {
-            Opened::Memory(bytes) => Some(bytes.to_vec()),
-            Opened::File(mut file, _) => {
-                let mut text = vec![];
-                file.read_to_end(&mut text).unwrap();
-                Some(text)
+        match self {
+            Self::InProcess(refresher) => {
+                let opened = refresher.monitor().table().open(path, false).unwrap();
+                opened.map(|(_, opened)| opened.read().unwrap())
             }
+            Self::Program(program) => program.bodies.get(path).cloned(),
         }
     }
 

@@ -190,25 +190,3 @@ fn large_transactions_do_not_make_a_reading_whole() {
         }
     }
 }
-
-#[test]
-fn last_filters_are_served_while_the_database_is_gone() {
-    for mint in MintType::ALL {
-        let database = MintDatabase::with_keyset(mint);
-        database.add(Spent, V1, &items(1, 100, 33));
-        let mut refresher = database.refreshed();
-        let served = filter(&refresher, Spent, V1);
-        let away = database.directory().join("away");
-        std::fs::rename(&database.path, &away).unwrap();
-        let error = refresher.refresh(false).unwrap_err().to_string();
-        let expected = format!("database not found: {}", database.path.display());
-        assert_eq!(error, expected);
-        assert_eq!(database.files(), ["away"], "nothing is made in its place");
-        assert_eq!(filter(&refresher, Spent, V1), served);
-        let status = refresher.monitor().status();
-        assert_eq!(status.failure, Some(expected));
-        std::fs::rename(&away, &database.path).unwrap();
-        refresh(&mut refresher);
-        assert_eq!(refresher.monitor().status().failure, None);
-    }
-}

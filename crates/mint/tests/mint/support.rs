@@ -9,7 +9,7 @@ use nutfilter_mint::source::{DatabaseLocation, MintSource, SourceError, SqliteSo
 use nutfilter_mint::{
     KeysetId, MintType, Monitor, NoteKind, RefreshOptions, RefreshReport, Refresher,
 };
-use nutfilter_objects::{Opened, Table};
+use nutfilter_objects::Table;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -200,13 +200,10 @@ pub(crate) fn refresh(refresher: &mut Refresher) -> RefreshReport {
     report
 }
 
-/// The JSON of a served object in memory.
+/// The JSON of a served object.
 pub(crate) fn body(refresher: &Refresher, path: &str) -> Option<Vec<u8>> {
     let opened = refresher.monitor().table().open(path, false).unwrap();
-    match opened? {
-        (_, Opened::Memory(json)) => Some(json.to_vec()),
-        _ => panic!("a file"),
-    }
+    opened.map(|(_, opened)| opened.read().unwrap())
 }
 
 pub(crate) fn filter(refresher: &Refresher, kind: NoteKind, keyset: &str) -> Option<Vec<u8>> {
