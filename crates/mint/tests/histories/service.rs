@@ -164,8 +164,8 @@ pub(crate) struct Program {
     command: Command,
     child: Option<Child>,
     port: u16,
-    /// The refreshes that were counted, and the readings of everything by kind.
-    counts: [u64; 3],
+    /// The refreshes that were counted, the readings of everything by kind, and the seconds that refreshes took.
+    counts: [f64; 4],
     health: serde_json::Value,
     bodies: BTreeMap<String, Vec<u8>>,
 }
@@ -186,7 +186,7 @@ impl Program {
             command,
             child: None,
             port,
-            counts: [0; 3],
+            counts: [0.0; 4],
             health,
             bodies,
         }
@@ -209,13 +209,15 @@ impl Program {
         }
         self.signal("CONT");
         let (start, before) = (Instant::now(), self.counts);
-        let is_done = |counts: &[u64; 3]| {
+        let is_done = |counts: &[f64; 4]| {
             let read = [1, 2].map(|kind| counts[kind] > before[kind]);
-            counts[0] > before[0] && (!whole || read == [true; 2] || counts[0] > before[0] + 2)
+            !whole || read == [true; 2] || counts[0] > before[0] + 2.0
         };
-        // It must be stopped well before the next refresh begins: that would hold locks and know what comes later.
+        // It must be stopped before the next refresh begins: that would hold locks, and know nothing of what comes meanwhile.
+        let mut last = before;
         loop {
-            while let Some(counts) = Some(self.count()).filter(|counts| !is_done(counts)) {
+            let (mut undone, mut counts) = (Instant::now(), self.count());
+            while counts[0] <= last[0] || !is_done(&counts) {
                 assert!(
                     start.elapsed() < PATIENCE,
                     "no refresh: {counts:?} after {before:?}"
@@ -223,12 +225,15 @@ impl Program {
                 let ended = self.child.as_mut().unwrap().try_wait().unwrap();
                 assert!(ended.is_none(), "the service ended: {ended:?}");
                 std::thread::sleep(Duration::from_millis(3));
+                undone = Instant::now();
+                counts = self.count();
             }
-            let seen = Instant::now();
             self.look();
-            let counts = self.count();
+            counts = self.count();
             self.signal("STOP");
-            if seen.elapsed() < INTERVAL / 2 {
+            let took = Duration::from_secs_f64(counts[3] - last[3]);
+            last = counts;
+            if undone.elapsed() + took < INTERVAL {
                 self.counts = counts;
                 break;
             }
@@ -249,19 +254,20 @@ impl Program {
         self.bodies = paths().into_iter().flatten().filter_map(body).collect();
     }
 
-    fn count(&self) -> [u64; 3] {
+    fn count(&self) -> [f64; 4] {
         let text = self.get("metrics").unwrap_or_default();
         let text = String::from_utf8(text).unwrap();
         let sum = |name: &str| {
             let lines = text.lines().filter(|line| line.starts_with(name));
             lines
-                .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+                .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
                 .sum()
         };
         [
             sum("nutfilter_refreshes_total{"),
             sum("nutfilter_whole_readings_total{kind=\"spent\""),
             sum("nutfilter_whole_readings_total{kind=\"issued\""),
+            sum("nutfilter_refresh_duration_seconds_total "),
         ]
     }
 
