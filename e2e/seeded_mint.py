@@ -1,6 +1,5 @@
 """A mint's tables with generated notes, on SQLite or on Postgres. Points are random bytes: a filter does not look at them."""
 
-import contextlib
 import pathlib
 import sqlite3
 
@@ -37,7 +36,10 @@ class SeededMint:
             now = "now()" if mint_type == "nutshell" else "extract(epoch FROM now())::bigint"
             self.words = {"point": POSTGRES_POINT, "text": f"encode({POSTGRES_POINT}, 'hex')", "now": now}
         else:
-            tables = "PRAGMA journal_mode = wal;" + tables.replace("BYTEA", "BLOB").replace("BIGINT", "INTEGER")
+            # It stays open, as that of a mint that runs.
+            self.connection = sqlite3.connect(self.location, timeout=30, check_same_thread=False)
+            tables = ("PRAGMA journal_mode = wal; PRAGMA synchronous = off; PRAGMA cache_size = -500000;" +
+                      tables.replace("BYTEA", "BLOB").replace("BIGINT", "INTEGER"))
         self.run(tables + self.rows["indexes"])
         self.new_keyset(KEYSET)
 
@@ -45,8 +47,7 @@ class SeededMint:
         if self.database:
             self.database.sql(sql)
         else:
-            with contextlib.closing(sqlite3.connect(self.location, timeout=30)) as connection:
-                connection.executescript("PRAGMA synchronous = off; PRAGMA cache_size = -500000;" + sql)
+            self.connection.executescript(sql)
 
     def add(self, what, **words):
         self.run(f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {words.get('count', 1)}) "

@@ -63,14 +63,6 @@ class Answer:
         return json.loads(self.body)
 
 
-def exchange(connection, path, method="GET", headers=None):
-    """One request on a connection; header names are lower case."""
-    connection.request(method, path, headers=headers or {})
-    response = connection.getresponse()
-    body = response.read()
-    return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
-
-
 @dataclasses.dataclass
 class Address:
     """Where the service listens; the same over all its lives."""
@@ -153,7 +145,10 @@ class Service:
 
     def get(self, path, headers=None, method="GET", timeout=30):
         with contextlib.closing(self.address.connect(timeout)) as connection:
-            return exchange(connection, path, method, headers)
+            connection.request(method, path, headers=headers or {})
+            response = connection.getresponse()
+            body = response.read()
+            return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
 
     def try_get(self, path):
         """None where nobody answers."""

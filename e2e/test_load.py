@@ -84,6 +84,7 @@ def test_ten_million_notes(mint_type, kind, output, binary, make_mint, work, req
         service.start()
         with MemoryPeak(service) as row["first_memory_mib"]:
             row["first_build_s"] = service.wait_served(key, BUILD_SECONDS)
+        wait_until(service.ready, 60, "the first refresh is over")
         bodies = sum(int(service.get(f"/v1/filter/spent/{key[1]}", form, "HEAD").headers["content-length"])
                      for form in FORMS)
         row["bodies_mib"], row["increments"] = round(bodies / 2**20, 1), []

@@ -279,6 +279,7 @@ mod tests {
     fn postgres_url_is_shown_without_password_and_options() {
         for (url, shown) in [
             ("postgres://mint:hunter2@db/mint", "postgres://mint@db/mint"),
+            ("postgres://m:a?b=c@db/mint", "postgres://m@db/mint"),
             (
                 "POSTGRES://mint:hunter2@db:5433/mint?sslmode=require",
                 "postgres://mint@db:5433/mint",

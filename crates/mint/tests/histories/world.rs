@@ -167,6 +167,8 @@ pub(crate) struct World<D> {
     accepted: Vec<Loss>,
     /// What the present process has read, by kind.
     seen: [BTreeSet<Item>; 2],
+    /// And by keyset: rows may have left it since, before its filter could be published.
+    of_keyset: [[BTreeSet<Item>; 4]; 2],
     /// And what had no keyset then.
     orphans: [BTreeSet<Item>; 2],
     is_first: bool,
@@ -186,6 +188,7 @@ impl<D: Database> World<D> {
             compared: Default::default(),
             accepted: vec![],
             seen: Default::default(),
+            of_keyset: Default::default(),
             orphans: Default::default(),
             is_first: true,
         };
@@ -336,6 +339,7 @@ impl<D: Database> World<D> {
             *compared = is_there.then(|| before.map(|published| published.items.clone()));
         }
         (self.seen, self.orphans, self.is_first) = (Default::default(), Default::default(), true);
+        self.of_keyset = Default::default();
     }
 
     /// What was published at the last moment: each file whole, with all that was there before, and no older.
@@ -510,6 +514,18 @@ impl<D: Database> World<D> {
         for (kind, path) in paths.iter().enumerate() {
             let (state, is_first) = (states[kind], self.is_first);
             let published = &mut self.published[kind][keyset];
+            let of_keyset = |row: &&Row| row.keyset.is_none_or(|of| of == keyset);
+            let items = |rows: &[Row], until: u64| -> BTreeSet<Item> {
+                let rows = rows
+                    .iter()
+                    .filter(of_keyset)
+                    .filter(|row| row.counted <= until);
+                rows.filter_map(|row| row.item).collect()
+            };
+            let mut here = items(&there[kind], u64::MAX);
+            here.extend(&self.orphans[kind]);
+            let known = &mut self.of_keyset[kind][keyset];
+            known.extend(&here);
             let Some(text) = service.body(path) else {
                 assert!(
                     published.date == 0 && matches!(state, Undated | Unreadable),
@@ -521,14 +537,6 @@ impl<D: Database> World<D> {
             let date = response.timestamp;
             let filter = response.into_filter().unwrap();
             let has = |item: &Item| filter.matches(&[bytes(*item)])[0];
-            let of_keyset = |row: &&Row| row.keyset.is_none_or(|of| of == keyset);
-            let items = |rows: &[Row], until: u64| -> BTreeSet<Item> {
-                let rows = rows
-                    .iter()
-                    .filter(of_keyset)
-                    .filter(|row| row.counted <= until);
-                rows.filter_map(|row| row.item).collect()
-            };
             let context = || {
                 format!(
                     "{path}: {state:?}, dated {date} after {}; {read:?}",
@@ -571,8 +579,6 @@ impl<D: Database> World<D> {
                 due.len(),
                 context()
             );
-            let mut here = items(&there[kind], u64::MAX);
-            here.extend(&self.orphans[kind]);
             if is_first && matches!(state, Current | Idle) {
                 assert_eq!(
                     filter.n() as usize,
@@ -581,7 +587,7 @@ impl<D: Database> World<D> {
                     context()
                 );
             }
-            published.items.extend(here.into_iter().filter(has));
+            published.items.extend(known.iter().copied().filter(has));
             if state == Undated {
                 published.items = (1..=self.next).filter(has).collect();
             }

@@ -206,11 +206,6 @@ pub(crate) fn body(refresher: &Refresher, path: &str) -> Option<Vec<u8>> {
     opened.map(|(_, opened)| opened.read().unwrap())
 }
 
-pub(crate) fn filter(refresher: &Refresher, kind: NoteKind, keyset: &str) -> Option<Vec<u8>> {
-    let id = KeysetId::parse(keyset).unwrap().canonical();
-    body(refresher, &format!("v1/filter/{kind}/{id}"))
-}
-
 /// Compares a served filter, byte for byte, with what the reference implementation makes of these items.
 #[track_caller]
 pub(crate) fn assert_served(
@@ -219,7 +214,8 @@ pub(crate) fn assert_served(
     keyset: &str,
     items: &[Vec<u8>],
 ) {
-    let body = filter(refresher, kind, keyset).expect("a filter");
+    let id = KeysetId::parse(keyset).unwrap().canonical();
+    let body = body(refresher, &format!("v1/filter/{kind}/{id}")).expect("a filter");
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let profile = nutfilter_reference::Profile::Nut25;
     let expected = nutfilter_reference::build(profile, items, 19, 784_931);
