@@ -569,4 +569,16 @@ fn output_is_served_at_a_start_and_made_again_when_it_is_gone() {
     std::fs::remove_dir(&file).unwrap();
     refresh(&mut second);
     assert_eq!(count(&second, Spent, 1), Some(4));
+    // `issued` takes its place first: a reader of both files finds nothing spent that was not issued.
+    let issued = root.join(path(Issued, 1));
+    std::fs::remove_file(&issued).unwrap();
+    std::fs::create_dir(&issued).unwrap();
+    for kind in NoteKind::ALL {
+        fake.add(kind, 1, 1);
+    }
+    assert!(!second.refresh(false).unwrap().is_complete());
+    assert_eq!(count(&second, Spent, 1), Some(4));
+    std::fs::remove_dir(&issued).unwrap();
+    refresh(&mut second);
+    assert_eq!(count(&second, Spent, 1), Some(5));
 }

@@ -14,13 +14,10 @@ use nutfilter_mint::source::{DatabaseLocation, open};
 use nutfilter_mint::{FilterState, Loss, MintType, Monitor, NoteKind, RefreshOptions, Refresher};
 use nutfilter_objects::{OpenError, Table};
 
-use crate::world::KEYSETS;
+use crate::world::{KEYSETS, seconds};
 
 /// How long a refresh of a few rows may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Seconds between two refreshes of the program.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether the last reading was whole, by kind; `None` where it failed.
 pub(crate) type Whole = [Option<bool>; 2];
@@ -213,10 +210,11 @@ impl Program {
             let read = [1, 2].map(|kind| counts[kind] > before[kind]);
             !whole || read == [true; 2] || counts[0] > before[0] + 2.0
         };
-        // It must be stopped before the next refresh begins: that would hold locks, and know nothing of what comes meanwhile.
+        // It must be stopped before the next refresh begins: that would hold locks, and know nothing of what comes meanwhile. Refreshes
+        // begin at full seconds.
         let mut last = before;
         loop {
-            let (mut undone, mut counts) = (Instant::now(), self.count());
+            let (mut undone, mut counts) = (seconds(), self.count());
             while counts[0] <= last[0] || !is_done(&counts) {
                 assert!(
                     start.elapsed() < PATIENCE,
@@ -225,15 +223,15 @@ impl Program {
                 let ended = self.child.as_mut().unwrap().try_wait().unwrap();
                 assert!(ended.is_none(), "the service ended: {ended:?}");
                 std::thread::sleep(Duration::from_millis(3));
-                undone = Instant::now();
+                undone = seconds();
                 counts = self.count();
             }
             self.look();
             counts = self.count();
             self.signal("STOP");
-            let took = Duration::from_secs_f64(counts[3] - last[3]);
+            let took = counts[3] - last[3];
             last = counts;
-            if undone.elapsed() + took < INTERVAL {
+            if undone == seconds() && took < 1.0 {
                 self.counts = counts;
                 break;
             }

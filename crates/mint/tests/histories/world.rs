@@ -600,7 +600,7 @@ pub(crate) fn bytes(item: Item) -> Vec<u8> {
     const_hex::decode(format!("02{item:064x}")).unwrap()
 }
 
-fn seconds() -> u64 {
+pub(crate) fn seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()
