@@ -148,11 +148,9 @@ fn special_characters_in_a_database_name_are_literal() {
 #[test]
 fn database_is_found_through_a_link() {
     let database = MintDatabase::new(MintType::Nutshell);
-    // While this is open, the latest rows are in the `-wal` file, which is next to the database and not to the
-    // link.
-    let mint = database.connect();
-    mint.execute_batch(&database.insert(NoteKind::Spent, V1, &items(1, 5, 33), "SPENT"))
-        .unwrap();
+    // The latest rows are in the `-wal` file, which is next to the database and not to the link.
+    let _mint = database.running();
+    database.add(NoteKind::Spent, V1, &items(1, 5, 33));
     let elsewhere = tempfile::tempdir().unwrap();
     let link = elsewhere.path().join("link.db");
     std::os::unix::fs::symlink(&database.path, &link).unwrap();
