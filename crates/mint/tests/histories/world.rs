@@ -147,8 +147,10 @@ struct Row {
 #[derive(Clone, Default)]
 struct Published {
     items: BTreeSet<Item>,
-    /// 0 without one.
+    /// 0 without one, and for one whose loss was accepted.
     date: u64,
+    /// What it has, and its date, if its loss was accepted and it could not be replaced yet. The next process finds this.
+    kept: Option<(BTreeSet<Item>, u64)>,
 }
 
 /// A database with its mint, and a service that reads it.
@@ -333,6 +335,12 @@ impl<D: Database> World<D> {
         }
         let (location, output) = (self.database.location(), self.output.path());
         self.service = Some(Service::start(&location, self.mint, output, &self.accepted));
+        for published in self.published.iter_mut().flatten() {
+            if let Some((mut items, date)) = published.kept.take() {
+                published.items.append(&mut items);
+                published.date = date;
+            }
+        }
         for (keyset, compared) in self.compared.iter_mut().enumerate() {
             let before = [0, 1].map(|kind| &self.published[kind][keyset]);
             let is_there = before.iter().any(|published| published.date > 0);
@@ -365,7 +373,7 @@ impl<D: Database> World<D> {
                     "{path}: published notes are absent"
                 );
                 let items = (1..=self.next).filter(has).collect();
-                *published = Published { items, date };
+                (published.items, published.date) = (items, date);
             }
         }
     }
@@ -458,7 +466,10 @@ impl<D: Database> World<D> {
             if gone > 0 {
                 for (kind, before) in before.iter().enumerate() {
                     let items = before.intersection(&self.seen[kind]).copied().collect();
-                    self.published[kind][keyset] = Published { items, date: 0 };
+                    self.published[kind][keyset] = Published {
+                        items,
+                        ..Published::default()
+                    };
                 }
             }
             return;
@@ -544,10 +555,12 @@ impl<D: Database> World<D> {
                 )
             };
             assert!(published.date <= date && date <= seconds(), "{}", context());
+            let is_kept = matches!(state, Undated | Unreadable) && published.date == 0;
             // Since when notes may be missing.
             let complete_until = match state {
                 Held | Unreadable => {
-                    assert_eq!(published.date, date, "{}", context());
+                    let is_same = published.date == date;
+                    assert!(is_same || is_kept, "{}", context());
                     0
                 }
                 Idle if self.database.is_stale() && date == published.date => 0,
@@ -588,10 +601,8 @@ impl<D: Database> World<D> {
                 );
             }
             published.items.extend(known.iter().copied().filter(has));
-            if state == Undated {
-                published.items = (1..=self.next).filter(has).collect();
-            }
-            published.date = date;
+            published.kept = is_kept.then(|| ((1..=self.next).filter(has).collect(), date));
+            published.date = if is_kept { 0 } else { date };
         }
     }
 }
