@@ -108,7 +108,7 @@ dashboard: (page "$(ls benches/record/*.json | head -1)")
 [group('campaign'), doc('Random histories of SQLite, of the program that is killed at any moment, and of Postgres 13 to 18')]
 histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17': _binary
     .ci/histories.sh {{number}} {{versions}}
-[group('campaign'), doc('The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres')]
+[group('campaign'), doc('The service follows a live nutshell with restored backups and clock steps, on SQLite and on Postgres')]
 real-mints minutes='5' seed='1': _binary _e2e-venv
     {{e2e}} -m follow --minutes {{minutes}} --seed {{seed}} --require
 [group('campaign'), doc('A mint of CDK that has filters in its own process; its first build takes 10 to 20 minutes')]
@@ -116,7 +116,7 @@ embedded *options: _binary _e2e-venv
     cargo build --quiet --locked --manifest-path examples/cdk-mint/Cargo.toml
     npm ci --no-audit --no-fund --ignore-scripts --silent --prefix e2e/cashu-ts
     {{e2e}} -m embedded --require -s {{options}}
-[group('campaign'), doc('End to end: `faults`, `load` or `bitcoin`, for example `just e2e faults -k disk_full -s`')]
+[group('campaign'), doc('End to end: `faults`, `load` or `bitcoin`, for example `just e2e load -k requests -s`')]
 e2e what *options: _binary _e2e-venv
     .ci/e2e.sh {{what}} {{options}}
 [group('campaign'), doc('Regions of the library that its tests and the fuzzing corpora reach; fails below the floor')]

@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from e2e import databases, synthetic_mint
+from e2e import databases, seeded_mint
 from e2e.scenario import Skipped
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MARKERS = {
     "quick": "one real nutshell on SQLite (about two minutes)",
-    "faults": "the fault table",
+    "faults": "disks and system calls fail beside a live nutshell",
     "follow": "the service follows a real nutshell for --minutes, on SQLite and on Postgres",
     "load": "ten million notes, and requests per second",
     "real_cdk": "a real cdk-mintd, by --cdk-mintd: the comparisons, and a restore by cashu-ts",
@@ -106,16 +106,9 @@ def record(request):
 
 @pytest.fixture
 def make_mint(work, request):
-    """A function that makes a synthetic mint: `make_mint("cdk", "sqlite")`."""
-    made = []
-
+    """A function that makes a database with generated notes: `make_mint("cdk", "sqlite")`."""
     def make(mint_type, kind):
-        if kind == "sqlite":
-            database = databases.Sqlite(work / "mint.sqlite")
-        else:
-            database = databases.Postgres(request.getfixturevalue("cluster"), f"mint_{mint_type}_{os.urandom(3).hex()}")
-        made.append(synthetic_mint.SyntheticMint(mint_type, database, request.config.getoption("--seed")))
-        return made[-1]
-    yield make
-    for mint in made:
-        mint.close()
+        postgres = kind == "postgres"
+        database = postgres and databases.Postgres(request.getfixturevalue("cluster"), f"mint_{mint_type}_{os.urandom(3).hex()}")
+        return seeded_mint.SeededMint(mint_type, work, database)
+    return make

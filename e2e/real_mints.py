@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 
-from e2e import databases, reference_filter, synthetic_mint
+from e2e import databases
 from e2e.service_under_test import Failure, clean_environment, expect, free_port, tail, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -87,17 +87,20 @@ class WalletProcess:
 
 
 KEYSETS = {"nutshell": "SELECT id FROM keysets", "cdk": "SELECT id FROM keyset"}
+HELD = {"nutshell": "SELECT 'spent', id, y FROM proofs_used UNION ALL SELECT 'issued', id, b_ FROM promises WHERE c_ IS NOT NULL",
+        "cdk": "SELECT 'spent', keyset_id, hex(y) FROM proof WHERE state = 'SPENT' UNION ALL "
+               "SELECT 'issued', keyset_id, hex(blinded_message) FROM blind_signature WHERE c IS NOT NULL"}
 
 
 class RealMint:
     """A mint on SQLite as a process that is stopped and started, and a wallet."""
 
-    def __init__(self, mint_type, work, python=sys.executable, seed=1):
+    def __init__(self, mint_type, work, python=sys.executable, seed=1, host="127.0.0.1"):
         self.mint_type, self.work, self.python = mint_type, pathlib.Path(work), python
-        self.features = {"real", mint_type, "sqlite"}
         self.name = f"real {mint_type}"
         self.dice = random.Random(f"mint {seed}")
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self.host, self.port = host, free_port()
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.log = self.work / "mint.log"
         self.lock = threading.RLock()  # the wallet, and whether the mint is there
         self.process = self.wallet = self.thread = self.error = None
@@ -176,7 +179,11 @@ class RealMint:
             yield connection
 
     def held(self):
-        return synthetic_mint.held(self.mint_type, "postgres" in self.features, self.rows)
+        """What the tables hold: {(kind, keyset): points in hex}."""
+        found = {}
+        for kind, keyset, point in self.rows(HELD[self.mint_type]):
+            found.setdefault((kind, keyset), []).append(point.lower())
+        return found
 
     def backup(self, directory):
         with self.lock, self.connect() as source:
@@ -204,34 +211,11 @@ class RealMint:
         else:
             databases.replace_file(self.path, path)
 
-    def vacuum(self):
-        with self.lock:
-            self.execute("VACUUM")
-
-    def execute(self, statement):
-        """A statement of ours in the mint's database."""
-        with self.connect() as connection:
-            connection.execute(statement)
-
     # --- the wallet
 
     def spend(self, notes=24, **more):
         with self.lock:
             self.wallet.tell("spend", keyset=self.keyset, notes=notes, **more)
-
-    def collide(self, families=1):
-        """Issued: the wallet has colliding points signed. Spent: rows of the table, as secrets cannot be chosen so."""
-        with self.lock:
-            for _ in range(families):
-                self.wallet.tell("collide", keyset=self.keyset, pause=self.dice.choice([0, 1.5]))
-                for point in reference_filter.colliding_points():
-                    self.insert_spent(point)
-                    time.sleep(self.dice.choice([0, 1.5]))
-
-    def insert_spent(self, point):
-        statements = synthetic_mint.STATEMENTS[self.mint_type]
-        for statement in statements("postgres" in self.features).spend(self.keyset, [point]):
-            self.execute(statement)
 
     def states(self):
         """What is known of every note, by the mint's own answers (NUT-07) and by the wallet."""
@@ -280,18 +264,17 @@ class Nutshell(RealMint):
         super().__init__("nutshell", work, **options)
         self.path = self.work / "mint" / "mint.sqlite3"
         self.private_key = secrets.token_hex(32)
-        self.payment_seconds = 0
+        self.payment_seconds, self.is_limited = 0, False
 
     def command(self):
-        return [self.python, "-c", "from cashu.mint.main import main; main()", "--host", "127.0.0.1",
-                "--port", self.url.rsplit(":", 1)[1]]
+        return [self.python, "-c", "from cashu.mint.main import main; main()", "--host", self.host, "--port", self.port]
 
     def environment(self):
         # `payments`: what becomes of melts, SETTLED or PENDING; FAILED is for those that are pending at the start.
         return clean_environment(
             HOME=self.work, CASHU_DIR=self.work / "cashu", TOR="FALSE", MINT_PRIVATE_KEY=self.private_key,
             MINT_DERIVATION_PATH=f"m/0'/0'/{self.keyset_number}'", MINT_DATABASE=self.database_for_mint(),
-            MINT_AUTH_DATABASE=self.work / "auth", MINT_BACKEND_BOLT11_SAT="FakeWallet", MINT_RATE_LIMIT="FALSE",
+            MINT_AUTH_DATABASE=self.work / "auth", MINT_BACKEND_BOLT11_SAT="FakeWallet", MINT_RATE_LIMIT=str(self.is_limited).upper(),
             FAKEWALLET_DELAY_OUTGOING_PAYMENT=str(self.payment_seconds), FAKEWALLET_DELAY_INCOMING_PAYMENT="0",
             FAKEWALLET_PAY_INVOICE_STATE="SETTLED" if self.payments == "FAILED" else self.payments,
             FAKEWALLET_PAYMENT_STATE=self.payments)
@@ -319,7 +302,6 @@ class NutshellOnPostgres(Nutshell):
 
     def __init__(self, work, cluster, **options):
         super().__init__(work, **options)
-        self.features = {"real", "nutshell", "postgres"}
         self.name += " on Postgres"
         self.database = databases.Postgres(cluster)
 
@@ -332,9 +314,6 @@ class NutshellOnPostgres(Nutshell):
 
     def path_exists(self):
         return self.database.sql("SELECT to_regclass('keysets')") != ""
-
-    def execute(self, statement):
-        self.database.sql(statement)
 
     def rows(self, sql):
         return self.database.rows(sql)
@@ -394,7 +373,7 @@ class CdkMintd(RealMint):
 [info]
 url = "{self.url}/"
 listen_host = "127.0.0.1"
-listen_port = {self.url.rsplit(":", 1)[1]}
+listen_port = {self.port}
 mnemonic = "env:CDK_MINTD_MNEMONIC"
 input_fee_ppk = 100
 use_keyset_v2 = {str(self.keyset_number % 2 == 1).lower()}

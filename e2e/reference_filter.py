@@ -2,13 +2,12 @@
 
 import base64
 import pathlib
-import secrets
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "tests/vectors"))
 
 import make_vectors  # noqa: E402
-from make_vectors import DEFAULT_M as M, DEFAULT_P as P, hash_nut25 as hash64, is_secp256k1_point as on_curve  # noqa: E402
+from make_vectors import DEFAULT_M as M, DEFAULT_P as P, hash_nut25 as hash64, is_secp256k1_point as on_curve  # noqa: E402, F401
 
 POINT_BYTES = 33
 
@@ -36,11 +35,3 @@ def build(records):
     """The bytes of the filter of 33-byte records."""
     items = [records[i:i + POINT_BYTES] for i in range(0, len(records), POINT_BYTES)]
     return make_vectors.build(items, "nut25", P, M)
-
-
-def colliding_points(random_bytes=secrets.token_bytes):
-    """Two points of the curve with the same 64-bit hash."""
-    while True:
-        points = list(filter(on_curve, make_vectors.colliding_items(b"\2" + random_bytes(32))))
-        if len(points) > 1:
-            return points[:2]

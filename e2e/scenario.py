@@ -34,16 +34,13 @@ class Skipped(Exception):
 class Scenario:
     """A context: leaves nothing running. `findings` has everything that is wrong."""
 
-    def __init__(self, binary, mint, work, *, seed=1, output=True, small_disk=0, clock=False, refresh=1):
+    def __init__(self, binary, mint, work, *, seed=1, small_disk=0, clock=False):
         self.binary, self.mint, self.work = binary, mint, pathlib.Path(work)
         self.dice, self.findings, self.observed = random.Random(f"events {seed}"), [], {}
-        self.features = set(mint.features) | ({"clock"} if clock else set()) | ({"output"} if output else set())
         self.stack = contextlib.ExitStack()
         if small_disk:
-            self.features.add("small_disk")
             self.stack.enter_context(tmpfs(self.work / "output", small_disk))
-        self.service = Service(binary, mint.location, work, output=output, refresh=refresh, clock=clock,
-                               extra=["--max-age", 20])
+        self.service = Service(binary, mint.location, work, clock=clock, extra=["--max-age", 20])
         self.offset = 0  # of the service's clock
         self.promises = {}  # by key: (time, hashes) of the last comparison
         self.dates, self.away, self.seen = {}, 0, 0
@@ -152,11 +149,6 @@ class Scenario:
         """The set that most happens to."""
         return "spent", self.mint.keysets[0]
 
-    def back(self):
-        """A new life, which serves everything exactly."""
-        self.service.start()
-        return {"first_answer_s": self.service.wait_served(self.key), "exact_s": self.exact()}
-
     def recovered(self):
         """By itself: exact again, and healthy."""
         took = self.exact()
@@ -193,7 +185,8 @@ class Scenario:
             self.find(f"{name}: {error if isinstance(error, Failure) else repr(error)}")
             if not self.service.alive():
                 with self.service_away():
-                    self.back()
+                    self.service.start()
+                    self.exact()
         print(f"{self.mint.name}: {name} {self.observed.get(name)}", flush=True)
 
     def finish(self):
@@ -208,7 +201,7 @@ class Scenario:
         except Exception as error:
             self.find(f"at the end: {error}")
         notes = [note for keyset in self.mint.held().values() for note in keyset[:3]]
-        for level, message, _, line in self.service.records():
+        for level, line in self.service.records():
             if level == "NONE" or "panic" in line or any(note[2:] in line for note in notes):
                 self.find(f"the log: {line[:400]}")
         return self.findings

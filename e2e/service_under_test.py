@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import datetime
 import http.client
 import json
 import os
@@ -64,14 +63,6 @@ class Answer:
         return json.loads(self.body)
 
 
-def exchange(connection, path, method="GET", headers=None):
-    """One request on a connection; header names are lower case."""
-    connection.request(method, path, headers=headers or {})
-    response = connection.getresponse()
-    body = response.read()
-    return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
-
-
 @dataclasses.dataclass
 class Address:
     """Where the service listens; the same over all its lives."""
@@ -119,22 +110,15 @@ class Service:
             self.process = subprocess.Popen([str(part) for part in self.command], env=self.environment, cwd=self.work,
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
-    @property
-    def pid(self):
-        return self.process.pid
-
     def alive(self):
         return self.process is not None and self.process.poll() is None
 
     def expect_alive(self):
         expect(self.alive(), f"the service ended with code {self.process.returncode}: {tail(self.log)}")
 
-    def signal(self, number):
-        os.kill(self.pid, number)
-
     def hangup(self):
         """Asks for a reading of everything."""
-        self.signal(signal.SIGHUP)
+        self.process.send_signal(signal.SIGHUP)
 
     def kill(self):
         if self.alive():
@@ -161,12 +145,15 @@ class Service:
 
     def get(self, path, headers=None, method="GET", timeout=30):
         with contextlib.closing(self.address.connect(timeout)) as connection:
-            return exchange(connection, path, method, headers)
+            connection.request(method, path, headers=headers or {})
+            response = connection.getresponse()
+            body = response.read()
+            return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
 
-    def try_get(self, path, headers=None, method="GET", timeout=30):
+    def try_get(self, path):
         """None where nobody answers."""
         try:
-            return self.get(path, headers, method, timeout)
+            return self.get(path)
         except (OSError, http.client.HTTPException):
             return None
 
@@ -213,20 +200,17 @@ class Service:
         for line in filter(str.strip, lines):
             try:
                 record = json.loads(line)
-                yield record["level"], record["fields"].get("message", ""), logged_at(record), line
+                expect("message" in record["fields"], "no message")
+                yield record["level"], line
             except (ValueError, KeyError, TypeError, AttributeError):
-                yield "NONE", line, time.time(), line
+                yield "NONE", line
 
     def log_end(self):
         return self.log.stat().st_size if self.log.exists() else 0
 
     def complaints(self, since, words=""):
         """Warnings and errors with these words in any field."""
-        return [line for level, _, _, line in self.records(since) if level in ("WARN", "ERROR") and words in line]
-
-
-def logged_at(record):
-    return datetime.datetime.fromisoformat(record["timestamp"].replace("Z", "+00:00")).timestamp()
+        return [line for level, line in self.records(since) if level in ("WARN", "ERROR") and words in line]
 
 
 def series(text, name, **labels):

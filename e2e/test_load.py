@@ -19,7 +19,6 @@ import pytest
 
 from e2e.scenario import WHOLE, need
 from e2e.service_under_test import Service, expect, wait_until
-from e2e.synthetic_mint import batches
 
 pytestmark = pytest.mark.load
 BUILD_SECONDS = 1800
@@ -44,7 +43,7 @@ class MemoryPeak:
     """The most memory while the block lasts, in MiB: anonymous, and mapped files."""
 
     def __init__(self, service):
-        self.statm = pathlib.Path(f"/proc/{service.pid}/statm")
+        self.statm = pathlib.Path(f"/proc/{service.process.pid}/statm")
         self.ended, self.peak = threading.Event(), {"anonymous": 0, "mapped": 0}
         self.thread = threading.Thread(target=self.watch, daemon=True)
 
@@ -71,16 +70,6 @@ def anonymous(pid):
     return int(re.search(r"^Anonymous:\s+(\d+) kB", rollup, re.M)[1]) / 1024
 
 
-def fill(mint, notes, issued=0):
-    """Many notes."""
-    keyset, database = mint.keysets[0], mint.database
-    if database.kind == "sqlite":
-        database.connection.executescript("PRAGMA synchronous = off; PRAGMA cache_size = -500000;")
-    for count, statements in ((notes, mint.statements.spend), (issued, mint.statements.sign)):
-        for batch in batches(range(count), 50_000):
-            database.run(statements(keyset, mint.make(len(batch))))
-
-
 @pytest.mark.parametrize("output", [True, None], ids=["files", "memory"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("mint_type", ["cdk", "nutshell"])
@@ -88,27 +77,28 @@ def test_ten_million_notes(mint_type, kind, output, binary, make_mint, work, req
     notes, key = request.config.getoption("--notes") or 10_000_000, ("spent", "00deadbeefc0ffee")
     mint = make_mint(mint_type, kind)
     # A reading of an empty table is a whole one.
-    fill(mint, notes, issued=1)
+    mint.fill(notes, issued=1)
     service = Service(binary, mint.location, work, output=output, refresh=1)
     row = {"what": "ten million", "mint": mint.name, "bodies_in": "files" if output else "memory", "notes": notes}
     try:
         service.start()
         with MemoryPeak(service) as row["first_memory_mib"]:
             row["first_build_s"] = service.wait_served(key, BUILD_SECONDS)
+        wait_until(service.ready, 60, "the first refresh is over")
         bodies = sum(int(service.get(f"/v1/filter/spent/{key[1]}", form, "HEAD").headers["content-length"])
                      for form in FORMS)
         row["bodies_mib"], row["increments"] = round(bodies / 2**20, 1), []
         for _ in range(3):
             whole, before = service.metric(WHOLE), service.filter(key)["n"]
             spent = service.metric("nutfilter_refresh_duration_seconds_total")
-            mint.database.run(mint.statements.spend(key[1], mint.make(10_000)))
+            mint.fill(10_000)
             with MemoryPeak(service) as memory:
                 served = wait_until(lambda n=before: service.filter(key)["n"] == n + 10_000,
                                     BUILD_SECONDS, "10,000 more notes served", 0.05)
             expect(service.metric(WHOLE) == whole, "everything was read again for 10,000 new notes")
             took = round(service.metric("nutfilter_refresh_duration_seconds_total") - spent, 3)
             row["increments"].append({"seconds": took, "served_s": served, "memory_mib": memory})
-        row["memory_mib"] = round(anonymous(service.pid), 1)
+        row["memory_mib"] = round(anonymous(service.process.pid), 1)
         content = service.filter(key)["content"]
         service.kill()
         service.start()
@@ -147,7 +137,7 @@ def rebuilding(mint, service):
 
     def work():
         while not ended.wait(1):
-            mint.database.run(mint.statements.spend(mint.keysets[0], mint.make(1000)))
+            mint.fill(1000)
             service.hangup()
     thread = threading.Thread(target=work)
     thread.start()
@@ -161,7 +151,7 @@ def rebuilding(mint, service):
 def test_requests_per_second(binary, make_mint, work, request, keep):
     need("wrk")
     mint = make_mint("cdk", "sqlite")
-    fill(mint, request.config.getoption("--notes") or 1_000_000, 10_000)
+    mint.fill(request.config.getoption("--notes") or 1_000_000, 10_000)
     spent, issued = (f"/v1/filter/{kind}/{mint.keysets[0]}" for kind in ("spent", "issued"))
     service = Service(binary, mint.location, work, refresh=3600)
     service.start()

@@ -4,13 +4,14 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
 from e2e import events, real_mints
 from e2e.conftest import ROOT
 from e2e.scenario import Scenario, Skipped
-from e2e.service_under_test import faketime_library
+from e2e.service_under_test import Failure, Service, faketime_library, wait_until
 from e2e.wallet_checks import WalletChecks, proxy, run
 
 
@@ -73,9 +74,18 @@ def test_words_alone_give_notes_that_nutshells_wallet_receives(binary, work):
         assert scenario.finish() == []
 
 
-# What a live mint meets; the others need a synthetic one, or take the machine away from other tests.
-EVENTS = ["kill", "kill_before_ready", "terminate", "output_removed", "output_restored", "clock_step", "backup_restored",
-          "vacuum", "keyset_appears", "hash_collisions", "melts_pend_and_end", "hangups"]
+@pytest.mark.faults
+def test_faults_beside_a_live_mint(binary, work, nutshell, record):
+    with Scenario(binary, nutshell, work, small_disk=1) as scenario:
+        nutshell.begin()
+        nutshell.spend(24)
+        scenario.start()
+        nutshell.start_writing()
+        for event in (events.disk_full, events.disk_full_at_the_start, events.writes_fail, events.slow_database):
+            scenario.perform(event)
+        assert scenario.finish() == []
+        record(what="faults", mint=nutshell.name, observed=scenario.observed)
+        assert scenario.observed["writes_fail"][0]["failed_refreshes"] and scenario.seen > 0
 
 
 @pytest.mark.parametrize("mint", [pytest.param("nutshell", marks=[pytest.mark.quick, pytest.mark.follow]),
@@ -84,16 +94,51 @@ EVENTS = ["kill", "kill_before_ready", "terminate", "output_removed", "output_re
 def test_service_follows_a_live_mint(mint, binary, work, request, record):
     """With events at random; every filter that it serves must have what was there at its own time."""
     mint, seed = request.getfixturevalue(mint), request.config.getoption("--seed")
-    seconds = 60 * request.config.getoption("--minutes")
-    with Scenario(binary, mint, work, seed=seed, clock=faketime_library() is not None) as scenario:
+    seconds, clock = 60 * request.config.getoption("--minutes"), faketime_library() is not None
+    possible = [events.kill, events.backup_restored, events.keyset_appears] + [events.clock_step] * clock
+    if mint.mint_type == "nutshell":
+        possible.append(events.melts_pend_and_end)
+    with Scenario(binary, mint, work, seed=seed, clock=clock) as scenario:
         mint.begin()
         mint.spend(24)
         scenario.start()
         mint.start_writing()
-        events.live(scenario, EVENTS, seconds, 5 if seconds < 120 else 25)
+        events.live(scenario, possible, seconds, 5 if seconds < 120 else 25)
         assert scenario.finish() == []
         record(what="follow", mint=mint.name, observed=scenario.observed, answers=scenario.seen)
         assert scenario.seen > 20
+        # A note that is in no filter would have been found.
+        _, hashes = scenario.promises[scenario.key]
+        scenario.promises[scenario.key] = 0, hashes | {1}
+        scenario.service.start()
+        scenario.service.wait_served(scenario.key)
+        with pytest.raises(Failure, match="lacks 1 of"):
+            scenario.look(scenario.key, {})
+
+
+@pytest.mark.follow
+def test_a_thousand_infos_in_a_minute_at_the_mints_default_limit(binary, work):
+    """nutshell counts all clients at one address together, but for 127.0.0.1."""
+    mint = real_mints.Nutshell(work, host="::1")
+    mint.is_limited = True
+    service = Service(binary, mint.location, work, extra=["--mint-api", mint.url])
+    try:
+        mint.start_mint()
+        service.start()
+        wait_until(service.ready, 30, "ready")
+        wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
+        answers = []
+        for _ in range(1_000):
+            answers.append(service.get("/v1/info"))
+            time.sleep(0.06)
+        assert {answer.status for answer in answers} == {200}
+        assert all(answer.json()["filters"] == {"supported": True} for answer in answers)
+        with pytest.raises(Failure, match="answered 429"):
+            for _ in range(70):
+                real_mints.fetch(f"{mint.url}/v1/info")
+    finally:
+        service.kill()
+        mint.close()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ command; each is answered by a line, `{}` or `{"error": ...}`, when it is done a
     {"do": "spend", "keyset": id, "notes": 48, "melts": 1, "pending_melts": 0}
     {"do": "settle"}                   take the result of melts that were pending
     {"do": "again", "since": time}     spend the notes again that were spent since then: the mint has forgotten it
-    {"do": "collide", "keyset": id}    have two points signed that have the same 64-bit hash
     {"do": "receive", "tokens": [...]} swap the notes of tokens to the wallet
 
 `notes.json`: {"proofs": {keyset: [Y]}, "signed": {keyset: [B_]}, "unsigned": {keyset: [B_]}, "pairs": {B_: Y},
@@ -31,8 +30,6 @@ from cashu.core.crypto.b_dhke import hash_to_curve, step1_alice
 from cashu.wallet.helpers import deserialize_token_from_string
 from cashu.wallet.helpers import receive as receive_token
 from cashu.wallet.wallet import Wallet
-
-from e2e.reference_filter import colliding_points
 
 # The amounts minted in one round, and how many notes are then swapped: new ones, and some that were kept from the round
 # before. The others stay unspent.
@@ -188,23 +185,6 @@ async def again(wallet, since):
         await swap(wallet, notes)
 
 
-async def collide(wallet, pause=0.0):
-    """Two outputs with the same 64-bit hash, signed by the mint. Nobody knows their blinding factors."""
-    first, second = (point.hex() for point in colliding_points())
-    # Of each note of 2 the mint takes a fee of 1.
-    notes = await mint(wallet, 4, [2, 2])
-    for note, point in zip(notes, (first, second)):
-        response = await wallet.httpx.post(f"{wallet.url}/v1/swap", json={
-            "inputs": [{"id": note.id, "amount": note.amount, "secret": note.secret, "C": note.C}],
-            "outputs": [{"id": wallet.keyset_id, "amount": 1, "B_": point}]})
-        if response.is_error:
-            raise RuntimeError(f"the swap was answered {response.status_code}: {response.text}")
-        wallet.made[point] = wallet.signed[point] = wallet.keyset_id
-        await asyncio.sleep(pause)
-    await wallet.invalidate(notes)
-    wallet.gave(notes)
-
-
 async def receive(wallet, tokens):
     for token in map(deserialize_token_from_string, tokens):
         wallet.received[0] += len(token.proofs)
@@ -247,7 +227,7 @@ def by_keyset(points):
 
 async def obey(args, answers):
     wallet = await NotingWallet.with_db(args.mint, str(args.directory), unit="sat")
-    commands = {"spend": spend, "settle": settle, "again": again, "collide": collide, "receive": receive}
+    commands = {"spend": spend, "settle": settle, "again": again, "receive": receive}
     while line := await asyncio.to_thread(sys.stdin.readline):
         command = json.loads(line)
         try:

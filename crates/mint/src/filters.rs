@@ -1,9 +1,9 @@
 //! The filters of a mint within its own process, or in one beside it.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{error, fmt, io};
 
 use axum::Router;
 use nutfilter_objects::{OpenError, Table};
@@ -78,28 +78,16 @@ pub enum StartError {
 }
 
 /// A loss that was not accepted, because it is another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LossError {
-    keyset: KeysetId,
-    accepted: u64,
-    held: Option<Loss>,
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LossError {
+    /// Nothing of the keyset is missing.
+    #[error("keyset {0} is not held, so no loss can be accepted")]
+    NotHeld(KeysetId),
+    /// More values are missing than so many.
+    #[error("keyset {} lacks {} values, more than the {_1} that were accepted", _0.keyset, _0.values)]
+    Larger(Loss, u64),
 }
-
-impl fmt::Display for LossError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (keyset, accepted) = (&self.keyset, self.accepted);
-        match &self.held {
-            None => write!(f, "keyset {keyset} is not held, so no loss can be accepted"),
-            Some(loss) => write!(
-                f,
-                "keyset {keyset} lacks {} values, more than the {accepted} that were accepted",
-                loss.values
-            ),
-        }
-    }
-}
-
-impl error::Error for LossError {}
 
 /// The filters of a mint, which a thread of their own keeps up to date. Clones share everything; with the last one the thread
 /// ends, and routers answer what was published last. The crate's README has an example.
@@ -235,11 +223,8 @@ impl Filters {
                 self.reread();
                 Ok(())
             }
-            held => Err(LossError {
-                keyset: keyset.clone(),
-                accepted: number,
-                held,
-            }),
+            Some(loss) => Err(LossError::Larger(loss, number)),
+            None => Err(LossError::NotHeld(keyset.clone())),
         }
     }
 

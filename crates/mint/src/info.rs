@@ -318,10 +318,12 @@ mod tests {
         }
     }
 
-    /// A mint that answers with this status, or hangs if it is 0. Counts the requests that name us in `Via`.
-    fn mint(status: &Arc<Mutex<(u16, usize)>>) -> String {
-        let (status, listener) = (
-            Arc::clone(status),
+    /// A status, or 0 for a mint that hangs; a body; and the number of requests that named us in `Via`.
+    type Answer = Arc<Mutex<(u16, String, usize)>>;
+
+    fn mint(answer: &Answer) -> String {
+        let (answer, listener) = (
+            Arc::clone(answer),
             TcpListener::bind("127.0.0.1:0").unwrap(),
         );
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -334,21 +336,49 @@ mod tests {
                     .map_while(Result::ok)
                     .take_while(|line| !line.is_empty());
                 let is_named = head.filter(|line| line == "via: 1.1 nutfilter").count();
-                let mut answer = status.lock().unwrap();
-                answer.1 += is_named;
-                match answer.0 {
-                    0 => hung.push(stream),
-                    code => {
-                        let head = "content-length: 12\r\nconnection: close";
-                        let _ = write!(
-                            stream,
-                            "HTTP/1.1 {code} x\r\n{head}\r\n\r\n{{\"name\":\"m\"}}"
-                        );
-                    }
+                let mut answer = answer.lock().unwrap();
+                answer.2 += is_named;
+                let (code, body) = (answer.0, answer.1.clone());
+                drop(answer);
+                if code == 0 {
+                    hung.push(stream);
+                    continue;
                 }
+                let head = format!("content-length: {}\r\nconnection: close", body.len());
+                let _ = write!(stream, "HTTP/1.1 {code} x\r\n{head}\r\n\r\n{body}");
             }
         });
         url
+    }
+
+    #[test]
+    fn answer_that_is_not_an_info_is_named() {
+        let long = |mib: usize| format!(r#"{{"name":"{}"}}"#, "x".repeat(mib << 20));
+        for (code, body, said) in [
+            (200, "{}".to_owned(), ""),
+            (200, long(8), ""),
+            (200, long(17), "could not reach the mint"),
+            (200, "[]".to_owned(), "invalid mint info"),
+            (200, "<html>".to_owned(), "invalid mint info"),
+            (307, "{}".to_owned(), "the mint returned 307"),
+            (500, "{}".to_owned(), "the mint returned 500"),
+            (508, "{}".to_owned(), "give the mint's own address"),
+        ] {
+            let url = mint(&Arc::new(Mutex::new((code, body, 0))));
+            let result = MintInfo::new(&url).unwrap().fetch();
+            assert_eq!(result.is_ok(), said.is_empty(), "{code}");
+            let error = result.map_or_else(|error| error.to_string(), |_| String::new());
+            assert!(error.contains(said), "{error}");
+        }
+        let url = mint(&Arc::new(Mutex::new((200, "{}".to_owned(), 0))));
+        let vacant = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+        for (url, said) in [
+            (url.replace("http:", "https:"), "give its http:// address"),
+            (format!("http://{}", vacant.unwrap()), "refused"),
+        ] {
+            let error = MintInfo::new(&url).unwrap().fetch().unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
     }
 
     /// Waits until this holds.
@@ -363,7 +393,7 @@ mod tests {
     #[test]
     fn last_good_info_stays_for_a_while() {
         for broken in [503, 0] {
-            let answer = Arc::new(Mutex::new((200, 0)));
+            let answer = Arc::new(Mutex::new((200, "{}".to_owned(), 0)));
             let mut info = MintInfo::new(&mint(&answer)).unwrap();
             info.set_pace(Duration::from_millis(20), Duration::from_millis(600));
             let monitor = Monitor::new(Arc::new(Table::in_memory()));
@@ -378,7 +408,7 @@ mod tests {
             until("it is taken away", || table.get(INFO_PATH).is_none());
             answer.lock().unwrap().0 = 200;
             until("it comes back", || table.get(INFO_PATH).is_some());
-            assert!(answer.lock().unwrap().1 > 2, "named in `Via`");
+            assert!(answer.lock().unwrap().2 > 2, "named in `Via`");
         }
     }
 }

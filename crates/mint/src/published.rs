@@ -1,11 +1,10 @@
 //! What an earlier process published, compared with what the store has now: a filter never claims less than the one before
 //! it.
 
-use std::io::Read as _;
 use std::sync::Arc;
 
 use nutfilter_cashu::FilterResponse;
-use nutfilter_objects::{Object, Opened, Refused, Table};
+use nutfilter_objects::{Object, Refused, Table};
 
 use crate::sets::Sets;
 use crate::status::parse_path;
@@ -130,12 +129,5 @@ impl Published {
 
 /// The bytes of an object.
 pub(crate) fn text_of(object: &Object) -> Option<Vec<u8>> {
-    match object.open(false).ok()? {
-        Opened::Memory(bytes) => Some(bytes.to_vec()),
-        Opened::File(mut file, _) => {
-            let mut text = vec![];
-            file.read_to_end(&mut text).ok()?;
-            Some(text)
-        }
-    }
+    object.open(false).ok()?.read().ok()
 }

@@ -470,8 +470,16 @@ impl Refresher {
                 });
             }
         }
-        let table = self.table();
-        self.list_keysets(table, &keysets, report);
+        let table = Arc::clone(self.table());
+        self.list_keysets(&table, &keysets, report);
+        // What claims more than the operator accepted would be compared again at the next start.
+        self.accepted.retain(|keyset| {
+            let is_served = keysets.contains(keyset);
+            for kind in NoteKind::ALL.into_iter().filter(|_| !is_served) {
+                table.remove(&path_of(kind, keyset));
+            }
+            is_served
+        });
         let served: BTreeSet<&str> = filters.iter().map(|filter| &*filter.path).collect();
         table.retain(|path| parse_path(path).is_none() || served.contains(path));
         self.monitor.update(|status| status.filters = filters);

@@ -263,20 +263,14 @@ mod tests {
         KeysetId::parse(&format!("00{number:014x}")).unwrap()
     }
 
-    fn found(hashes: &[(u8, &[u64])], bad: &[u8]) -> Found<'static> {
+    fn found(hashes: &[(u8, &[u64])]) -> Found<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         let mut found = Found::new(&NEVER);
-        for &(number, hashes) in hashes {
-            found.hashes.insert(keyset(number), hashes.to_vec());
-        }
-        for &number in bad {
-            let _ = found.bad_row(Some(&keyset(number)), SourceError::Stopped);
-        }
+        let hashes = hashes
+            .iter()
+            .map(|(number, of)| (keyset(*number), of.to_vec()));
+        found.hashes.extend(hashes);
         found
-    }
-
-    fn unreadable(sets: &Sets) -> Vec<bool> {
-        sets.by_keyset.values().map(|set| set.unreadable).collect()
     }
 
     fn hashes(sets: &Sets, number: u8) -> &[u64] {
@@ -286,71 +280,42 @@ mod tests {
     #[test]
     fn repeats_change_nothing_and_new_hashes_do() {
         let mut sets = Sets::default();
-        sets.take(found(&[(1, &[5, 3, 5])], &[]), true).unwrap();
-        assert_eq!(hashes(&sets, 1), [3, 5]);
-        sets.by_keyset.get_mut(&keyset(1)).unwrap().changed = false;
-        for is_whole in [false, true] {
-            sets.take(found(&[(1, &[5, 3])], &[]), is_whole).unwrap();
-            assert!(!sets.by_keyset[&keyset(1)].changed);
+        sets.take(found(&[(1, &[5, 3, 5])]), true).unwrap();
+        for (is_whole, more, changes) in [
+            (false, [5, 3], false),
+            (true, [5, 3], false),
+            (false, [4, 5], true),
+        ] {
+            sets.of(&keyset(1)).changed = false;
+            sets.take(found(&[(1, &more)]), is_whole).unwrap();
+            assert_eq!(sets.of(&keyset(1)).changed, changes);
         }
-        sets.take(found(&[(1, &[4, 5, 4])], &[]), false).unwrap();
-        assert!(sets.by_keyset[&keyset(1)].changed);
         assert_eq!(hashes(&sets, 1), [3, 4, 5]);
     }
 
     #[test]
     fn whole_reading_keeps_every_hash_and_counts_what_is_gone() {
         let mut sets = Sets::default();
-        let first = found(&[(1, &[1, 2, 3]), (2, &[7]), (3, &[8])], &[]);
+        let first = found(&[(1, &[1, 2, 3]), (2, &[7]), (3, &[8])]);
         sets.take(first, true).unwrap();
         // 3 moved to another keyset, 8 lost its keyset.
-        let mut second = found(&[(1, &[2, 9]), (4, &[3])], &[]);
+        let mut second = found(&[(1, &[2, 9]), (4, &[3])]);
         second.orphans = vec![8];
         let taken = sets.take(second, true).unwrap();
         assert_eq!(taken.gone, [(keyset(1), [0, 1]), (keyset(2), [0, 1])]);
         assert_eq!(hashes(&sets, 1), [1, 2, 3, 8, 9]);
         assert_eq!(hashes(&sets, 2), [7, 8]);
-        let again = sets.take(found(&[(1, &[2, 9])], &[]), true).unwrap();
+        let again = sets.take(found(&[(1, &[2, 9])]), true).unwrap();
         let gone = |counts: [[u64; 2]; 4]| [1, 2, 3, 4].map(keyset).into_iter().zip(counts);
         assert_eq!(
             again.gone,
             Vec::from_iter(gone([[1, 3], [1, 2], [0, 1], [0, 2]]))
         );
-        let back = found(&[(1, &[1, 2, 3, 9]), (2, &[7, 8])], &[]);
+        let back = found(&[(1, &[1, 2, 3, 9]), (2, &[7, 8])]);
         let back = sets.take(back, true).unwrap();
         assert_eq!(
             back.gone,
             Vec::from_iter(gone([[3, 0], [2, 0], [1, 0], [2, 0]]))
-        );
-    }
-
-    #[test]
-    fn rows_without_a_keyset_are_in_every_set() {
-        let mut sets = Sets::default();
-        let mut rows = found(&[(1, &[1])], &[]);
-        rows.orphans = vec![9, 5];
-        sets.take(rows, true).unwrap();
-        sets.take(found(&[(2, &[2])], &[]), false).unwrap();
-        assert_eq!(
-            (hashes(&sets, 1), hashes(&sets, 2)),
-            (&[1, 5, 9][..], &[2, 5, 9][..])
-        );
-        assert_eq!(sets.of(&keyset(3)).hashes.as_slice(), [5, 9]);
-    }
-
-    #[test]
-    fn unreadable_row_holds_until_a_whole_reading_without_a_fault() {
-        let mut sets = Sets::default();
-        sets.take(found(&[(1, &[1])], &[2]), true).unwrap();
-        assert_eq!(unreadable(&sets), [false, true]);
-        sets.take(found(&[(2, &[1])], &[]), false).unwrap();
-        assert_eq!((unreadable(&sets), sets.unreadable), (vec![false, true], 1));
-        sets.take(found(&[(1, &[1])], &[1]), true).unwrap();
-        assert_eq!(unreadable(&sets), [true, false]);
-        sets.take(found(&[(1, &[1])], &[]), true).unwrap();
-        assert_eq!(
-            (unreadable(&sets), sets.unreadable),
-            (vec![false, false], 0)
         );
     }
 

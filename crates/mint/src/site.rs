@@ -314,6 +314,10 @@ mod tests {
         ] {
             table.put(path, "text/plain", date, |_| Ok(())).unwrap();
             assert_eq!(site.may_send(&table.get(path).unwrap()), is_sent);
+            let (mut json, params) = (vec![], nutfilter::Params::default());
+            FilterResponse::write(&mut json, 0, params, &[], date).unwrap();
+            let is_served = is_sent || parse_path(path).is_none();
+            assert_eq!(check_published(path, &json).is_ok(), is_served, "{path}");
         }
     }
 }

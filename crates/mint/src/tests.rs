@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nutfilter_cashu::FilterResponse;
-use nutfilter_objects::{Opened, Table};
+use nutfilter_objects::Table;
 use proptest::prelude::*;
 
 mod filters;
@@ -191,15 +191,7 @@ fn date(refresher: &Refresher, kind: NoteKind, number: u8) -> Option<u64> {
 fn count(refresher: &Refresher, kind: NoteKind, number: u8) -> Option<u32> {
     let table = refresher.monitor().table();
     let (object, opened) = table.open(&path(kind, number), false).unwrap()?;
-    let json = match opened {
-        Opened::Memory(json) => json.to_vec(),
-        Opened::File(mut file, _) => {
-            let mut json = vec![];
-            std::io::Read::read_to_end(&mut file, &mut json).unwrap();
-            json
-        }
-    };
-    let response = FilterResponse::from_json(&json[..]).unwrap();
+    let response = FilterResponse::from_json(opened.read().unwrap()).unwrap();
     assert_eq!(response.timestamp, object.date());
     Some(response.into_filter().unwrap().n())
 }
@@ -229,6 +221,9 @@ fn filter_of_a_fast_clock_is_withdrawn_and_made_again() {
     let forever = Duration::MAX;
     assert_eq!(refresher.monitor().ready(10_240, forever), Ok(()));
     clocks.pass(60);
+    // It is slewed.
+    clocks.set(10_299_600);
+    assert!(!refresher.withdraw());
     clocks.set(10_006_000);
     // Even if the mint cannot be read.
     fake.fail(&[Spent, Issued]);
@@ -241,18 +236,6 @@ fn filter_of_a_fast_clock_is_withdrawn_and_made_again() {
     refresh(&mut refresher);
     assert_eq!(date(&refresher, Spent, 1), Some(10_006));
     assert_eq!(refresher.monitor().ready(10_006, forever), Ok(()));
-}
-
-#[test]
-fn clock_that_is_slewed_withdraws_nothing() {
-    let (fake, clocks) = (Fake::new(), Clocks::at(10_000));
-    let mut refresher = refresher(&fake, &clocks);
-    refresh(&mut refresher);
-    clocks.pass(60);
-    clocks.set(10_059_600);
-    assert!(!refresher.withdraw());
-    clocks.set(10_059_400);
-    assert!(refresher.withdraw());
 }
 
 #[test]
@@ -414,14 +397,33 @@ fn kind_that_fails_holds_back_both_filters() {
 
 #[test]
 fn reading_of_changed_files_is_repeated() {
-    for (changes, succeeds) in [(2, true), (3, false)] {
+    let changed = || SourceError::ChangedWhileRead("mint.db".into());
+    // Beside a mint that stops, SQLite can take a database for damaged.
+    let failed = |code| SourceError::Sqlite {
+        path: "mint.db".into(),
+        doing: "reading",
+        source: rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None),
+    };
+    let damaged = move || failed(rusqlite::ffi::SQLITE_CORRUPT);
+    let busy = move || failed(rusqlite::ffi::SQLITE_BUSY);
+    let errors: [Box<dyn Fn() -> SourceError + Send>; 4] = [
+        Box::new(changed),
+        Box::new(changed),
+        Box::new(damaged),
+        Box::new(busy),
+    ];
+    for (error, (times, succeeds)) in
+        errors
+            .into_iter()
+            .zip([(2, true), (3, false), (2, true), (1, false)])
+    {
         let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-        let mut left = [changes; 2];
+        let mut left = [times; 2];
         fake.hook(move |kind| match left[kind as usize] {
             0 => Ok(()),
             ref mut left => {
                 *left -= 1;
-                Err(SourceError::ChangedWhileRead("mint.db".into()))
+                Err(error())
             }
         });
         let mut refresher = refresher(&fake, &clocks);
@@ -567,4 +569,16 @@ fn output_is_served_at_a_start_and_made_again_when_it_is_gone() {
     std::fs::remove_dir(&file).unwrap();
     refresh(&mut second);
     assert_eq!(count(&second, Spent, 1), Some(4));
+    // `issued` takes its place first: a reader of both files finds nothing spent that was not issued.
+    let issued = root.join(path(Issued, 1));
+    std::fs::remove_file(&issued).unwrap();
+    std::fs::create_dir(&issued).unwrap();
+    for kind in NoteKind::ALL {
+        fake.add(kind, 1, 1);
+    }
+    assert!(!second.refresh(false).unwrap().is_complete());
+    assert_eq!(count(&second, Spent, 1), Some(4));
+    std::fs::remove_dir(&issued).unwrap();
+    refresh(&mut second);
+    assert_eq!(count(&second, Spent, 1), Some(5));
 }

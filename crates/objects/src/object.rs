@@ -1,7 +1,7 @@
 //! One object: how it is written, and how it is opened.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -59,6 +59,24 @@ pub enum Opened {
     Memory(Bytes),
     /// An open file of this many bytes.
     File(File, u64),
+}
+
+impl Opened {
+    /// All bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn read(self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Memory(bytes) => Ok(bytes.into()),
+            Self::File(mut file, length) => {
+                let mut bytes = Vec::with_capacity(length as usize);
+                file.read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
+        }
+    }
 }
 
 impl Object {

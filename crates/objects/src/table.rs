@@ -225,12 +225,11 @@ impl Table {
         }
     }
 
-    /// Removes an object and its files at once, because it is not true.
+    /// Removes an object and its files at once, because it is not true, also files that were refused at the start.
     pub fn remove(&self, path: &str) {
         let directory = self.directory();
-        if self.write().remove(path).is_some()
-            && let Some(mut directory) = directory
-        {
+        self.write().remove(path);
+        if let Some(mut directory) = directory {
             directory.remove(path);
         }
     }

@@ -1,11 +1,11 @@
 //! A table in a directory: what it accepts at a start, what it writes, and what it leaves behind.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use nutfilter_objects::{OpenError, Opened, Refused, Table};
+use nutfilter_objects::{OpenError, Refused, Table};
 
 const JSON: &str = "application/json";
 const PATH: &str = "v1/filter/spent/00";
@@ -51,12 +51,7 @@ fn put(table: &Table, path: &str, date: u64, bytes: &[u8]) -> io::Result<()> {
 /// The bytes of an object.
 fn bytes(table: &Table, path: &str) -> Option<Vec<u8>> {
     let (object, opened) = table.open(path, false).unwrap()?;
-    let Opened::File(mut file, length) = opened else {
-        panic!("in memory");
-    };
-    let mut bytes = vec![];
-    file.read_to_end(&mut bytes).unwrap();
-    assert_eq!(bytes.len() as u64, length);
+    let bytes = opened.read().unwrap();
     assert_eq!(nutfilter_objects::tag_of(&bytes), object.tag());
     Some(bytes)
 }
@@ -262,6 +257,47 @@ fn object_between_its_two_renames_is_finished() {
     }
 }
 
+/// A server that prefers compressed files would send an older one in the place of a new plain one.
+#[test]
+fn compressed_form_takes_its_place_first() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    put(&table, PATH, 5, b"old").unwrap();
+    let [file, zipped] = both(&root);
+    fs::remove_file(&zipped).unwrap();
+    fs::create_dir(&zipped).unwrap();
+    assert!(put(&table, PATH, 6, b"new").is_err());
+    assert_eq!(fs::read(file).unwrap(), b"old");
+}
+
+/// Each reader gets one version, whole.
+#[test]
+fn object_that_is_replaced_while_it_is_read_is_one_version() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    put(&table, PATH, 0, &[0; 70_000]).unwrap();
+    std::thread::scope(|scope| {
+        let readers = [(); 3].map(|()| {
+            scope.spawn(|| {
+                let mut date = 0;
+                while date < 60 {
+                    let (object, opened) = table.open(PATH, false).unwrap().unwrap();
+                    let bytes = opened.read().unwrap();
+                    assert!(date <= object.date() && bytes.len() == 70_000);
+                    date = object.date();
+                    assert!(bytes.iter().all(|&byte| u64::from(byte) == date));
+                }
+            })
+        });
+        for date in 1..=60 {
+            put(&table, PATH, date, &[date as u8; 70_000]).unwrap();
+        }
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn removed_directory_is_made_again() {
     let (_directory, root) = place();
@@ -295,12 +331,7 @@ fn object_that_was_opened_stays_as_it_was() {
     table.remove(PATH);
     assert!(table.get(PATH).is_none());
     assert_eq!(files(&root), [""; 0]);
-    let Opened::File(mut file, _) = opened else {
-        panic!("in memory");
-    };
-    let mut bytes = String::new();
-    file.read_to_string(&mut bytes).unwrap();
-    assert_eq!((&*bytes, old.date()), ("old", 5));
+    assert_eq!((opened.read().unwrap(), old.date()), (b"old".to_vec(), 5));
 }
 
 #[test]
@@ -331,6 +362,37 @@ fn path_that_no_file_can_have_is_refused() {
     put(&table, "a", 5, b"x").unwrap();
     assert!(put(&table, "a/b", 5, b"x").is_err());
     assert_eq!(files(&root), ["a", "a.gz"]);
+}
+
+#[test]
+fn files_of_others_are_refused_and_stay() {
+    let (_directory, root) = place();
+    let mine = root.join("mine/notes.txt");
+    fs::create_dir_all(mine.parent().unwrap()).unwrap();
+    fs::write(&mine, "mine").unwrap();
+    let (table, refused) = open_with(&root, |_, _| Err("not an object".to_owned()));
+    assert!(table.objects().is_empty() && refused[0].path == mine);
+    put(&table, PATH, 5, b"x").unwrap();
+    table.retain(|_| true);
+    assert_eq!(fs::read(&mine).unwrap(), b"mine");
+}
+
+#[test]
+fn files_of_former_objects_are_removed_after_an_hour() {
+    let (_directory, root) = place();
+    for hours in [0, 2] {
+        let (table, _) = open(&root);
+        for path in ["old", "kept"] {
+            put(&table, path, 5, b"{}").unwrap();
+            let file = fs::File::options().write(true).open(root.join(path));
+            let written = SystemTime::now() - Duration::from_secs(hours * 3_600);
+            file.unwrap().set_modified(written).unwrap();
+        }
+        table.retain(|path| path == "kept");
+        assert!(table.get("old").is_none());
+        let stays = ["kept", "old", "old.gz"].map(|name| root.join(name).exists());
+        assert_eq!(stays, [true, hours == 0, hours == 0], "{hours} h");
+    }
 }
 
 #[cfg(unix)]

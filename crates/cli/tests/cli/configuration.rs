@@ -65,28 +65,13 @@ fn check_config_prints_variables_and_changes_nothing() {
 #[test]
 fn no_output_shows_the_password_of_a_wrong_location() {
     let place = Place::new();
-    let unreachable = "127.0.0.1:1/mint";
+    // More of them are tried where locations are parsed.
     let locations = [
-        format!("\"postgres://mint:hunter2@{unreachable}\""),
-        format!("'postgres://mint:hunter2@{unreachable}'"),
-        format!("\"postgres://mint:hunter2@{unreachable}"),
-        format!("\u{feff}postgres://mint:hunter2@{unreachable}"),
-        format!(" postgres://mint:hunter2@{unreachable}"),
-        format!("postgres://mint:p@hunter2@{unreachable}"),
-        format!("postgres://mint:p@x/hunter2@{unreachable}"),
-        format!("postgres://mint:p?hunter2@{unreachable}"),
-        format!("postgres//mint:hunter2@{unreachable}"),
-        format!("postgres:/mint:hunter2@{unreachable}"),
-        format!("postgres;//mint:hunter2@{unreachable}"),
-        format!("//mint:hunter2@{unreachable}"),
-        format!("MINT_DATABASE=postgres://mint:hunter2@{unreachable}"),
-        format!("postgres%3A//mint%3Ahunter2@{unreachable}"),
-        format!("mysql://mint:hunter2@{unreachable}"),
-        format!("sqlite://mint:hunter2@{unreachable}"),
-        format!("postgres://{unreachable}?password=hunter2"),
-        format!("postgres://{unreachable}?passwd=hunter2"),
-        "host=127.0.0.1 user=mint password=hunter2".to_owned(),
-        "user='mint' password = 'hunter2'".to_owned(),
+        "\"postgres://mint:hunter2@127.0.0.1:1/mint\"",
+        "postgres//mint:hunter2@127.0.0.1:1/mint",
+        "MINT_DATABASE=postgres://mint:hunter2@127.0.0.1:1/mint",
+        "mysql://mint:hunter2@127.0.0.1:1/mint",
+        "user='mint' password = 'hunter2'",
     ];
     for location in &locations {
         let assert_hidden = |command: &mut Command| {

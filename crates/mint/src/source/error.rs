@@ -159,28 +159,3 @@ fn of_postgres(error: &tokio_postgres::Error) -> String {
     }
     text
 }
-
-#[cfg(all(test, feature = "sqlite"))]
-mod tests {
-    use rusqlite::ffi;
-
-    use super::*;
-
-    #[test]
-    fn damage_beside_a_mint_that_stops_is_looked_at_again() {
-        for (code, attempts) in [(ffi::SQLITE_CORRUPT, ATTEMPTS), (ffi::SQLITE_BUSY, 1)] {
-            let mut tried = 0;
-            let result: Result<()> = retry_changed(|| {
-                tried += 1;
-                let source = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
-                Err(SourceError::Sqlite {
-                    path: PathBuf::new(),
-                    doing: "reading",
-                    source,
-                })
-            });
-            assert!(matches!(result, Err(SourceError::Sqlite { .. })));
-            assert_eq!(tried, attempts);
-        }
-    }
-}

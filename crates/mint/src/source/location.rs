@@ -279,6 +279,7 @@ mod tests {
     fn postgres_url_is_shown_without_password_and_options() {
         for (url, shown) in [
             ("postgres://mint:hunter2@db/mint", "postgres://mint@db/mint"),
+            ("postgres://m:a?b=c@db/mint", "postgres://m@db/mint"),
             (
                 "POSTGRES://mint:hunter2@db:5433/mint?sslmode=require",
                 "postgres://mint@db:5433/mint",
@@ -341,6 +342,8 @@ mod tests {
             ("postgres://mint:p@x/hunter2@db/mint", "%40"),
             ("host=h user=f pool_size=hunter2", "option pool_size is"),
             ("password = hunter2", "has no host"),
+            ("user='mint' password = 'hunter2'", "has no host"),
+            ("postgres://db/x?passwd=hunter2", "option passwd is"),
             ("host=h password='hunter2", "quote"),
             (" \u{feff}", "is empty"),
         ] {
@@ -384,6 +387,8 @@ mod tests {
             "postgres%3A//mint:hunter2%40db/mint",
             "mint%3ahunter2",
             "a/password=hunter2",
+            "//mint:hunter2@db/mint",
+            "MINT_DATABASE=postgres://mint:hunter2@db/mint",
         ] {
             let location = DatabaseLocation::parse(text).unwrap();
             let error = location.file().unwrap_err();

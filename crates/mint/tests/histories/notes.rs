@@ -13,7 +13,7 @@ use nutfilter_mint::source::{
 use nutfilter_mint::{
     KeysetId, MintSource, Monitor, NoteKind, RefreshError, RefreshOptions, Refresher,
 };
-use nutfilter_objects::{Opened, Table};
+use nutfilter_objects::Table;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -381,10 +381,8 @@ impl Process {
             let (Some(claim), path) = (claim, &paths()[kind][0]) else {
                 continue;
             };
-            let Some((_, Opened::Memory(text))) = table.open(path, false).unwrap() else {
-                panic!("{path} is missing");
-            };
-            let response = FilterResponse::from_json(text.to_vec()).unwrap();
+            let (_, opened) = table.open(path, false).unwrap().expect("a filter");
+            let response = FilterResponse::from_json(opened.read().unwrap()).unwrap();
             let (date, until) = (response.timestamp, claim.date);
             assert!(
                 date <= until.as_secs(),

@@ -12,15 +12,12 @@ use std::time::{Duration, Instant};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::source::{DatabaseLocation, open};
 use nutfilter_mint::{FilterState, Loss, MintType, Monitor, NoteKind, RefreshOptions, Refresher};
-use nutfilter_objects::{OpenError, Opened, Table};
+use nutfilter_objects::{OpenError, Table};
 
-use crate::world::KEYSETS;
+use crate::world::{KEYSETS, seconds};
 
 /// How long a refresh of a few rows may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Seconds between two refreshes of the program.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether the last reading was whole, by kind; `None` where it failed.
 pub(crate) type Whole = [Option<bool>; 2];
@@ -141,19 +138,12 @@ impl Service {
 
     /// What is served at a path.
     pub(crate) fn body(&self, path: &str) -> Option<Vec<u8>> {
-        let Self::InProcess(refresher) = self else {
-            let Self::Program(program) = self else {
-                unreachable!()
-            };
-            return program.bodies.get(path).cloned();
-        };
-        match refresher.monitor().table().open(path, false).unwrap()?.1 {
-            Opened::Memory(bytes) => Some(bytes.to_vec()),
-            Opened::File(mut file, _) => {
-                let mut text = vec![];
-                file.read_to_end(&mut text).unwrap();
-                Some(text)
+        match self {
+            Self::InProcess(refresher) => {
+                let opened = refresher.monitor().table().open(path, false).unwrap();
+                opened.map(|(_, opened)| opened.read().unwrap())
             }
+            Self::Program(program) => program.bodies.get(path).cloned(),
         }
     }
 
@@ -171,8 +161,8 @@ pub(crate) struct Program {
     command: Command,
     child: Option<Child>,
     port: u16,
-    /// The refreshes that were counted, and the readings of everything by kind.
-    counts: [u64; 3],
+    /// The refreshes that were counted, the readings of everything by kind, and the seconds that refreshes took.
+    counts: [f64; 4],
     health: serde_json::Value,
     bodies: BTreeMap<String, Vec<u8>>,
 }
@@ -193,7 +183,7 @@ impl Program {
             command,
             child: None,
             port,
-            counts: [0; 3],
+            counts: [0.0; 4],
             health,
             bodies,
         }
@@ -216,13 +206,16 @@ impl Program {
         }
         self.signal("CONT");
         let (start, before) = (Instant::now(), self.counts);
-        let is_done = |counts: &[u64; 3]| {
+        let is_done = |counts: &[f64; 4]| {
             let read = [1, 2].map(|kind| counts[kind] > before[kind]);
-            counts[0] > before[0] && (!whole || read == [true; 2] || counts[0] > before[0] + 2)
+            !whole || read == [true; 2] || counts[0] > before[0] + 2.0
         };
-        // It must be stopped well before the next refresh begins: that would hold locks and know what comes later.
+        // It must be stopped before the next refresh begins: that would hold locks, and know nothing of what comes meanwhile. Refreshes
+        // begin at full seconds.
+        let mut last = before;
         loop {
-            while let Some(counts) = Some(self.count()).filter(|counts| !is_done(counts)) {
+            let (mut undone, mut counts) = (seconds(), self.count());
+            while counts[0] <= last[0] || !is_done(&counts) {
                 assert!(
                     start.elapsed() < PATIENCE,
                     "no refresh: {counts:?} after {before:?}"
@@ -230,12 +223,15 @@ impl Program {
                 let ended = self.child.as_mut().unwrap().try_wait().unwrap();
                 assert!(ended.is_none(), "the service ended: {ended:?}");
                 std::thread::sleep(Duration::from_millis(3));
+                undone = seconds();
+                counts = self.count();
             }
-            let seen = Instant::now();
             self.look();
-            let counts = self.count();
+            counts = self.count();
             self.signal("STOP");
-            if seen.elapsed() < INTERVAL / 2 {
+            let took = counts[3] - last[3];
+            last = counts;
+            if undone == seconds() && took < 1.0 {
                 self.counts = counts;
                 break;
             }
@@ -256,19 +252,20 @@ impl Program {
         self.bodies = paths().into_iter().flatten().filter_map(body).collect();
     }
 
-    fn count(&self) -> [u64; 3] {
+    fn count(&self) -> [f64; 4] {
         let text = self.get("metrics").unwrap_or_default();
         let text = String::from_utf8(text).unwrap();
         let sum = |name: &str| {
             let lines = text.lines().filter(|line| line.starts_with(name));
             lines
-                .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+                .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
                 .sum()
         };
         [
             sum("nutfilter_refreshes_total{"),
             sum("nutfilter_whole_readings_total{kind=\"spent\""),
             sum("nutfilter_whole_readings_total{kind=\"issued\""),
+            sum("nutfilter_refresh_duration_seconds_total "),
         ]
     }
 

@@ -147,8 +147,10 @@ struct Row {
 #[derive(Clone, Default)]
 struct Published {
     items: BTreeSet<Item>,
-    /// 0 without one.
+    /// 0 without one, and for one whose loss was accepted.
     date: u64,
+    /// What it has, and its date, if its loss was accepted and it could not be replaced yet. The next process finds this.
+    kept: Option<(BTreeSet<Item>, u64)>,
 }
 
 /// A database with its mint, and a service that reads it.
@@ -167,6 +169,8 @@ pub(crate) struct World<D> {
     accepted: Vec<Loss>,
     /// What the present process has read, by kind.
     seen: [BTreeSet<Item>; 2],
+    /// And by keyset: rows may have left it since, before its filter could be published.
+    of_keyset: [[BTreeSet<Item>; 4]; 2],
     /// And what had no keyset then.
     orphans: [BTreeSet<Item>; 2],
     is_first: bool,
@@ -186,6 +190,7 @@ impl<D: Database> World<D> {
             compared: Default::default(),
             accepted: vec![],
             seen: Default::default(),
+            of_keyset: Default::default(),
             orphans: Default::default(),
             is_first: true,
         };
@@ -330,12 +335,19 @@ impl<D: Database> World<D> {
         }
         let (location, output) = (self.database.location(), self.output.path());
         self.service = Some(Service::start(&location, self.mint, output, &self.accepted));
+        for published in self.published.iter_mut().flatten() {
+            if let Some((mut items, date)) = published.kept.take() {
+                published.items.append(&mut items);
+                published.date = date;
+            }
+        }
         for (keyset, compared) in self.compared.iter_mut().enumerate() {
             let before = [0, 1].map(|kind| &self.published[kind][keyset]);
             let is_there = before.iter().any(|published| published.date > 0);
             *compared = is_there.then(|| before.map(|published| published.items.clone()));
         }
         (self.seen, self.orphans, self.is_first) = (Default::default(), Default::default(), true);
+        self.of_keyset = Default::default();
     }
 
     /// What was published at the last moment: each file whole, with all that was there before, and no older.
@@ -361,7 +373,7 @@ impl<D: Database> World<D> {
                     "{path}: published notes are absent"
                 );
                 let items = (1..=self.next).filter(has).collect();
-                *published = Published { items, date };
+                (published.items, published.date) = (items, date);
             }
         }
     }
@@ -454,7 +466,10 @@ impl<D: Database> World<D> {
             if gone > 0 {
                 for (kind, before) in before.iter().enumerate() {
                     let items = before.intersection(&self.seen[kind]).copied().collect();
-                    self.published[kind][keyset] = Published { items, date: 0 };
+                    self.published[kind][keyset] = Published {
+                        items,
+                        ..Published::default()
+                    };
                 }
             }
             return;
@@ -510,6 +525,18 @@ impl<D: Database> World<D> {
         for (kind, path) in paths.iter().enumerate() {
             let (state, is_first) = (states[kind], self.is_first);
             let published = &mut self.published[kind][keyset];
+            let of_keyset = |row: &&Row| row.keyset.is_none_or(|of| of == keyset);
+            let items = |rows: &[Row], until: u64| -> BTreeSet<Item> {
+                let rows = rows
+                    .iter()
+                    .filter(of_keyset)
+                    .filter(|row| row.counted <= until);
+                rows.filter_map(|row| row.item).collect()
+            };
+            let mut here = items(&there[kind], u64::MAX);
+            here.extend(&self.orphans[kind]);
+            let known = &mut self.of_keyset[kind][keyset];
+            known.extend(&here);
             let Some(text) = service.body(path) else {
                 assert!(
                     published.date == 0 && matches!(state, Undated | Unreadable),
@@ -521,14 +548,6 @@ impl<D: Database> World<D> {
             let date = response.timestamp;
             let filter = response.into_filter().unwrap();
             let has = |item: &Item| filter.matches(&[bytes(*item)])[0];
-            let of_keyset = |row: &&Row| row.keyset.is_none_or(|of| of == keyset);
-            let items = |rows: &[Row], until: u64| -> BTreeSet<Item> {
-                let rows = rows
-                    .iter()
-                    .filter(of_keyset)
-                    .filter(|row| row.counted <= until);
-                rows.filter_map(|row| row.item).collect()
-            };
             let context = || {
                 format!(
                     "{path}: {state:?}, dated {date} after {}; {read:?}",
@@ -536,10 +555,12 @@ impl<D: Database> World<D> {
                 )
             };
             assert!(published.date <= date && date <= seconds(), "{}", context());
+            let is_kept = matches!(state, Undated | Unreadable) && published.date == 0;
             // Since when notes may be missing.
             let complete_until = match state {
                 Held | Unreadable => {
-                    assert_eq!(published.date, date, "{}", context());
+                    let is_same = published.date == date;
+                    assert!(is_same || is_kept, "{}", context());
                     0
                 }
                 Idle if self.database.is_stale() && date == published.date => 0,
@@ -571,8 +592,6 @@ impl<D: Database> World<D> {
                 due.len(),
                 context()
             );
-            let mut here = items(&there[kind], u64::MAX);
-            here.extend(&self.orphans[kind]);
             if is_first && matches!(state, Current | Idle) {
                 assert_eq!(
                     filter.n() as usize,
@@ -581,11 +600,9 @@ impl<D: Database> World<D> {
                     context()
                 );
             }
-            published.items.extend(here.into_iter().filter(has));
-            if state == Undated {
-                published.items = (1..=self.next).filter(has).collect();
-            }
-            published.date = date;
+            published.items.extend(known.iter().copied().filter(has));
+            published.kept = is_kept.then(|| ((1..=self.next).filter(has).collect(), date));
+            published.date = if is_kept { 0 } else { date };
         }
     }
 }
@@ -594,7 +611,7 @@ pub(crate) fn bytes(item: Item) -> Vec<u8> {
     const_hex::decode(format!("02{item:064x}")).unwrap()
 }
 
-fn seconds() -> u64 {
+pub(crate) fn seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()

@@ -6,7 +6,6 @@
 mod changes;
 mod filters;
 mod found;
-mod info;
 mod live;
 mod refresh;
 mod rows;

@@ -9,7 +9,7 @@ use nutfilter_mint::source::{DatabaseLocation, MintSource, SourceError, SqliteSo
 use nutfilter_mint::{
     KeysetId, MintType, Monitor, NoteKind, RefreshOptions, RefreshReport, Refresher,
 };
-use nutfilter_objects::{Opened, Table};
+use nutfilter_objects::Table;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -200,18 +200,10 @@ pub(crate) fn refresh(refresher: &mut Refresher) -> RefreshReport {
     report
 }
 
-/// The JSON of a served object in memory.
+/// The JSON of a served object.
 pub(crate) fn body(refresher: &Refresher, path: &str) -> Option<Vec<u8>> {
     let opened = refresher.monitor().table().open(path, false).unwrap();
-    match opened? {
-        (_, Opened::Memory(json)) => Some(json.to_vec()),
-        _ => panic!("a file"),
-    }
-}
-
-pub(crate) fn filter(refresher: &Refresher, kind: NoteKind, keyset: &str) -> Option<Vec<u8>> {
-    let id = KeysetId::parse(keyset).unwrap().canonical();
-    body(refresher, &format!("v1/filter/{kind}/{id}"))
+    opened.map(|(_, opened)| opened.read().unwrap())
 }
 
 /// Compares a served filter, byte for byte, with what the reference implementation makes of these items.
@@ -222,7 +214,8 @@ pub(crate) fn assert_served(
     keyset: &str,
     items: &[Vec<u8>],
 ) {
-    let body = filter(refresher, kind, keyset).expect("a filter");
+    let id = KeysetId::parse(keyset).unwrap().canonical();
+    let body = body(refresher, &format!("v1/filter/{kind}/{id}")).expect("a filter");
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let profile = nutfilter_reference::Profile::Nut25;
     let expected = nutfilter_reference::build(profile, items, 19, 784_931);

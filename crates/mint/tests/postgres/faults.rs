@@ -71,28 +71,16 @@ fn stopped_server_is_an_error_then_read_in_full() {
     add(1);
     assert_eq!(found.read(&mut source, Spent), (true, 1));
     assert_eq!(found.read(&mut source, Spent), (false, 0));
-}
-
-#[test]
-fn restored_data_directory_is_read_in_full() {
-    let Some((cluster, url)) = cdk_alone(10) else {
-        return;
-    };
+    // An older volume, with as many notes after others, beyond the lost transactions.
     cluster.stop("fast");
     cluster.copy("data", "saved");
     cluster.start_again();
-    let (mut source, mut found) = (open(&url, None).unwrap(), Found::default());
-    let add = |indexes: core::ops::Range<u8>| {
-        let writer = Writer::connect(&url);
-        indexes.for_each(|index| writer.run(&insert(MintType::Cdk, Spent, V1, index, true)));
-    };
-    add(0..3);
-    assert_eq!(found.read(&mut source, Spent), (true, 13));
+    (2..5).for_each(add);
+    assert_eq!(found.read(&mut source, Spent), (true, 3));
     cluster.stop("fast");
     cluster.copy("saved", "data");
     cluster.start_again();
-    // Beyond the lost transactions, with the same number of notes.
-    add(3..6);
+    (5..8).for_each(add);
     assert_eq!(found.read(&mut source, Spent), (true, 3));
 }
 

@@ -66,27 +66,6 @@ fn both_mints_are_detected_listed_and_read() {
 }
 
 #[test]
-fn row_without_keyset_is_passed_on() {
-    for (database, mint, kind) in each_table() {
-        let [name, keyset, column] = table(mint, kind);
-        (0..3).for_each(|index| database.add(kind, index));
-        let is = |index: u8| format!("WHERE {column} = {}", POSTGRES.item(mint, &item(index)));
-        // The last one has neither.
-        database.run(&format!(
-            "ALTER TABLE {name} ALTER {keyset} DROP NOT NULL; UPDATE {name} SET {keyset} = NULL {};
-             UPDATE {name} SET {keyset} = '' {}; UPDATE {name} SET {keyset} = NULL, {column} = '' {}",
-            is(0), is(1), is(2)
-        ));
-        let (found, reading) = read(&mut database.source(), kind, false).unwrap();
-        assert!(found.items[&None].contains(&item(0)) && found.items[&None].contains(&item(1)));
-        assert_eq!((found.count(), found.bad.len()), (2, 1));
-        let error = found.bad[0].1.to_string();
-        assert!(error.starts_with("keyset unknown, "), "{error}");
-        assert_eq!(reading.unservable, ["empty"]);
-    }
-}
-
-#[test]
 fn newest_row_that_is_gone_is_noticed() {
     for (database, mint, kind) in each_table() {
         let (mut source, [name, _, column]) = (database.source(), table(mint, kind));
@@ -126,7 +105,10 @@ fn transaction_open_during_reading_is_read_later() {
         assert_eq!(found.read(&mut source, kind), (true, 1));
         database.add(kind, 3);
         assert_eq!(found.read(&mut source, kind), (false, 1));
-        late.run("COMMIT");
+        // Prepared ones run, too.
+        late.run(&format!("PREPARE TRANSACTION '{}'", database.name));
+        assert_eq!(found.read(&mut source, kind), (false, 0));
+        late.run(&format!("COMMIT PREPARED '{}'", database.name));
         assert_eq!(found.read(&mut source, kind), (false, 2));
         // Pending notes that count now.
         database.run(&crate::support::insert(mint, kind, V1, 4, false));
@@ -136,19 +118,6 @@ fn transaction_open_during_reading_is_read_later() {
         }
         assert_eq!(found.read(&mut source, kind), (false, 1));
     }
-}
-
-#[test]
-fn prepared_transaction_is_read_after_its_commit() {
-    let Some(database) = cdk() else { return };
-    let (mut source, mut found) = (database.source(), Found::default());
-    let (gid, insert) = (&database.name, insert(MintType::Cdk, Spent, V1, 0, true));
-    let prepare = format!("BEGIN; {insert} PREPARE TRANSACTION '{gid}'");
-    database.run(&prepare);
-    database.add(Spent, 1);
-    assert_eq!(found.read(&mut source, Spent), (true, 1));
-    database.run(&format!("COMMIT PREPARED '{gid}'"));
-    assert_eq!(found.read(&mut source, Spent), (false, 1));
 }
 
 #[test]

@@ -163,6 +163,15 @@ fn sslmode_decides_how_a_server_is_verified() {
         .open("plain:hunter2@localhost", "sslmode=disable")
         .unwrap();
 
+    for (login, options, said) in [
+        ("mint:hunter3", "", "password authentication failed"),
+        ("mint", "", "password"),
+        ("nobody:hunter2", "", "pg_hba.conf"),
+        ("mint:hunter2", "dbname=nothing", "does not exist"),
+    ] {
+        server.refuses(&format!("{login}@localhost"), options, said);
+    }
+
     server.cluster.stop("fast");
     server.cluster.start_again_without_tls();
     let options = format!("sslmode=require{right}");
@@ -191,18 +200,7 @@ fn self_signed_certificate_is_trusted_if_given() {
 }
 
 #[test]
-fn login_errors_do_not_contain_the_password() {
-    let Some(server) = Server::start() else {
-        return;
-    };
-    server.refuses(
-        "mint:hunter3@localhost",
-        "",
-        "password authentication failed",
-    );
-    server.refuses("mint@localhost", "", "password");
-    server.refuses("nobody:hunter2@localhost", "", "pg_hba.conf");
-    server.refuses("mint:hunter2@localhost", "dbname=nothing", "does not exist");
+fn errors_of_servers_that_do_not_answer_do_not_contain_the_password() {
     let vacant = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

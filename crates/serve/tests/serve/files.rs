@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::server::{Server, assert_refused};
 use crate::site::{PAGE, TestSite, page};
+use crate::transport::head;
 
 fn file_of(site: &TestSite, name: &str) -> PathBuf {
     site.directory.as_ref().unwrap().path().join(name)
@@ -52,9 +53,9 @@ fn other_files_of_the_directory_are_not_served() {
     let server = Server::start(site.clone());
     fs::write(file_of(&site, "secret"), "x").unwrap();
     for path in ["/secret", "/.nutfilter-lock", "/v1/page", "/..%2fsecret"] {
-        assert_refused(&server.raw("GET", path), 404, 0);
+        assert_refused(&server.get(path), 404, 0);
     }
-    let zipped = server.raw("GET", &format!("{PAGE}.gz"));
+    let zipped = server.get(&format!("{PAGE}.gz"));
     assert_refused(&zipped, 400, 12_001);
 }
 
@@ -82,24 +83,13 @@ fn answers_on_one_connection_are_those_of_their_files() {
             .unwrap();
         }
     });
-    let mut read = |length: usize| {
-        let mut bytes = vec![0; length];
-        stream.read_exact(&mut bytes).unwrap();
-        bytes
-    };
     for (at, &which) in order.iter().enumerate() {
-        let mut head = vec![];
-        while !head.ends_with(b"\r\n\r\n") {
-            head.extend(read(1));
-        }
-        let head = String::from_utf8(head).unwrap().to_lowercase();
-        let body = &bodies[which];
-        assert!(
-            head.contains(&format!("content-length: {}\r\n", body.len())),
-            "{at}: {head}"
-        );
+        let (body, (_, length)) = (&bodies[which], head(&mut stream));
+        assert_eq!(length, body.len(), "{at}");
         if at % 4 != 3 {
-            assert!(read(body.len()) == *body, "{at}");
+            let mut bytes = vec![0; length];
+            stream.read_exact(&mut bytes).unwrap();
+            assert!(bytes == *body, "{at}");
         }
     }
     asking.join().unwrap();

@@ -74,7 +74,7 @@ fn labels_contain_no_request_data() {
         format!("/{}", "long".repeat(1_000)),
     ] {
         for method in ["GET", "DELETE", "FROBNICATE", "OPTIONS"] {
-            server.raw(method, &path);
+            server.ask(method, &path, &[]);
         }
     }
     let name = "nutfilter_http_requests_total{route=\"other\",status=\"404\"}";

@@ -44,7 +44,7 @@ fn other_spellings_of_a_path_name_the_same_object() {
         "/v1/page/one?a=b",
         "http://elsewhere/v1/page/one",
     ] {
-        let reply = server.raw("GET", path);
+        let reply = server.get(path);
         assert_eq!((reply.status, &reply.body), (200, &page.body), "{path}");
     }
 }
@@ -65,9 +65,9 @@ fn objects_alone_leave_other_paths_to_the_application() {
 fn odd_paths_are_not_found() {
     let server = server();
     let long = "a".repeat(3_000);
-    assert_refused(&server.raw("GET", &format!("/{long}")), 404, 0);
-    assert_refused(&server.raw("GET", &format!("{PAGE}{long}")), 400, 12_001);
-    assert_eq!(server.raw("GET", &format!("{PAGE}?a=b")).status, 200);
+    assert_refused(&server.get(&format!("/{long}")), 404, 0);
+    assert_refused(&server.get(&format!("{PAGE}{long}")), 400, 12_001);
+    assert_eq!(server.get(&format!("{PAGE}?a=b")).status, 200);
     for odd in [
         "*",
         "//",
@@ -80,13 +80,13 @@ fn odd_paths_are_not_found() {
         "/%ff",
         "/health/",
     ] {
-        assert_refused(&server.raw("GET", odd), 404, 0);
+        assert_refused(&server.get(odd), 404, 0);
     }
     let others = "/ /v1 /v1/page /v1/pages/one";
     for path in others.split(' ') {
-        assert_refused(&server.raw("GET", path), 404, 0);
+        assert_refused(&server.get(path), 404, 0);
         let status = if path == "/" { 404 } else { 405 };
-        assert_refused(&server.raw("DELETE", path), status, 0);
+        assert_refused(&server.ask("DELETE", path, &[]), status, 0);
     }
 }
 
@@ -117,7 +117,7 @@ fn metrics_exist_only_if_the_site_has_them() {
     let metrics = server.get("/metrics");
     assert_eq!(metrics.body, b"nutfilter_x 1\n");
     assert_eq!(metrics.header("access-control-allow-origin"), None);
-    assert_eq!(server.raw("OPTIONS", "/metrics").status, 405);
+    assert_eq!(server.ask("OPTIONS", "/metrics", &[]).status, 405);
     assert!(with(&metrics, "content-type").starts_with("text/plain"));
     assert_eq!(
         with(&server.page(&[]), "cache-control"),

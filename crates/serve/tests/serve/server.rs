@@ -1,4 +1,4 @@
-//! The router on loopback, with an ordinary client and one that sends its requests unchanged.
+//! The router on loopback, with a client that sends its requests unchanged.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,6 @@ use crate::site::{PAGE, TestSite};
 /// A server in the background, stopped when dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    agent: ureq::Agent,
     stop: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<()>>,
     pub(crate) runtime: Runtime,
@@ -80,14 +79,8 @@ impl Server {
         let served = runtime.spawn(nutfilter_serve::serve(listener, router, limits, async {
             let _ = stopped.await;
         }));
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(Duration::from_secs(60)))
-            .build()
-            .new_agent();
         Self {
             address,
-            agent,
             stop: Some(stop),
             served: Some(served),
             runtime,
@@ -108,31 +101,8 @@ impl Server {
         stream
     }
 
-    /// GET by the ordinary client.
     pub(crate) fn get(&self, path: &str) -> Reply {
-        let response = self
-            .agent
-            .get(format!("http://{}{path}", self.address))
-            .call()
-            .unwrap();
-        Self::reply(response)
-    }
-
-    fn reply(mut response: ureq::http::Response<ureq::Body>) -> Reply {
-        let headers = response.headers().iter();
-        let headers =
-            headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
-        let (status, headers) = (response.status().as_u16(), headers.collect());
-        Reply {
-            status,
-            headers,
-            body: response.body_mut().read_to_vec().unwrap(),
-        }
-    }
-
-    /// Sends the request line unchanged; an ordinary client would normalize the path.
-    pub(crate) fn raw(&self, method: &str, path: &str) -> Reply {
-        self.ask(method, path, &[])
+        self.ask("GET", path, &[])
     }
 
     /// Sends a request with these headers and `host` only.

@@ -57,8 +57,8 @@ fn request(stream: &mut TcpStream, path: &str) {
     write!(stream, "GET {path} HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
 }
 
-/// Reads one answer with a `content-length` from a connection that stays open.
-fn answer(stream: &mut TcpStream) -> (u16, Vec<u8>) {
+/// Reads the head of an answer in lower case, and the length of its body.
+pub(crate) fn head(stream: &mut TcpStream) -> (String, usize) {
     let mut head = vec![];
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -66,14 +66,18 @@ fn answer(stream: &mut TcpStream) -> (u16, Vec<u8>) {
         head.push(byte[0]);
     }
     let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let length = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "))
-        .unwrap();
-    let mut body = vec![0; length.parse().unwrap()];
+    let mut lines = head.lines();
+    let length = lines.find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.unwrap().parse().unwrap();
+    (head, length)
+}
+
+/// Reads one answer from a connection that stays open.
+fn answer(stream: &mut TcpStream) -> (u16, Vec<u8>) {
+    let (head, length) = head(stream);
+    let mut body = vec![0; length];
     stream.read_exact(&mut body).unwrap();
-    (status, body)
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
 }
 
 #[test]
@@ -263,7 +267,7 @@ fn panicking_site_is_500_and_server_continues() {
     // The same connection, and another one.
     request(&mut stream, "/health");
     assert_eq!(answer(&mut stream).0, 200);
-    assert_eq!(server.raw("GET", "/panic").status, 500);
+    assert_eq!(server.get("/panic").status, 500);
     assert_eq!(server.get("/health").status, 200);
 }
 

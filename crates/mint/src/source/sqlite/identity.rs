@@ -275,27 +275,12 @@ fn file_id(metadata: &Metadata) -> FileId {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use core::ops::ControlFlow;
-
-    use rusqlite::Connection;
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::source::{
-        AsOf, DatabaseLocation, ItemBatch, ItemSink, MintSource as _, SqliteSource,
-    };
-    use crate::{KeysetId, NoteKind};
-
-    struct Nothing;
-
-    impl ItemSink for Nothing {
-        fn items(&mut self, _: Option<&KeysetId>, _: &ItemBatch) -> ControlFlow<()> {
-            ControlFlow::Continue(())
-        }
-
-        fn bad_row(&mut self, _: Option<&KeysetId>, _: SourceError) -> ControlFlow<()> {
-            ControlFlow::Continue(())
-        }
-    }
+    use crate::NoteKind;
+    use crate::sets::Found;
+    use crate::source::{AsOf, DatabaseLocation, MintSource as _, SqliteSource};
 
     fn files() -> Files {
         Files {
@@ -307,31 +292,35 @@ mod tests {
         }
     }
 
+    /// Other files than [`files`].
+    fn others() -> Vec<Files> {
+        let later = UNIX_EPOCH + Duration::from_secs(999);
+        let changes: [fn(&mut Files, SystemTime); 7] = [
+            |files, _| files.file = Some((1, 3, UNIX_EPOCH)),
+            |files, later| files.file = Some((1, 2, later)),
+            |files, _| files.log = Some(None),
+            |files, _| files.state = (4, None),
+            |files, later| files.state = (3, Some(later)),
+            |files, _| files.changed = Some(Duration::from_nanos(100_500_000_001)),
+            |files, _| files.has_journal = true,
+        ];
+        let other = |change: fn(&mut Files, SystemTime)| {
+            let mut files = files();
+            change(&mut files, later);
+            files
+        };
+        changes.map(other).into()
+    }
+
     #[test]
     fn reading_is_settled_a_second_after_the_last_change() {
         let is_settled =
             |files: &Files, at: u64| files.were_settled(UNIX_EPOCH + Duration::from_millis(at));
-        for (at, expected) in [
-            (0, false),
-            (100_500, false),
-            (101_500, false),
-            (101_501, true),
-            (999_999, true),
-        ] {
-            assert_eq!(is_settled(&files(), at), expected, "{at}");
-        }
-        let unknown = Files {
-            file: None,
-            ..files()
-        };
-        let undated = Files {
-            changed: None,
-            ..files()
-        };
-        let hot = Files {
-            has_journal: true,
-            ..files()
-        };
+        let moments = [0, 100_500, 101_500, 101_501, 999_999];
+        let settled = moments.map(|at| is_settled(&files(), at));
+        assert_eq!(settled, [false, false, false, true, true]);
+        let [mut unknown, mut undated, mut hot] = [files(), files(), files()];
+        (unknown.file, undated.changed, hot.has_journal) = (None, None, true);
         for files in [unknown, undated, hot] {
             assert!(!is_settled(&files, 999_999), "{files:?}");
         }
@@ -340,105 +329,62 @@ mod tests {
     #[test]
     fn database_is_still_the_same_while_nothing_differs() {
         let (wall, steady) = (UNIX_EPOCH + Duration::from_secs(999), Instant::now());
+        let reading = Reading {
+            whole: None,
+            as_of: AsOf::LastChange(7),
+            unservable: vec![],
+        };
         let settled = Settled {
             files: files(),
             began: (wall, steady),
-            reading: Reading {
-                whole: None,
-                as_of: AsOf::LastChange(7),
-                unservable: vec![],
-            },
+            reading,
         };
-        let is_still = |files: &Files, [by_wall, by_steady]: [u64; 2]| {
-            let now = (
-                wall + Duration::from_secs(by_wall),
-                steady + Duration::from_secs(by_steady),
-            );
+        let is_still = |files: &Files, by_wall: i64| {
+            let wall = match by_wall {
+                0.. => wall + Duration::from_secs(by_wall.unsigned_abs()),
+                _ => wall - Duration::from_secs(by_wall.unsigned_abs()),
+            };
+            let now = (wall, steady + Duration::from_secs(60));
             settled.still(files, now) == Some(settled.reading.clone())
         };
-        for (passed, expected) in [
-            ([60, 60], true),
-            ([3_600, 60], true),
-            ([58, 60], false),
-            ([0, 60], false),
+        for (by_wall, expected) in [
+            (60, true),
+            (3_600, true),
+            (58, false),
+            (0, false),
+            (-1, false),
         ] {
-            assert_eq!(is_still(&files(), passed), expected, "{passed:?}");
+            assert_eq!(is_still(&files(), by_wall), expected, "{by_wall}");
         }
-        let set_back = settled.still(&files(), (wall - Duration::from_secs(1), steady));
-        assert_eq!(set_back, None);
-        for other in [
-            Files {
-                file: Some((1, 3, UNIX_EPOCH)),
-                ..files()
-            },
-            Files {
-                file: Some((1, 2, wall)),
-                ..files()
-            },
-            Files {
-                log: Some(None),
-                ..files()
-            },
-            Files {
-                state: (4, None),
-                ..files()
-            },
-            Files {
-                state: (3, Some(wall)),
-                ..files()
-            },
-            Files {
-                changed: Some(Duration::from_nanos(100_500_000_001)),
-                ..files()
-            },
-            Files {
-                has_journal: true,
-                ..files()
-            },
-        ] {
-            assert!(!is_still(&other, [60, 60]), "{other:?}");
+        for other in others() {
+            assert!(!is_still(&other, 60), "{other:?}");
         }
     }
 
+    /// What happens once somebody does is tried by random histories.
     #[test]
-    fn closed_database_is_read_again_once_somebody_touches_it() {
+    fn closed_database_that_nobody_touches_is_not_read_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mint.db");
-        let run = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql).unwrap();
-        run("PRAGMA journal_mode = WAL; CREATE TABLE proofs_used (id, y UNIQUE, created); CREATE TABLE promises (id, b_, c_);
-             CREATE TABLE keysets (id, active, unit, input_fee_ppk); INSERT INTO proofs_used VALUES (1, '02', 5)");
+        let sql = "PRAGMA journal_mode = WAL; CREATE TABLE proofs_used (id, y UNIQUE, created); CREATE TABLE promises (id, b_, c_);
+             CREATE TABLE keysets (id, active, unit, input_fee_ppk); INSERT INTO proofs_used VALUES (1, '02', 5)";
+        rusqlite::Connection::open(&path)
+            .unwrap()
+            .execute_batch(sql)
+            .unwrap();
         let mut source = SqliteSource::open(&DatabaseLocation::from(&*path), None).unwrap();
-        let mut read = |whole| source.read(NoteKind::Spent, whole, &mut Nothing).unwrap();
-        let set_time = |time| {
-            let file = File::options().write(true).open(&path).unwrap();
-            file.set_modified(time).unwrap();
+        let never = AtomicBool::new(false);
+        let mut read = |whole| {
+            let reading = source.read(NoteKind::Spent, whole, &mut Found::new(&never));
+            let reading = reading.unwrap();
+            (reading.is_whole(), reading.as_of)
         };
-        let time = fs::metadata(&path).unwrap().modified().unwrap();
-        let changes: [&dyn Fn(); 5] = [
-            &|| run("INSERT INTO proofs_used VALUES (1, '03', 5)"),
-            &|| {
-                run("UPDATE proofs_used SET y = '04' WHERE y = '03'");
-                set_time(time);
-            },
-            &|| fs::write(&path, fs::read(&path).unwrap()).unwrap(),
-            &|| {
-                fs::copy(&path, path.with_extension("copy")).unwrap();
-                fs::rename(path.with_extension("copy"), &path).unwrap();
-            },
-            &|| fs::write(beside(&path, "-journal"), []).unwrap(),
-        ];
-        for (at, change) in changes.into_iter().enumerate() {
-            // It was changed just now.
-            assert!(read(false).is_whole() && read(false).is_whole(), "{at}");
-            std::thread::sleep(MARGIN + Duration::from_millis(50));
-            let first = read(false);
-            let again = read(false);
-            assert!(first.is_whole(), "{at}");
-            assert_eq!(again.whole.is_none(), dates_changes(&path), "{at}");
-            assert_eq!(again.as_of, first.as_of, "{at}");
-            assert!(read(true).is_whole(), "{at}");
-            change();
-            assert!(read(false).is_whole(), "{at}");
-        }
+        // It was changed just now.
+        assert!(read(false).0 && read(false).0);
+        std::thread::sleep(MARGIN + Duration::from_millis(50));
+        assert_eq!(read(false), (true, AsOf::LastChange(5)));
+        let is_known = dates_changes(&path);
+        assert_eq!(read(false), (!is_known, AsOf::LastChange(5)));
+        assert!(read(true).0);
     }
 }
