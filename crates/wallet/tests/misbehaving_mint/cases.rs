@@ -370,8 +370,10 @@ fn mint_of(case: &Value, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<
             let is_fresh = request
                 .to_ascii_lowercase()
                 .contains("cache-control: no-cache");
-            let again = case.get("again").filter(|_| is_fresh);
-            json(filter_in(again.unwrap_or(case), name).to_json())
+            match case.get("again").filter(|_| is_fresh) {
+                Some(again) if again["status"].is_u64() => said(again),
+                again => json(filter_in(again.unwrap_or(case), name).to_json()),
+            }
         }
         _ => {
             let most = case["max_points"].as_u64().unwrap_or(u64::MAX);
