@@ -313,7 +313,10 @@ impl<'a> Members<'a> {
     }
 
     /// `None` for null, or without the member.
-    pub(crate) fn read<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, AnswerFault> {
+    pub(crate) fn read<T: Deserialize<'a>>(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<T>, AnswerFault> {
         let Some(&value) = self.0.get(name) else {
             return Ok(None);
         };

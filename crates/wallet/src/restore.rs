@@ -92,7 +92,7 @@ pub enum Outcome {
     Unsigned,
     /// The keyset has expired, so the mint was not asked. The note was not spent.
     Expired,
-    /// Not in `issued`, but that filter may have been made with another hash: see the warnings.
+    /// Not in `issued`, but that filter may have been made with another hash, or the points are exchanged: see the warnings.
     Unknown,
     /// The mint refuses to answer about this message.
     Refused(MintError),
@@ -327,6 +327,16 @@ impl Restore {
                 Finding::Live => Outcome::Open,
             })
             .collect();
+        for warning in &found.warnings {
+            if let Warning::Exchanged { counters } = warning {
+                for &counter in counters {
+                    let outcome = &mut restore.outcomes[counter as usize];
+                    if *outcome == Outcome::Unused {
+                        *outcome = Outcome::Unknown;
+                    }
+                }
+            }
+        }
         let mut notes = Vec::new();
         if options.confirm {
             let spent = found.counters(Finding::Spent).into_iter();
