@@ -223,7 +223,7 @@ async function ask<T>({ client, call, batch }: Run, question: Question<T>, point
 }
 
 /** Shows the mint every candidate, as cashu-ts does. */
-async function byMint(run: Run, { keyset: { id }, notes }: Opened): Promise<Answered> {
+async function byMint(run: Run, { keyset: { id, expiry }, notes }: Opened): Promise<Answered> {
   const { call, options, batch } = run;
   const { gap = GAP, searchGap = SEARCH_GAPS[1] } = options;
   const candidates = new Candidates(notes, secp256k1);
@@ -231,6 +231,9 @@ async function byMint(run: Run, { keyset: { id }, notes }: Opened): Promise<Answ
   let error: WalletError | undefined;
   let isAnswered = true;
   try {
+    if (expiry != null && expiry * 1000 <= Date.now()) {
+      throw new WalletError('LeftOut', `nothing is known: ${LEFT_OUT.expired}`);
+    }
     for (let end = searchGap; outcomes.length < end && isAnswered; end = nextCounter(outcomes, searchGap)) {
       const counters = Array.from({ length: Math.min(batch, end - outcomes.length) }, (_, i) => outcomes.length + i);
       const messages = (await candidates.take('B_', counters, call)).map(toHex);

@@ -275,8 +275,8 @@ export class MintClient {
   }
 }
 
-/** Errors that say nothing about the mint. */
-const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'Transport', 'Deadline'];
+/** Errors after which the mint may well have filters. */
+const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'Transport', 'Deadline', 'TooManyItems'];
 
 /** Errors that filters of different times explain. */
 const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];

@@ -168,7 +168,7 @@ export class ResponseReader {
     if (timestamp > now + policy.maxFuture) {
       throw new WalletError('Future', `the mint's time is ${timestamp}, ${timestamp - now} s in the future`);
     }
-    this.checkCount(n);
+    this.checkCount(n, m);
     try {
       const filter = { bytes: content, n, p, m, asOf: timestamp };
       return { ...filter, index: new Index(filter) };
@@ -192,14 +192,15 @@ export class ResponseReader {
     const quotient = Math.min(m / 2 ** p, Math.max(MAX_QUOTIENT, DEFAULT_M / 2 ** this.policy.minP));
     const bits = Number(n) * (p + 1 + quotient);
     if (bits >= 0) {
-      this.checkCount(n!);
+      this.checkCount(n!, m);
       this.limit = Math.min(this.policy.maxBytes, Math.ceil(bits / 24) * 4 + MAX_AROUND);
     }
   }
 
-  private checkCount(n: number): void {
-    if (n > this.policy.maxItems) {
-      throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${this.policy.maxItems} are accepted`);
+  private checkCount(n: number, m: number): void {
+    const most = Math.min(this.policy.maxItems, Math.floor(Number.MAX_SAFE_INTEGER / m));
+    if (n > most) {
+      throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${most} are accepted, with M = ${m}`);
     }
   }
 

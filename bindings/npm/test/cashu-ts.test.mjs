@@ -248,6 +248,15 @@ test('without filters the mint is shown 300 messages behind the last note, whate
   }
 });
 
+test('an expired keyset is named and not shown, with filters and without', async (t) => {
+  const expired = (name, said) => (name === 'keysets' ? { keysets: said.keysets.map((one) => ({ ...one, final_expiry: 1 })) } : undefined);
+  for (const [respond, counters] of [[undefined, [15, 16, 17, 18, 19, 90]], [noFilter, [undefined]]]) {
+    const { found, shown } = await restored(t, { respond, change: expired }, {}, ONE);
+    assert.deepEqual([found.problems.map(({ counter }) => counter), shown], [counters, []]);
+    assert.ok(found.problems.every(({ error }) => error.code === 'LeftOut' && /expired/.test(error.message)));
+  }
+});
+
 test('filters that contradict each other and are gone when asked for again show nothing', async (t) => {
   let filters = 0;
   const respond = (name) => (name === 'filter' && ++filters > 2 ? noFilter(name) : undefined);

@@ -314,14 +314,16 @@ fn curve_of(bytes: Option<usize>) -> String {
 pub struct TransportError(Box<dyn std::error::Error + Send + Sync>);
 
 impl FetchError {
-    /// Whether the mint answered. If nothing came, that says nothing about its filters.
+    /// Whether the mint answered without a filter. If nothing came, or a filter of more items than the caller takes, it may
+    /// well have some.
     #[must_use]
     pub fn is_answer(&self) -> bool {
         use FetchError::{LargeHead, NoFilters, Redirect, Refused, UnknownKeyset};
-        matches!(
-            self,
-            LargeHead { .. } | Redirect { .. } | NoFilters | UnknownKeyset { .. } | Refused(_)
-        )
+        match self {
+            Refused(reason) => !matches!(reason, RejectReason::TooManyItems { .. }),
+            LargeHead { .. } | Redirect { .. } | NoFilters | UnknownKeyset { .. } => true,
+            _ => false,
+        }
     }
 
     #[cfg(feature = "client")]
