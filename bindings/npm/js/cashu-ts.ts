@@ -14,6 +14,7 @@ import { secp256k1 } from './points.js';
 import { integer } from './policy.js';
 import { BATCH, Batches, type BlindSignature, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
 import { Candidates, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
+import { printableText } from './text.js';
 import { Call, type Signal } from './transport.js';
 import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
@@ -161,7 +162,7 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
       }
     }
   } catch (error) {
-    throw Object.assign(failure(error), { restored: found });
+    throw WalletError.with(failure(error), 'restored', found);
   }
   return found;
 }
@@ -296,7 +297,9 @@ async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Ans
         throw new WalletError('LeftOut', `counter ${counter} is ${state}: ${LEFT_OUT[state]}`);
       }
     } catch (error) {
-      problems.push({ keyset: id, counter, state, error: error as Error });
+      // The wallet library quotes the mint.
+      const own = error instanceof WalletError ? error : new Error(printableText(String((error as Error)?.message), 300));
+      problems.push({ keyset: id, counter, state, error: own });
     }
     await loop.breathe();
   }

@@ -176,7 +176,7 @@ export class MintClient {
         throw restore.problem;
       }
     } catch (error) {
-      throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
+      throw WalletError.with(WalletError.from(error, 'Transport', 'the restore failed'), 'unfinished', restore);
     }
     return restore.soFar();
   }

@@ -4,7 +4,7 @@ import { Base64 } from './base64.js';
 import { Index } from './golomb.js';
 import { checkParams, type Coded, DEFAULT_M, DEFAULT_P, isIntegerWithin, show } from './params.js';
 import { readMembers } from './response.js';
-import { decodeText } from './text.js';
+import { decodeText, printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
 
 /** Limits on what a mint may send, and on what may be revealed to it. */
@@ -60,9 +60,6 @@ export function integer(value: unknown, name: string): number {
 
 /** The largest error object. A longer body is a web page. */
 export const MAX_ERROR_BYTES = 64 << 10;
-
-/** Control characters, and those that change the direction or the lines of text. Hermes has no classes of Unicode. */
-const UNPRINTABLE = /[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /** The most text of a response around its content. */
 const MAX_AROUND = 64 << 10;
@@ -292,11 +289,6 @@ export function errorObject(status: number, body: Uint8Array): WalletError | und
     more.mintCode = code as number;
   }
   return new WalletError('Mint', `the mint returned error '${printable}' (code ${more.mintCode}, HTTP ${status})`, more);
-}
-
-/** Text of a mint for people and logs: it may echo a point, so no longer run of hex digits is shown. */
-export function printableText(text: string, length: number): string {
-  return text.replace(UNPRINTABLE, ' ').replace(/[0-9a-f]{8,}/gi, '...').slice(0, length);
 }
 
 function textOf(detail: unknown): string {

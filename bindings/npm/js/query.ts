@@ -3,8 +3,8 @@
 import { fromHex } from './hex.js';
 import { isBytes, isIntegerWithin } from './params.js';
 import { type Curve, isPairing, KEYSET_ID, shuffle } from './points.js';
-import { checkSize, checkStatus, errorObject, isObject, type Policy, printableText } from './policy.js';
-import { decodeText } from './text.js';
+import { checkSize, checkStatus, errorObject, isObject, type Policy } from './policy.js';
+import { decodeText, printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
 
 /** Points in a request, unless the mint says how many it takes, and the most that it may say. */

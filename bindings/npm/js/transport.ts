@@ -1,7 +1,8 @@
 /** One request to a mint, with all limits on its time and size. */
 
 import { Parts } from './base64.js';
-import { checkSize, integer, MAX_ERROR_BYTES, type Policy, printableText } from './policy.js';
+import { checkSize, integer, MAX_ERROR_BYTES, type Policy } from './policy.js';
+import { printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
 
 /** The platform's `fetch`, as far as the application's types know it. */

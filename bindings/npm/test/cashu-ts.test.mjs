@@ -248,6 +248,25 @@ test('without filters the mint is shown 300 messages behind the last note, whate
   }
 });
 
+test('what the mint echoes is in no error, whichever way it comes', async (t) => {
+  const keysets = [KEYSETS[1], { number: 3, signed: range(0, 6), spent: [] }].reverse();
+  const echo = (of) => json({ detail: `no: ${of.toUpperCase()} ${of}`, code: 1 }, 400);
+  const thrown = (of) => Promise.reject(new Error(`{"outputs":[{"B_":"${of}"}]}`));
+  for (const [name, answer] of [['restore', echo], ['restore', thrown], ['checkstate', echo], ['checkstate', thrown], ['keys', echo], ['keys', thrown]]) {
+    const { notes, ids } = fakeMint(seed, keysets);
+    const { B_ } = notes[1].find(({ isSpent }) => !isSpent);
+    const respond = (asked, [id]) => (asked === name && (name !== 'keys' || id === ids[1]) ? answer(B_) : undefined);
+    const { found } = await restored(t, { respond }, { confirm: true }, keysets);
+    assert.ok(found.problems.length > 0, name);
+    for (const { error } of found.problems) {
+      for (let one = error; one; one = one.cause) {
+        const text = `${one.message} ${one.stack} ${JSON.stringify(one)}`.toLowerCase();
+        assert.ok(![B_.slice(2, 10), B_.slice(-8)].some((run) => text.includes(run)), `${name}: ${text}`);
+      }
+    }
+  }
+});
+
 test('an expired keyset is named and not shown, with filters and without', async (t) => {
   const expired = (name, said) => (name === 'keysets' ? { keysets: said.keysets.map((one) => ({ ...one, final_expiry: 1 })) } : undefined);
   for (const [respond, counters] of [[undefined, [15, 16, 17, 18, 19, 90]], [noFilter, [undefined]]]) {

@@ -228,7 +228,7 @@ impl fmt::Display for Chance {
 ///     restore.finish()
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Restore {
     keyset: KeysetId,
     /// Of the `issued` filter; `None` without filters.
@@ -255,6 +255,16 @@ pub struct Restore {
     warnings: Vec<Warning>,
     now: u64,
     options: RestoreOptions,
+}
+
+/// Without points: errors carry it, and `main` prints them.
+impl fmt::Debug for Restore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keyset = self.keyset.as_str();
+        f.debug_struct("Restore")
+            .field("keyset", &keyset)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Restore {

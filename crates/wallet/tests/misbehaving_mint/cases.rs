@@ -246,6 +246,9 @@ fn lies_about_candidates_have_the_errors_in_the_file() {
             let (restored, error) = match restore(&mint, numbers.clone(), &options) {
                 Ok(restored) => (restored, None),
                 Err(error) => {
+                    let point = format!("{:?}", &point(numbers.start + 1)[20..]);
+                    let debug = format!("{error:?}");
+                    assert!(!debug.contains(&point[1..point.len() - 1]), "{debug}");
                     let found = error.unfinished.as_ref().expect("a restore").so_far();
                     (found, Some(name_of_lie(&mint, &error.cause)))
                 }
