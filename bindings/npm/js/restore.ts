@@ -91,11 +91,11 @@ export const APART = 3_600;
 /** How many times as far as usual a search goes when chance explains what it finds. */
 const PATIENCE = 10;
 /** Counters that are looked up together. */
-const STEP = 256;
+const STEP = 128;
 /** Points that are checked to be on the curve, of those that are given one by one. */
 const CHECKED_POINTS = 16;
 /** Milliseconds that one piece should take. */
-const PIECE = 10;
+const PIECE = 12;
 
 const LEFT_OUT = ['Unsigned', 'Pending', 'Refused', 'Expired'] as const;
 
