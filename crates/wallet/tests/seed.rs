@@ -101,6 +101,11 @@ fn all_keysets_give_their_notes_and_only_live_ones_are_shown() {
         world.client.base_url()
     );
     assert!(old.starts_with("cashuA"));
+    // An international name, as a mint client knows it.
+    let url = "https://xn--mnze-0ra.example/Bitcoin";
+    let tokens = nutfilter_wallet::cashu::tokens(url, "sat", wallet.notes()).expect("tokens");
+    let token: cashu::nuts::nut00::Token = tokens[0].parse().expect("a token");
+    assert_eq!(token.mint_url().expect("a URL").to_string(), url);
 }
 
 #[test]
