@@ -99,7 +99,7 @@ function readme() {
 const blocks = readme();
 
 test('the code in the README runs', async () => {
-  assert.equal(blocks.length, 6);
+  assert.equal(blocks.length, 7);
   cpSync(join(root, 'test/mint.mjs'), join(folder, 'mint.mjs'));
   // A mint that signed the first of two messages, whose note is spent, and others for the seed of the first block.
   const mint = `import { Filter } from 'nutfilter';
@@ -119,7 +119,10 @@ test('the code in the README runs', async () => {
       return new Response(JSON.stringify(Ys ? { states: Ys.map((Y) => ({ Y, state: 'SPENT' })) } : filter));
     };`;
   writeFileSync(join(folder, 'fetch.mjs'), mint);
-  for (const [i, code] of blocks.entries()) {
+  const coco = blocks.find((code) => code.includes('coco-core'));
+  const twice = coco.replace('const { problems }', 'await restoreAll(wallet, seed, { onKeyset });\nconst { problems }');
+  assert.notEqual(twice, coco);
+  for (const [i, code] of [...blocks, twice].entries()) {
     const said = run(`readme-${i}.mjs`, `import './fetch.mjs';\n${(await transform(code, { loader: 'ts' })).code}`).split('\n');
     // Comments behind `console.log` are what it prints.
     const expected = [...code.matchAll(/console\.log\(.*\); \/\/ (\[.*?\]|true|false|\d+ \w+|\d+)/g)].map(([, text]) => text);
