@@ -221,8 +221,8 @@ impl MintClient {
             let seen = options.last_seen;
             let spent = fetch(NoteKind::Spent, seen.map(|seen| seen.spent));
             let issued = fetch(NoteKind::Issued, seen.map(|seen| seen.issued));
-            // Both were valid when they were fetched before.
-            let has_filters = no_cache || spent.is_ok() || issued.is_ok();
+            // Both were valid when they were fetched before. One of more items than the caller takes is a filter, too.
+            let has_filters = no_cache || is_filter(&spent) || is_filter(&issued);
             let failed = |cause: QueryError| SearchError { cause, has_filters };
             let limit = options.time_limit;
             let cause = |error| match error {
@@ -410,6 +410,14 @@ impl MintClient {
         keysets.truncate(MAX_KEYSETS_LISTED);
         FetchError::UnknownKeyset { keysets }
     }
+}
+
+fn is_filter<T>(fetched: &Result<T, FetchError>) -> bool {
+    use RejectReason::TooManyItems;
+    matches!(
+        fetched,
+        Ok(_) | Err(FetchError::Refused(TooManyItems { .. }))
+    )
 }
 
 /// Whether the connection broke, so that another may do.

@@ -314,16 +314,14 @@ fn curve_of(bytes: Option<usize>) -> String {
 pub struct TransportError(Box<dyn std::error::Error + Send + Sync>);
 
 impl FetchError {
-    /// Whether the mint answered without a filter. If nothing came, or a filter of more items than the caller takes, it may
-    /// well have some.
+    /// Whether the mint answered. If nothing came, that says nothing about its filters.
     #[must_use]
     pub fn is_answer(&self) -> bool {
         use FetchError::{LargeHead, NoFilters, Redirect, Refused, UnknownKeyset};
-        match self {
-            Refused(reason) => !matches!(reason, RejectReason::TooManyItems { .. }),
-            LargeHead { .. } | Redirect { .. } | NoFilters | UnknownKeyset { .. } => true,
-            _ => false,
-        }
+        matches!(
+            self,
+            LargeHead { .. } | Redirect { .. } | NoFilters | UnknownKeyset { .. } | Refused(_)
+        )
     }
 
     #[cfg(feature = "client")]
