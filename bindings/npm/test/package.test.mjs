@@ -22,7 +22,7 @@ execFileSync('tar', ['xf', join(folder, archive.filename), '-C', installed, '--s
 
 function run(file, source) {
   writeFileSync(join(folder, file), source);
-  return execFileSync(process.execPath, [file], { cwd: folder, encoding: 'utf8' }).trim();
+  return execFileSync(process.execPath, [file], { cwd: folder, encoding: 'utf8', timeout: 120_000 }).trim();
 }
 
 const EXPECTED = 'Filter,parseResponse,FilterError true,false';
@@ -111,7 +111,7 @@ test('the code in the README runs', async () => {
     globalThis.fetch = async (url, init = {}) => {
       const [, kind] = /filter\\/(\\w+)\\/009a1f293253e41e$/.exec(url) ?? [];
       const { Ys } = init.body ? JSON.parse(init.body) : {};
-      if (kind === undefined && Ys === undefined) {
+      if (kind === undefined && !Ys?.includes(known.spent)) {
         return other.fetch(url, init);
       }
       const { bytes, n } = Filter.from(kind ? [Buffer.from(known[kind], 'hex')] : []);
@@ -135,7 +135,7 @@ test('the code in the README runs', async () => {
 });
 
 test('entries are small with what they need', async () => {
-  for (const [entry, most] of [['nutfilter', 4_950], ['nutfilter/wallet', 16_100], ['nutfilter/cashu-ts', 20_400]]) {
+  for (const [entry, most] of [['nutfilter', 4_950], ['nutfilter/wallet', 16_200], ['nutfilter/cashu-ts', 20_750]]) {
     const text = await bundle(`export * from '${entry}';`, { format: 'esm', external: ['@cashu/*', '@noble/*'] });
     const { length } = gzipSync(text, { level: 9 });
     assert.ok(length <= most && length > 0.9 * most, `${entry} has ${length} bytes compressed`);

@@ -54,7 +54,7 @@ pub enum Fallback {
     /// Only if the mint does not announce filters: in `/v1/info`, by another valid filter, or by one that was seen before.
     #[default]
     Unannounced,
-    /// Always.
+    /// Wherever the filters cannot be used.
     Always,
 }
 
