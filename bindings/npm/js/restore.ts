@@ -91,7 +91,7 @@ export const APART = 3_600;
 /** How many times as far as usual a search goes when chance explains what it finds. */
 const PATIENCE = 10;
 /** Counters that are looked up together. */
-const STEP = 128;
+const STEP = 256;
 /** Points that are checked to be on the curve, of those that are given one by one. */
 const CHECKED_POINTS = 16;
 /** Milliseconds that one piece should take. */
@@ -402,6 +402,9 @@ async function search(
       }
       if (signed[counter]) {
         finds.push(counter);
+      }
+      if (i % 64 === 0) {
+        await call.breathe();
       }
     }
     if (!isList) {

@@ -419,7 +419,7 @@ fn restores_end_as_in_the_file() {
             ..PLAIN
         };
         let mut list = candidates(0..200);
-        if let [from, to] = &case["exchanged"].as_array().map_or(&[][..], |of| of)[..] {
+        if let [from, to] = case["exchanged"].as_array().map_or(&[][..], Vec::as_slice) {
             let of = |number: &Value| number.as_u64().expect("a number") as usize;
             for (b, y) in &mut list[of(from)..of(to)] {
                 std::mem::swap(b, y);
