@@ -83,16 +83,18 @@ const shownDuring = shown.size;
 // Their payment is under way, which no filter says.
 const pending = new Set(paying.map(({ secret }) => secret));
 let wentOn = '';
+let given = 0;
 try {
-  await minted(second, 2, deterministic);
-  await second.receive({ mint: address, unit: 'sat', proofs: during.proofs.filter(({ secret }) => !pending.has(secret)) }, {}, deterministic);
+  given += sum(await minted(second, 2, deterministic));
+  const held = await second.receive({ mint: address, unit: 'sat', proofs: during.proofs.filter(({ secret }) => !pending.has(secret)) }, {}, deterministic);
+  given += sum(held);
 } catch (error) {
   wentOn = error.message;
 }
-await payment;
+given += sum((await payment).change);
 await published(first.keysetId, ['spent', 'issued'], Date.now() / 1000 - 1);
 
 const after = await restored(await open(), {});
 proxy.close();
 proxy.closeAllConnections();
-console.log(JSON.stringify({ during: sum(during.proofs), next: during.next, shown: shownDuring, wentOn, left: sum(after.proofs), problems: after.problems }));
+console.log(JSON.stringify({ during: sum(during.proofs), next: during.next, shown: shownDuring, wentOn, left: sum(after.proofs), given, problems: after.problems }));

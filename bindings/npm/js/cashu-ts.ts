@@ -12,10 +12,11 @@ import { clientOf } from './mint.js';
 import { show } from './params.js';
 import { secp256k1 } from './points.js';
 import { integer } from './policy.js';
-import { BATCH, Batches, type BlindSignature, infoOf, type Question, signatures, states } from './query.js';
+import { BATCH, Batches, type BlindSignature, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
 import { Candidates, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
+import { printableText } from './text.js';
 import { Call, type Signal } from './transport.js';
-import { WalletError } from './wallet-error.js';
+import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
 /** How cashu-ts sends one request: the type of its `customRequest`. */
 export type RequestFunction = (options: { endpoint: string; headers?: Record<string, string>; signal?: Signal }) => Promise<unknown>;
@@ -91,6 +92,8 @@ interface Run {
   known: ReadonlySet<string>;
   batch: number;
   found: RestoredWallet;
+  /** Keysets with their keys, by ID. */
+  keys: Map<string, Promise<Keyset>>;
 }
 
 interface Opened {
@@ -119,20 +122,21 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   if (!['never', 'unannounced', 'always'].includes(fallback)) {
     throw new WalletError('BadArgument', `fallback is ${show(fallback)}; expected 'never', 'unannounced' or 'always'`);
   }
-  for (const [name, value] of Object.entries({ gap: GAP, searchGap: 0, lastActivity: 0, batch: BATCH, ...defined(options) })) {
-    if (['gap', 'searchGap', 'lastActivity', 'batch'].includes(name)) {
-      integer(value, name);
-    }
+  for (const name of ['gap', 'searchGap', 'lastActivity', 'batch'] as const) {
+    integer(options[name] ?? 0, name);
   }
   Object.entries(expected).forEach(([id, count]) => integer(count, `expected of keyset ${id}`));
+  for (const [id, seen] of Object.entries(lastSeen)) {
+    [seen?.spent, seen?.issued].forEach((time) => integer(time ?? 0, `lastSeen of keyset ${id}`));
+  }
   const call = new Call(options);
   const client = clientOf(wallet, options);
   const found: RestoredWallet = { proofs: [], keysets: [], problems: [] };
   try {
     await call.race(wallet.loadMint());
     const info = infoOf(wallet.getMintInfo().cache);
-    const batch = options.batch ?? info?.batch ?? BATCH;
-    const run = { wallet, client, call, options, known: new Set(Array.from(known, ({ secret }) => secret)), batch, found };
+    const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
+    const run = { wallet, client, call, options, known: new Set(Array.from(known, ({ secret }) => secret)), batch, found, keys: new Map() };
     const keysets = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
     const silent: (Opened & { error: WalletError })[] = [];
     let hasFilters = Object.keys(lastSeen).length > 0;
@@ -151,29 +155,37 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
       }
     }
     for (const { error, ...opened } of silent) {
-      if (fallback === 'always' || (fallback === 'unannounced' && !hasFilters)) {
+      if (fallback === 'always' ? !OWN_FAULTS.includes(error.code) : fallback === 'unannounced' && !hasFilters) {
         await finish(run, opened, await byMint(run, opened));
       } else {
         found.problems.push({ keyset: opened.keyset.id, error });
       }
     }
   } catch (error) {
-    throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { restored: found });
+    throw WalletError.with(failure(error), 'restored', found);
   }
   return found;
 }
 
-function defined(options: object): object {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-}
+/** Errors of the caller, after which the mint is not shown more. */
+const OWN_FAULTS: readonly WalletErrorCode[] = ['Aborted', 'BadArgument', 'NotAPoint', 'Points', 'Randomness'];
 
 /** The result of the work. An error is a problem of the keyset. */
 async function guarded<T>({ found }: Run, keyset: string, work: () => T | Promise<T>): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
-    found.problems.push({ keyset, error: error as Error });
+    found.problems.push({ keyset, error: error instanceof Error ? error : new Error(String(error)) });
     return undefined;
+  }
+}
+
+/** Tells how far a keyset is. What a callback throws says nothing about the mint. */
+function tell({ options }: Run, keyset: string, progress: RestoreProgress): void {
+  try {
+    options.onProgress?.({ keyset, ...progress });
+  } catch (error) {
+    throw new WalletError('BadArgument', `onProgress failed: ${(error as Error)?.message}`, { cause: error });
   }
 }
 
@@ -182,8 +194,9 @@ function failure(error: unknown): WalletError {
 }
 
 /** What the filters say, and the mint about what is live by them. An error if there are no filters to use. */
-async function byFilters({ client, call, options, batch }: Run, { keyset, notes }: Opened): Promise<Answered | WalletError> {
-  const { expected = {}, lastSeen = {}, onProgress, confirm, gap, searchGap, lastActivity } = options;
+async function byFilters(run: Run, { keyset, notes }: Opened): Promise<Answered | WalletError> {
+  const { client, call, options, batch } = run;
+  const { expected = {}, lastSeen = {}, confirm, gap, searchGap, lastActivity } = options;
   const { id } = keyset;
   try {
     return await client.restore(id, notes, {
@@ -191,7 +204,7 @@ async function byFilters({ client, call, options, batch }: Run, { keyset, notes 
       finalExpiry: keyset.expiry ?? null,
       expected: expected[id],
       lastSeen: lastSeen[id],
-      onProgress: (progress) => onProgress?.({ keyset: id, ...progress }),
+      onProgress: (progress) => tell(run, id, progress),
     });
   } catch (thrown) {
     const error = failure(thrown);
@@ -211,16 +224,19 @@ async function ask<T>({ client, call, batch }: Run, question: Question<T>, point
 }
 
 /** Shows the mint every candidate, as cashu-ts does. */
-async function byMint(run: Run, { keyset: { id }, notes }: Opened): Promise<Answered> {
+async function byMint(run: Run, { keyset: { id, expiry }, notes }: Opened): Promise<Answered> {
   const { call, options, batch } = run;
-  const { gap = GAP, searchGap = SEARCH_GAPS[1], onProgress } = options;
+  const { gap = GAP, searchGap = SEARCH_GAPS[1] } = options;
   const candidates = new Candidates(notes, secp256k1);
   const outcomes: Outcome[] = [];
   let error: WalletError | undefined;
   let isAnswered = true;
   try {
+    if (expiry != null && expiry * 1000 <= Date.now()) {
+      throw new WalletError('LeftOut', `nothing is known: ${LEFT_OUT.expired}`);
+    }
     for (let end = searchGap; outcomes.length < end && isAnswered; end = nextCounter(outcomes, searchGap)) {
-      const counters = Array.from({ length: batch }, (_, i) => outcomes.length + i);
+      const counters = Array.from({ length: Math.min(batch, end - outcomes.length) }, (_, i) => outcomes.length + i);
       const messages = (await candidates.take('B_', counters, call)).map(toHex);
       const [results, fault] = await ask(run, signatures(id, secp256k1), messages);
       error ??= fault;
@@ -232,7 +248,7 @@ async function byMint(run: Run, { keyset: { id }, notes }: Opened): Promise<Answ
           outcomes.push(typeof one === 'object' ? { state: 'live', signature: one } : { state: one ? 'unused' : 'open' });
         }
       }
-      onProgress?.({ keyset: id, step: 'search', counters: outcomes.length });
+      tell(run, id, { step: 'search', counters: outcomes.length });
     }
   } catch (thrown) {
     error = failure(thrown);
@@ -261,7 +277,7 @@ async function checkLive(run: Run, notes: Notes, outcomes: Outcome[]): Promise<W
 
 /** Makes proofs of what is live, hands them out, and writes the counter. What was answered is kept, whatever fails. */
 async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Answered): Promise<void> {
-  const { wallet, options, known, found } = run;
+  const { call, wallet, options, known, found } = run;
   const { outcomes, nextCounter, gap, asOf, warnings, chance, error } = answered;
   const unchecked = error?.code !== 'Aborted' && (options.confirm || !asOf) ? await checkLive(run, notes, outcomes) : undefined;
   const proofs: RestoredProof[] = [];
@@ -273,7 +289,7 @@ async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Ans
       if (outcome.state === 'live') {
         const output = notes.output(counter);
         if (outcome.signature.amount > 0 && !known.has(String.fromCharCode(...output.secret))) {
-          proofs.push(await toProof(wallet, output, outcome.signature));
+          proofs.push(await toProof(run, output, outcome.signature));
         }
       } else if (outcome.state === 'refused') {
         throw outcome.error;
@@ -281,7 +297,9 @@ async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Ans
         throw new WalletError('LeftOut', `counter ${counter} is ${state}: ${LEFT_OUT[state]}`);
       }
     } catch (error) {
-      problems.push({ keyset: id, counter, state, error: error as Error });
+      // The wallet library quotes the mint.
+      const own = error instanceof WalletError ? error : new Error(printableText(String((error as Error)?.message), 300));
+      problems.push({ keyset: id, counter, state, error: own });
     }
     await loop.breathe();
   }
@@ -289,11 +307,11 @@ async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Ans
   found.keysets.push(keyset);
   found.proofs.push(...proofs);
   found.problems.push(...problems);
-  await guarded(run, id, () => options.onKeyset?.(keyset));
+  await guarded(run, id, () => call.settle(() => options.onKeyset?.(keyset)));
   // A store may refuse the counter of a keyset that it does not hold yet, so it comes last.
-  await guarded(run, id, () => advance(wallet, id, nextCounter));
-  if (error?.code === 'Aborted') {
-    throw error;
+  await guarded(run, id, () => call.settle(() => advance(wallet, id, nextCounter)));
+  if (call.isAborted) {
+    call.check();
   }
 }
 
@@ -308,11 +326,14 @@ async function advance(wallet: Wallet, id: string, next: number): Promise<void> 
 }
 
 /** The mint may have signed with another keyset, which must be of the wallet's unit. */
-async function toProof({ keyChain, unit }: Wallet, output: OutputData, { amount, ...signature }: BlindSignature): Promise<RestoredProof> {
-  if (!keyChain.getKeysets().some((keyset) => keyset.id === signature.id && keyset.unit === unit)) {
+async function toProof({ wallet, call, keys }: Run, output: OutputData, { amount, ...signature }: BlindSignature): Promise<RestoredProof> {
+  const { keyChain, unit } = wallet;
+  const { id } = signature;
+  if (!keyChain.getKeysets().some((keyset) => keyset.id === id && keyset.unit === unit)) {
     throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
   }
-  const keyset = await keyChain.ensureKeysetKeys(signature.id);
+  const asked = keys.get(id) ?? call.settle(() => keyChain.ensureKeysetKeys(id));
+  const keyset = await keys.set(id, asked).get(id)!;
   const plain = (amount <= Number.MAX_SAFE_INTEGER ? Number(amount) : amount) as never;
   return { ...output.toProof({ ...signature, amount: plain } as never, keyset), amount: plain };
 }

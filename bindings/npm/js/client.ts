@@ -118,8 +118,8 @@ export class MintClient {
     if (spent instanceof MintFilter && issued instanceof MintFilter) {
       return { spent, issued };
     }
-    // A mint that has given a valid filter, now or before, has filters.
-    const hasFilters = lastSeen ?? [spent, issued].some((one) => one instanceof MintFilter);
+    // A mint that has given a valid filter, now or before, has filters. Those that are fetched again were valid.
+    const hasFilters = noCache || lastSeen || [spent, issued].some((one) => one instanceof MintFilter);
     const error = (spent instanceof MintFilter ? issued : spent) as WalletError;
     throw hasFilters ? error : await this.explain(call, keyset, error);
   }
@@ -176,7 +176,7 @@ export class MintClient {
         throw restore.problem;
       }
     } catch (error) {
-      throw Object.assign(WalletError.from(error, 'Transport', 'the restore failed'), { unfinished: restore });
+      throw WalletError.with(WalletError.from(error, 'Transport', 'the restore failed'), 'unfinished', restore);
     }
     return restore.soFar();
   }
@@ -231,13 +231,13 @@ export class MintClient {
     return body;
   }
 
-  /** A GET is sent again when the mint asks to wait, and once after a broken connection or a server's error. */
+  /** A GET is sent once more when the mint asks to wait, after a broken connection, or a server's error. */
   private async get(call: Call, path: string, sending: () => Sending): Promise<Answer> {
     for (let isFirst = true; ; isFirst = false) {
       const answer = await this.send(call, `/v1/${path}`, sending()).catch((error) =>
         isFirst && error.code === 'Transport' ? undefined : Promise.reject(error),
       );
-      if (answer?.status === 429) {
+      if (answer?.status === 429 && isFirst) {
         await call.wait(retrySeconds(answer.retryAfter, this.now()));
       } else if (answer && (answer.status < 500 || !isFirst)) {
         return answer;
@@ -275,8 +275,8 @@ export class MintClient {
   }
 }
 
-/** Errors that say nothing about the mint. */
-const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'Transport', 'Deadline'];
+/** Errors after which the mint may well have filters. */
+const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'Transport', 'Deadline', 'TooManyItems'];
 
 /** Errors that filters of different times explain. */
 const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];

@@ -4,7 +4,7 @@ import { Base64 } from './base64.js';
 import { Index } from './golomb.js';
 import { checkParams, type Coded, DEFAULT_M, DEFAULT_P, isIntegerWithin, show } from './params.js';
 import { readMembers } from './response.js';
-import { decodeText } from './text.js';
+import { decodeText, printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
 
 /** Limits on what a mint may send, and on what may be revealed to it. */
@@ -60,9 +60,6 @@ export function integer(value: unknown, name: string): number {
 
 /** The largest error object. A longer body is a web page. */
 export const MAX_ERROR_BYTES = 64 << 10;
-
-/** Control characters, and those that change the direction or the lines of text. Hermes has no classes of Unicode. */
-const UNPRINTABLE = /[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /** The most text of a response around its content. */
 const MAX_AROUND = 64 << 10;
@@ -168,7 +165,7 @@ export class ResponseReader {
     if (timestamp > now + policy.maxFuture) {
       throw new WalletError('Future', `the mint's time is ${timestamp}, ${timestamp - now} s in the future`);
     }
-    this.checkCount(n);
+    this.checkCount(n, m);
     try {
       const filter = { bytes: content, n, p, m, asOf: timestamp };
       return { ...filter, index: new Index(filter) };
@@ -192,14 +189,15 @@ export class ResponseReader {
     const quotient = Math.min(m / 2 ** p, Math.max(MAX_QUOTIENT, DEFAULT_M / 2 ** this.policy.minP));
     const bits = Number(n) * (p + 1 + quotient);
     if (bits >= 0) {
-      this.checkCount(n!);
+      this.checkCount(n!, m);
       this.limit = Math.min(this.policy.maxBytes, Math.ceil(bits / 24) * 4 + MAX_AROUND);
     }
   }
 
-  private checkCount(n: number): void {
-    if (n > this.policy.maxItems) {
-      throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${this.policy.maxItems} are accepted`);
+  private checkCount(n: number, m: number): void {
+    const most = Math.min(this.policy.maxItems, Math.floor(Number.MAX_SAFE_INTEGER / m));
+    if (n > most) {
+      throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${most} are accepted, with M = ${m}`);
     }
   }
 
@@ -291,11 +289,6 @@ export function errorObject(status: number, body: Uint8Array): WalletError | und
     more.mintCode = code as number;
   }
   return new WalletError('Mint', `the mint returned error '${printable}' (code ${more.mintCode}, HTTP ${status})`, more);
-}
-
-/** Text of a mint for people and logs: it may echo a point, so no longer run of hex digits is shown. */
-export function printableText(text: string, length: number): string {
-  return text.replace(UNPRINTABLE, ' ').replace(/[0-9a-f]{8,}/gi, '...').slice(0, length);
 }
 
 function textOf(detail: unknown): string {

@@ -3,8 +3,8 @@
 import { fromHex } from './hex.js';
 import { isBytes, isIntegerWithin } from './params.js';
 import { type Curve, isPairing, KEYSET_ID, shuffle } from './points.js';
-import { checkSize, checkStatus, errorObject, isObject, type Policy, printableText } from './policy.js';
-import { decodeText } from './text.js';
+import { checkSize, checkStatus, errorObject, isObject, type Policy } from './policy.js';
+import { decodeText, printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
 
 /** Points in a request, unless the mint says how many it takes, and the most that it may say. */
@@ -306,7 +306,7 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
 export interface MintInfo {
   /** How many points a request may have. */
   batch: number;
-  /** Whether it announces filters. */
+  /** Whether it announces filters, by `"filters": {"supported": true}`. A member of another form may announce them, too. */
   announces: boolean;
 }
 
@@ -318,7 +318,8 @@ export function infoOf(info: unknown): MintInfo | undefined {
   }
   const { max_array_length: length, filters } = parsed;
   const batch = isIntegerWithin(length, 0, Number.MAX_SAFE_INTEGER) ? Math.min(Math.max(length, 1), MAX_BATCH) : BATCH;
-  return { batch, announces: isObject(filters) && filters.supported === true };
+  const isNone = filters == null || (isObject(filters) && (filters.supported ?? false) === false);
+  return { batch, announces: !isNone };
 }
 
 /** A keyset in `/v1/keysets`. */

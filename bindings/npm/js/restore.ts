@@ -27,7 +27,7 @@ export interface Points {
 export type Outcome =
   /** The mint never signed it, as of the filters' time. */
   | { state: 'unused' }
-  /** Not in `issued`, but that may have been made with another hash: see the warning. It may be used. */
+  /** Not in `issued`, but that may have been made with another hash, or the point is in `spent`: see the warning. It may be used. */
   | { state: 'unknown' }
   /** Spent. */
   | { state: 'spent' }
@@ -95,7 +95,7 @@ const STEP = 256;
 /** Points that are checked to be on the curve, of those that are given one by one. */
 const CHECKED_POINTS = 16;
 /** Milliseconds that one piece should take. */
-const PIECE = 10;
+const PIECE = 12;
 
 const LEFT_OUT = ['Unsigned', 'Pending', 'Refused', 'Expired'] as const;
 
@@ -192,8 +192,8 @@ interface Found {
   /** Of each candidate; undefined if it is in no filter. */
   signed: readonly (Signed | undefined)[];
   warnings: readonly Warning[];
-  /** Whether `issued` may have been made with another hash. */
-  isDoubtful: boolean;
+  /** Whether this counter may be used though it is in no filter. */
+  isDoubtful: (counter: number) => boolean;
 }
 
 /**
@@ -297,8 +297,7 @@ export class Restore {
   soFar(): Restored {
     const { filters: { issued, spent }, signed, warnings, isDoubtful } = this.found;
     const { confirm, gap = GAP } = this.rules;
-    const state = isDoubtful ? 'unknown' : 'unused';
-    const outcomes = Array.from(signed, (one): Outcome => (one === undefined ? { state } : this.outcome(one)));
+    const outcomes = Array.from(signed, (one, counter): Outcome => one ? this.outcome(one) : { state: isDoubtful(counter) ? 'unknown' : 'unused' });
     const live = new Set(signed.filter((_, i) => outcomes[i]!.state === 'live').map((one) => one!.B_)).size;
     const chance = confirm ? undefined : chanceOf(live, spent.m);
     const asOf = { spent: spent.asOf, issued: issued.asOf };
@@ -377,7 +376,7 @@ async function search(
   const signed: (Signed | undefined)[] = [];
   const spentCounters: number[] = [];
   const live = new Set<string>();
-  let crossed = 0;
+  const crossed: number[] = [];
   const finds: number[] = [];
   const byChance = explained(searchGap ?? SEARCH_GAPS[0], 1 / issued.m + 1 / spent.m);
   let [end, wanted] = isList ? [candidates.count, candidates.count] : searchEnd(finds, byChance, searchGap);
@@ -392,7 +391,8 @@ async function search(
       const Y = toHex(ys[i]!);
       const message = confirm || !isSpent[i] ? messages.next().value : undefined;
       const isIssued = message !== undefined && inIssued.has(message);
-      crossed += Number(inIssued.matches(ys[i]!)) + Number(message !== undefined && inSpent.matches(message));
+      const isCrossed = [inIssued.matches(ys[i]!), message !== undefined && inSpent.matches(message)];
+      crossed.push(...isCrossed.flatMap((is) => (is ? [counter] : [])));
       const B_ = message && toHex(message);
       signed.push(isSpent[i] || isIssued ? { Y, isSpent: isSpent[i]!, ...(B_ && { B_ }) } : undefined);
       if (isSpent[i]) {
@@ -402,6 +402,9 @@ async function search(
       }
       if (signed[counter]) {
         finds.push(counter);
+      }
+      if (i % 64 === 0) {
+        await call.breathe();
       }
     }
     if (!isList) {
@@ -422,7 +425,7 @@ async function search(
   missing.forEach((counter) => delete signed[counter]!.B_);
   // A filter of another hash has its own error.
   const warnings = [...inIssued.warnings(), ...inSpent.warnings()];
-  const isDoubtful = inIssued.isDoubtful;
+  const isDoubtful = (counter: number): boolean => inIssued.isDoubtful || crossed.includes(counter);
   const warn = (code: Warning['code'], message: string, counters?: number[]): number => warnings.push({ code, message, ...(counters && { counters }) });
   const count = signed.length;
   const refuse = (code: WalletErrorCode, message: string): never => {
@@ -431,9 +434,10 @@ async function search(
   if (issued.n > 0 && issued.isEqual(spent)) {
     refuse('EqualFilters', `both filters are equal (${issued.n} notes)`);
   }
-  if (crossed > 0) {
-    const text = `${crossed} of ${2 * count} points match the other filter: the filters are exchanged, or B_ and Y are`;
-    crossed > chanceLimit((2 * count) / Math.min(issued.m, spent.m)) ? refuse('Exchanged', text) : warn('Exchanged', `${text}, or it is chance`);
+  if (crossed.length > 0) {
+    const text = `${crossed.length} of ${2 * count} points match the other filter: the filters are exchanged, or B_ and Y are`;
+    const isChance = crossed.length <= chanceLimit((2 * count) / Math.min(issued.m, spent.m));
+    isChance ? warn('Exchanged', `${text}, or it is chance`, crossed) : refuse('Exchanged', text);
   }
   if (missing.length > 0) {
     const text = `${missing.length} of ${checked.length} spent notes were not issued`;

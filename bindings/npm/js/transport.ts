@@ -1,7 +1,8 @@
 /** One request to a mint, with all limits on its time and size. */
 
 import { Parts } from './base64.js';
-import { checkSize, integer, MAX_ERROR_BYTES, type Policy, printableText } from './policy.js';
+import { checkSize, integer, MAX_ERROR_BYTES, type Policy } from './policy.js';
+import { printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
 
 /** The platform's `fetch`, as far as the application's types know it. */
@@ -44,6 +45,9 @@ const LONGEST_TIMER = 2 ** 31 - 2;
 /** Milliseconds after which the event loop runs. */
 const BREATH = 12;
 
+/** Milliseconds in which what was begun may end when a call is over. */
+const MOMENT = 50;
+
 /** What limits a call. */
 export interface CallOptions {
   /** Aborts the call. */
@@ -79,15 +83,19 @@ export class Call {
     return this.end - Date.now();
   }
 
+  get isAborted(): boolean {
+    return this.signal?.aborted === true;
+  }
+
   /** Refuses to go on. */
   check(): undefined {
-    if (this.signal?.aborted || this.left < 0) {
+    if (this.isAborted || this.left < 0) {
       throw this.stopped();
     }
   }
 
   private stopped(): WalletError {
-    return this.signal?.aborted
+    return this.isAborted
       ? new WalletError('Aborted', 'the caller aborted the request')
       : new WalletError('Deadline', `the time limit of ${this.limit} ms is over`);
   }
@@ -95,6 +103,12 @@ export class Call {
   /** The result of the work, unless the caller aborts or the time is over before. */
   race<T>(work: T | PromiseLike<T>): Promise<T> {
     return this.guard(async () => work);
+  }
+
+  /** The result of the caller's own work. It begins even if the call is over, and is then waited for a moment. */
+  async settle<T>(work: () => T | PromiseLike<T>): Promise<T> {
+    const running = (async () => work())();
+    return this.race(running).catch(() => new Call({ timeLimit: MOMENT }).race(running));
   }
 
   /** Lets the event loop run from time to time. */

@@ -1,4 +1,5 @@
 import type { Restore } from './restore.js';
+import { printableText } from './text.js';
 
 /** The class of a {@link WalletError}. */
 export type WalletErrorCode =
@@ -118,9 +119,17 @@ export class WalletError extends Error {
     Object.assign(this, more);
   }
 
-  /** @internal The error as it is, or with this code. */
+  /** @internal The error, with what is known. That holds notes, and logs of errors print what can be enumerated. */
+  static with(error: WalletError, name: string, value: unknown): WalletError {
+    return Object.defineProperty(error, name, { value, enumerable: false, configurable: true });
+  }
+
+  /** @internal The error as it is, or with this code. One of another library may quote the mint. */
   static from(error: unknown, code: WalletErrorCode, what: string): WalletError {
+    if (error instanceof WalletError) {
+      return error;
+    }
     const text = error instanceof Error ? error.message : String(error);
-    return error instanceof WalletError ? error : new WalletError(code, `${what}: ${text}`, { cause: error });
+    return code === 'Transport' ? new WalletError(code, `${what}: ${printableText(text, 300)}`) : new WalletError(code, `${what}: ${text}`, { cause: error });
   }
 }

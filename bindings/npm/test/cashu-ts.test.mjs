@@ -190,15 +190,98 @@ test('an abort rejects soon, with what is known', async (t) => {
   const error = await restoreAll({ signal: abort.signal, onProgress }).then(() => assert.fail('not aborted'), (error) => error);
   assert.ok(performance.now() - begin < 500, `${performance.now() - begin} ms`);
   assert.deepEqual([error.code, error.restored.proofs.length, error.restored.keysets.length], ['Aborted', 10, 2]);
+});
 
-  // While the mint answers.
-  const late = new AbortController();
-  let asked = 0;
-  const respond = (name) => (name === 'restore' && ++asked === 3 ? (late.abort(), new Promise(() => undefined)) : undefined);
-  const here = world(t, { respond }, [{ number: 3, signed: range(0, 6), spent: [] }]);
-  const part = await here.restoreAll({ signal: late.signal, batch: 2 }).catch(({ restored }) => restored);
-  assert.equal(part.proofs.length, 4);
-  assert.equal(await here.wallet.counters.peekNext(here.ids[0]), 6 + GAP);
+test('an abort ends every wait, and what is known by then is handed out', async (t) => {
+  const never = new Promise(() => undefined);
+  const store = (more) => ({ reserve: async () => ({ start: 0, count: 0 }), advanceToAtLeast: async () => undefined, ...more });
+  const keysets = [KEYSETS[1], { number: 3, signed: range(0, 6), spent: [] }].reverse();
+  const asked = (wanted, times = 1) => (abort) => ({ respond: (name, [id]) => (`${name}/${id ?? ''}`.startsWith(wanted) && --times === 0 ? (abort(), never) : undefined) });
+  for (const [at, proofs, options, storing] of [
+    [asked('info'), 0],
+    [asked('keysets'), 0],
+    [asked('filter/spent'), 0],
+    [asked('filter/issued'), 0],
+    [asked('filter/spent', 2), 6],
+    [asked('restore', 3), 4, { batch: 2 }],
+    [asked('restore', 2), 6],
+    [asked('checkstate'), 6, { confirm: true }],
+    [asked(`keys/${fakeMint(seed, keysets).ids[1]}`), 6],
+    [() => ({}), 6, (abort) => ({ onKeyset: () => (abort(), never) })],
+    [() => ({}), 6, undefined, (abort) => store({ advanceToAtLeast: () => (abort(), never) })],
+  ]) {
+    const abort = new AbortController();
+    let begin;
+    const stop = () => setTimeout(() => ((begin ??= performance.now()), abort.abort()), 20);
+    const counterSource = storing?.(stop);
+    const here = world(t, at(stop), keysets, { counterSource });
+    const error = await here.restoreAll({ signal: abort.signal, ...(typeof options === 'function' ? options(stop) : options) }).catch((error) => error);
+    assert.ok(performance.now() - begin < 500, `${at}: ${performance.now() - begin} ms`);
+    assert.deepEqual([error.code, error.restored?.proofs.length], ['Aborted', proofs], `${at} ${options} ${storing}`);
+    if (proofs > 0 && !counterSource) {
+      assert.equal(await here.wallet.counters.peekNext(here.ids[0]), 6 + GAP);
+    }
+  }
+});
+
+test('what the caller does wrong never shows the mint more', async (t) => {
+  const throwing = (wanted) => ({ step }) => {
+    if (step === wanted) {
+      throw new Error('no room');
+    }
+  };
+  for (const [options, code, shown] of [
+    [{ onProgress: throwing('filters') }, 'BadArgument', 0],
+    [{ onProgress: throwing('search') }, 'BadArgument', 0],
+    [{ onProgress: throwing('mint') }, 'BadArgument', 6],
+  ]) {
+    const here = await restored(t, {}, { ...options, fallback: 'always' }, ONE);
+    assert.deepEqual([codes(here.found), here.found.proofs.length, here.shown.length], [[code], shown, shown]);
+    assert.match(here.found.problems[0].error.message, /onProgress failed: no room/);
+  }
+});
+
+test('without filters the mint is shown 300 messages behind the last note, whatever its lists may hold', async (t) => {
+  for (const options of [{}, { batch: 0 }, { batch: 70 }, { batch: 5000 }]) {
+    const { shown, secrets } = await restored(t, { respond: noFilter }, options, ONE);
+    assert.deepEqual([shown.length, secrets.length], [91 + 300 + 21, 6], JSON.stringify(options));
+  }
+});
+
+test('what the mint echoes is in no error, whichever way it comes', async (t) => {
+  const keysets = [KEYSETS[1], { number: 3, signed: range(0, 6), spent: [] }].reverse();
+  const echo = (of) => json({ detail: `no: ${of.toUpperCase()} ${of}`, code: 1 }, 400);
+  const thrown = (of) => Promise.reject(new Error(`{"outputs":[{"B_":"${of}"}]}`));
+  for (const [name, answer] of [['restore', echo], ['restore', thrown], ['checkstate', echo], ['checkstate', thrown], ['keys', echo], ['keys', thrown]]) {
+    const { notes, ids } = fakeMint(seed, keysets);
+    const { B_ } = notes[1].find(({ isSpent }) => !isSpent);
+    const respond = (asked, [id]) => (asked === name && (name !== 'keys' || id === ids[1]) ? answer(B_) : undefined);
+    const { found } = await restored(t, { respond }, { confirm: true }, keysets);
+    assert.ok(found.problems.length > 0, name);
+    for (const { error } of found.problems) {
+      for (let one = error; one; one = one.cause) {
+        const text = `${one.message} ${one.stack} ${JSON.stringify(one)}`.toLowerCase();
+        assert.ok(![B_.slice(2, 10), B_.slice(-8)].some((run) => text.includes(run)), `${name}: ${text}`);
+      }
+    }
+  }
+});
+
+test('an expired keyset is named and not shown, with filters and without', async (t) => {
+  const expired = (name, said) => (name === 'keysets' ? { keysets: said.keysets.map((one) => ({ ...one, final_expiry: 1 })) } : undefined);
+  for (const [respond, counters] of [[undefined, [15, 16, 17, 18, 19, 90]], [noFilter, [undefined]]]) {
+    const { found, shown } = await restored(t, { respond, change: expired }, {}, ONE);
+    assert.deepEqual([found.problems.map(({ counter }) => counter), shown], [counters, []]);
+    assert.ok(found.problems.every(({ error }) => error.code === 'LeftOut' && /expired/.test(error.message)));
+  }
+});
+
+test('filters that contradict each other and are gone when asked for again show nothing', async (t) => {
+  let filters = 0;
+  const respond = (name) => (name === 'filter' && ++filters > 2 ? noFilter(name) : undefined);
+  const change = (name, said) => (name === 'filter' && filters === 2 ? { ...said, n: 0, content: '' } : undefined);
+  const { found, shown } = await restored(t, { respond, change }, {}, ONE);
+  assert.deepEqual([codes(found), shown], [['Mint'], []]);
 });
 
 test('one time limit holds for all keysets', async (t) => {
@@ -272,6 +355,7 @@ test('what is refused is refused before anything is sent', async (t) => {
     [() => restoreAll(wallet, seed, { fallback: 'sometimes' }), 'BadArgument'],
     [() => restoreAll(wallet, seed, { expected: { a: 0.5 } }), 'BadArgument'],
     [() => restoreAll(wallet, seed, { timeLimit: NaN }), 'BadArgument'],
+    [() => restoreAll(wallet, seed, { lastSeen: { a: { spent: '5' } } }), 'BadArgument'],
   ]) {
     await assert.rejects(run(), { code }, String(run));
   }

@@ -161,3 +161,15 @@ test('the platform calls fetch without an object, as browsers demand', async () 
   assert.deepEqual(filter.matches([bytes(OTHER), bytes(Y)]).answers, [false, true]);
   assert.throws(() => filter.matches([]), { code: 'NoItems' });
 });
+
+test('the largest M is read, and more notes than 2^53 / M are refused by name', async () => {
+  const m = 2 ** 32 - 1;
+  for (const p of [31, 32]) {
+    const { mint } = client(() => response([bytes(Y)], 1767225600, { p, m }));
+    assert.deepEqual((await mint.fetch(KEYSET, 'spent')).matches([bytes(Y), bytes(OTHER)]).answers, [true, false]);
+  }
+  for (const [n, code] of [[2_097_152, 'Filter'], [2_097_153, 'TooManyItems']]) {
+    const body = JSON.stringify({ n, p: 31, m, content: 'AA==', timestamp: 1767225600 });
+    await assert.rejects(client(() => body).mint.fetch(KEYSET, 'spent'), { code, message: new RegExp(`${n} items`) });
+  }
+});

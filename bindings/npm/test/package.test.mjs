@@ -22,7 +22,7 @@ execFileSync('tar', ['xf', join(folder, archive.filename), '-C', installed, '--s
 
 function run(file, source) {
   writeFileSync(join(folder, file), source);
-  return execFileSync(process.execPath, [file], { cwd: folder, encoding: 'utf8' }).trim();
+  return execFileSync(process.execPath, [file], { cwd: folder, encoding: 'utf8', timeout: 120_000 }).trim();
 }
 
 const EXPECTED = 'Filter,parseResponse,FilterError true,false';
@@ -32,8 +32,8 @@ const [a, b] = [Uint8Array.of(2, 1), Uint8Array.of(2, 2)];
 const result = [names.filter((name) => name in library), library.Filter.from([a]).matches([a, b])].join(' ');
 `;
 
-test('the archive has the sources, one file for each, and is below 140 KB', () => {
-  assert.ok(archive.size < 140_000, `${archive.size} bytes`);
+test('the archive has the sources, one file for each, and is below 143 KB', () => {
+  assert.ok(archive.size < 143_000, `${archive.size} bytes`);
   const sources = readdirSync(join(root, 'js')).map((file) => file.slice(0, -3));
   const built = sources.flatMap((name) => ['js', 'js.map', 'd.ts', 'd.ts.map'].map((end) => `dist/${name}.${end}`));
   const others = ['LICENSE-APACHE', 'LICENSE-MIT', 'package.json', 'README.md'];
@@ -99,7 +99,7 @@ function readme() {
 const blocks = readme();
 
 test('the code in the README runs', async () => {
-  assert.equal(blocks.length, 6);
+  assert.equal(blocks.length, 7);
   cpSync(join(root, 'test/mint.mjs'), join(folder, 'mint.mjs'));
   // A mint that signed the first of two messages, whose note is spent, and others for the seed of the first block.
   const mint = `import { Filter } from 'nutfilter';
@@ -111,7 +111,7 @@ test('the code in the README runs', async () => {
     globalThis.fetch = async (url, init = {}) => {
       const [, kind] = /filter\\/(\\w+)\\/009a1f293253e41e$/.exec(url) ?? [];
       const { Ys } = init.body ? JSON.parse(init.body) : {};
-      if (kind === undefined && Ys === undefined) {
+      if (kind === undefined && !Ys?.includes(known.spent)) {
         return other.fetch(url, init);
       }
       const { bytes, n } = Filter.from(kind ? [Buffer.from(known[kind], 'hex')] : []);
@@ -119,7 +119,10 @@ test('the code in the README runs', async () => {
       return new Response(JSON.stringify(Ys ? { states: Ys.map((Y) => ({ Y, state: 'SPENT' })) } : filter));
     };`;
   writeFileSync(join(folder, 'fetch.mjs'), mint);
-  for (const [i, code] of blocks.entries()) {
+  const coco = blocks.find((code) => code.includes('coco-core'));
+  const twice = coco.replace('const { problems }', 'await restoreAll(wallet, seed, { onKeyset });\nconst { problems }');
+  assert.notEqual(twice, coco);
+  for (const [i, code] of [...blocks, twice].entries()) {
     const said = run(`readme-${i}.mjs`, `import './fetch.mjs';\n${(await transform(code, { loader: 'ts' })).code}`).split('\n');
     // Comments behind `console.log` are what it prints.
     const expected = [...code.matchAll(/console\.log\(.*\); \/\/ (\[.*?\]|true|false|\d+ \w+|\d+)/g)].map(([, text]) => text);
@@ -132,7 +135,7 @@ test('the code in the README runs', async () => {
 });
 
 test('entries are small with what they need', async () => {
-  for (const [entry, most] of [['nutfilter', 4_950], ['nutfilter/wallet', 16_100], ['nutfilter/cashu-ts', 20_400]]) {
+  for (const [entry, most] of [['nutfilter', 4_950], ['nutfilter/wallet', 16_200], ['nutfilter/cashu-ts', 20_750]]) {
     const text = await bundle(`export * from '${entry}';`, { format: 'esm', external: ['@cashu/*', '@noble/*'] });
     const { length } = gzipSync(text, { level: 9 });
     assert.ok(length <= most && length > 0.9 * most, `${entry} has ${length} bytes compressed`);

@@ -51,6 +51,8 @@ pub(crate) struct Mint {
     pub(crate) has_filters: bool,
     /// Whether it announces them.
     pub(crate) announces: bool,
+    /// The parameters of its filters.
+    pub(crate) params: Params,
     /// Its keysets without notes.
     pub(crate) others: Vec<&'static str>,
     /// A change of each signature that it gives.
@@ -140,6 +142,7 @@ impl Mint {
         let mut mint = Self {
             has_filters: true,
             announces: true,
+            params: Params::CASHU,
             others: vec![BROKEN, DRAFT],
             change: |_| {},
             keysets: keysets.into_iter().collect::<Result<_, _>>()?,
@@ -180,9 +183,11 @@ impl Mint {
                 json!({"keysets": [{"id": id, "unit": "sat", "keys": keys}]}).to_string()
             }
             (_, Some(one)) if self.has_filters && path.contains("/issued/") => {
-                filter(one.signatures.keys())?
+                filter(one.signatures.keys(), self.params)?
             }
-            (_, Some(one)) if self.has_filters && path.contains("/spent/") => filter(&one.spent)?,
+            (_, Some(one)) if self.has_filters && path.contains("/spent/") => {
+                filter(&one.spent, self.params)?
+            }
             _ => return Ok(None),
         }))
     }
@@ -253,12 +258,15 @@ fn key(amount: u64) -> SecretKey {
     SecretKey::from_slice(&bytes).expect("below the order")
 }
 
-fn filter(items: impl IntoIterator<Item = impl AsRef<str>>) -> Result<String, Error> {
+fn filter(
+    items: impl IntoIterator<Item = impl AsRef<str>>,
+    params: Params,
+) -> Result<String, Error> {
     let items = items
         .into_iter()
         .map(|item| const_hex::decode(item.as_ref()));
     let items = items.collect::<Result<Vec<_>, _>>()?;
-    let filter = SortedHashes::from_items(items).encode(Params::CASHU)?;
+    let filter = SortedHashes::from_items(items).encode(params)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     Ok(FilterResponse::new(&filter, now).to_json())
 }

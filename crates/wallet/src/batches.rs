@@ -242,7 +242,7 @@ pub(crate) fn wait(retry_after: Option<&str>, now: u64) -> Duration {
 pub struct MintInfo {
     /// Points in a request: `max_array_length`, at most 1,000, or 100 without one.
     pub batch: NonZeroUsize,
-    /// Whether it announces filters, by `"filters": {"supported": true}`.
+    /// Whether it announces filters, by `"filters": {"supported": true}`. A member of another form may announce them, too.
     pub has_filters: bool,
 }
 
@@ -262,10 +262,11 @@ impl MintInfo {
         let info = Members::parse(body).ok()?;
         let told = info.integer("max_array_length").ok();
         let told = told.map(|length| length.clamp(1, MAX_BATCH) as usize);
-        let filters = info.object("filters").ok().flatten();
+        let filters = info.object("filters");
+        let supported = filters.and_then(|of| of.map_or(Ok(None), |of| of.read("supported")));
         Some(Self {
             batch: told.and_then(NonZeroUsize::new).unwrap_or(BATCH),
-            has_filters: filters.is_some_and(|filters| filters.is_true("supported")),
+            has_filters: !matches!(supported, Ok(None | Some(false))),
         })
     }
 }
@@ -311,12 +312,11 @@ impl<'a> Members<'a> {
         value.ok_or_else(|| form(name))
     }
 
-    pub(crate) fn is_true(&self, name: &'static str) -> bool {
-        self.read(name).is_ok_and(|value| value == Some(true))
-    }
-
     /// `None` for null, or without the member.
-    fn read<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, AnswerFault> {
+    pub(crate) fn read<T: Deserialize<'a>>(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<T>, AnswerFault> {
         let Some(&value) = self.0.get(name) else {
             return Ok(None);
         };

@@ -16,7 +16,7 @@ use crate::points::Points;
 use crate::policy::{FetchContext, Policy, check_status, system_time};
 use crate::proxy::Proxy;
 use crate::query_error::{QueryError, RestoreError, SearchError};
-use crate::restore::{Fallback, Restore, RestoreOptions, Restored};
+use crate::restore::{Restore, RestoreOptions, Restored};
 use crate::transport::{Reply, Settings, Transport, certificates};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
@@ -170,10 +170,7 @@ impl MintClient {
         let end = after(options.time_limit);
         let mut restore = match self.search_until(keyset, &mut points, options, end) {
             Ok(restore) => restore,
-            Err(SearchError {
-                cause: QueryError::Fetch(error),
-                has_filters,
-            }) if error.is_answer() && self.may_fall_back(options, has_filters) => {
+            Err(error) if self.may_fall_back(options, &error) => {
                 Restore::without_filters(keyset, options, &self.policy)
             }
             Err(SearchError {
@@ -224,7 +221,8 @@ impl MintClient {
             let seen = options.last_seen;
             let spent = fetch(NoteKind::Spent, seen.map(|seen| seen.spent));
             let issued = fetch(NoteKind::Issued, seen.map(|seen| seen.issued));
-            let has_filters = spent.is_ok() || issued.is_ok();
+            // Both were valid when they were fetched before. One of more items than the caller takes is a filter, too.
+            let has_filters = no_cache || is_filter(&spent) || is_filter(&issued);
             let failed = |cause: QueryError| SearchError { cause, has_filters };
             let limit = options.time_limit;
             let cause = |error| match error {
@@ -247,18 +245,12 @@ impl MintClient {
         }
     }
 
-    /// Whether a keyset whose filters do not come may be restored without them. `has_filters` is whether any filter of this
-    /// mint was valid in the same call. May ask for `/v1/info`; if that cannot be read, the answer is no.
+    /// Whether a keyset may be restored without filters after this error. May ask for `/v1/info`; if that cannot be read, the
+    /// answer is no.
     #[must_use]
-    pub fn may_fall_back(&self, options: &RestoreOptions, has_filters: bool) -> bool {
-        match options.fallback {
-            Fallback::Never => false,
-            Fallback::Always => true,
-            Fallback::Unannounced => {
-                let is_known = has_filters || options.last_seen.is_some();
-                !is_known && self.info().is_ok_and(|info| !info.has_filters)
-            }
-        }
+    pub fn may_fall_back(&self, options: &RestoreOptions, error: &SearchError) -> bool {
+        let announces_none = || self.info().is_ok_and(|info| !info.has_filters);
+        error.allows(options, announces_none)
     }
 
     /// Continues a restore after an error, or after [`search`](Self::search).
@@ -418,6 +410,14 @@ impl MintClient {
         keysets.truncate(MAX_KEYSETS_LISTED);
         FetchError::UnknownKeyset { keysets }
     }
+}
+
+fn is_filter<T>(fetched: &Result<T, FetchError>) -> bool {
+    use RejectReason::TooManyItems;
+    matches!(
+        fetched,
+        Ok(_) | Err(FetchError::Refused(TooManyItems { .. }))
+    )
 }
 
 /// Whether the connection broke, so that another may do.

@@ -114,7 +114,9 @@ impl MintKeyset {
             Some(Self {
                 id: KeysetId::parse(&keyset.text("id").ok()?).ok()?,
                 unit: printable(&keyset.text("unit").ok()?),
-                active: keyset.is_true("active"),
+                active: keyset
+                    .read("active")
+                    .is_ok_and(|active| active == Some(true)),
                 final_expiry: keyset.integer("final_expiry").ok(),
             })
         };

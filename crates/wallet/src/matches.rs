@@ -64,6 +64,11 @@ pub enum Warning {
         /// The counters.
         counters: Vec<u32>,
     },
+    /// Points of these counters match in the filter of the other kind, by chance or because `B_` and `Y` are exchanged.
+    Exchanged {
+        /// The counters.
+        counters: Vec<u32>,
+    },
     /// Filters with a small `M` match so often by chance that the search was ended: what lies behind is not known.
     SearchCutShort {
         /// How many counters were searched.
@@ -134,6 +139,11 @@ impl fmt::Display for Warning {
             Warning::SpentNotIssued { counters } => write!(
                 f,
                 "spent without being issued: {}; counted as spent",
+                listed(counters)
+            ),
+            Warning::Exchanged { counters } => write!(
+                f,
+                "`B_` and `Y` are exchanged, or they match the other filter by chance: {}",
                 listed(counters)
             ),
             Warning::SearchCutShort { counters } => write!(

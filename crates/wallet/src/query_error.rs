@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::error::{CheckError, FetchError};
 use crate::matches::FilterSource;
 use crate::points::PointsError;
-use crate::restore::Restore;
+use crate::restore::{Fallback, Restore, RestoreOptions};
 
 /// Why the mint's answers about the matches are unknown. An error never means "unspent" or "not signed".
 #[derive(Debug, Error)]
@@ -84,8 +84,32 @@ pub struct SearchError {
     /// Why it ended. Nothing was shown.
     #[source]
     pub cause: QueryError,
-    /// Whether the mint has filters: one of the two was valid.
+    /// Whether the mint has filters: one of them was valid.
     pub has_filters: bool,
+}
+
+#[cfg(feature = "client")]
+impl SearchError {
+    /// Whether these options allow a restore without filters. The mint is asked last whether it announces none.
+    pub(crate) fn allows(
+        &self,
+        options: &RestoreOptions,
+        announces_none: impl FnOnce() -> bool,
+    ) -> bool {
+        use CheckError::{NoItems, NotAPoint};
+        match (options.fallback, &self.cause) {
+            (Fallback::Always, QueryError::Fetch(_)) => true,
+            // Of filters, and not of the wallet's own points.
+            (Fallback::Always, QueryError::Check(error)) => {
+                !matches!(error, NoItems | NotAPoint { .. })
+            }
+            (Fallback::Unannounced, QueryError::Fetch(error)) => {
+                let is_known = self.has_filters || options.last_seen.is_some();
+                error.is_answer() && !is_known && announces_none()
+            }
+            _ => false,
+        }
+    }
 }
 
 impl<E: Into<QueryError>> From<E> for RestoreError {

@@ -54,7 +54,7 @@ pub enum Fallback {
     /// Only if the mint does not announce filters: in `/v1/info`, by another valid filter, or by one that was seen before.
     #[default]
     Unannounced,
-    /// Always.
+    /// Wherever the filters cannot be used.
     Always,
 }
 
@@ -92,7 +92,7 @@ pub enum Outcome {
     Unsigned,
     /// The keyset has expired, so the mint was not asked. The note was not spent.
     Expired,
-    /// Not in `issued`, but that filter may have been made with another hash: see the warnings.
+    /// Not in `issued`, but that filter may have been made with another hash, or the points are exchanged: see the warnings.
     Unknown,
     /// The mint refuses to answer about this message.
     Refused(MintError),
@@ -228,7 +228,7 @@ impl fmt::Display for Chance {
 ///     restore.finish()
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Restore {
     keyset: KeysetId,
     /// Of the `issued` filter; `None` without filters.
@@ -255,6 +255,16 @@ pub struct Restore {
     warnings: Vec<Warning>,
     now: u64,
     options: RestoreOptions,
+}
+
+/// Without points: errors carry it, and `main` prints them.
+impl fmt::Debug for Restore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keyset = self.keyset.as_str();
+        f.debug_struct("Restore")
+            .field("keyset", &keyset)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Restore {
@@ -327,6 +337,16 @@ impl Restore {
                 Finding::Live => Outcome::Open,
             })
             .collect();
+        for warning in &found.warnings {
+            if let Warning::Exchanged { counters } = warning {
+                for &counter in counters {
+                    let outcome = &mut restore.outcomes[counter as usize];
+                    if *outcome == Outcome::Unused {
+                        *outcome = Outcome::Unknown;
+                    }
+                }
+            }
+        }
         let mut notes = Vec::new();
         if options.confirm {
             let spent = found.counters(Finding::Spent).into_iter();

@@ -77,7 +77,7 @@ pub(crate) fn search<H: ItemHash>(
     let (in_spent, in_issued) = (spent.indexed(), issued.indexed());
     let mut derived: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     let by_chance = explained(options.search, [spent, issued]);
-    let (mut finds, mut crossed) = (Vec::new(), 0);
+    let (mut finds, mut crossed) = (Vec::new(), Vec::new());
     loop {
         let first = found.ys.len() as u32;
         let [end, wanted] = match points.end() {
@@ -94,12 +94,12 @@ pub(crate) fn search<H: ItemHash>(
         }
         let ys = ys(keyset, &mut points, piece)?;
         let is_spent = in_spent.matches(&ys);
-        crossed += count(&in_issued.matches(&ys));
-        let counters = (first..).zip(&is_spent).filter(|&(_, &spent)| !spent);
-        let counters: Vec<_> = counters.map(|(counter, _)| counter).collect();
+        crossed.extend(chosen(first.., &in_issued.matches(&ys), true));
+        let counters = chosen(first.., &is_spent, false);
         let messages = messages(keyset, &mut points, &counters)?;
         let is_issued = in_issued.matches(&messages);
-        crossed += count(&in_spent.matches(&messages));
+        let is_crossed = in_spent.matches(&messages);
+        crossed.extend(chosen(counters.iter().copied(), &is_crossed, true));
         let finding = |spent| [Finding::Absent, Finding::Spent][usize::from(spent)];
         found.findings.extend(is_spent.into_iter().map(finding));
         for ((counter, message), issued) in counters.into_iter().zip(messages).zip(is_issued) {
@@ -129,9 +129,13 @@ pub(crate) fn search<H: ItemHash>(
     }
     let lookups = 2 * found.ys.len() as u64;
     let m = spent.params().m().min(issued.params().m());
-    if crossed > chance_limit(lookups, m) {
-        let matches = crossed;
+    let matches = crossed.len() as u64;
+    if matches > chance_limit(lookups, m) {
         return Err(CheckError::Exchanged { matches, lookups }.into());
+    }
+    if matches > 0 {
+        let counters = crossed;
+        found.warnings.push(Warning::Exchanged { counters });
     }
     contradiction(&mut found, missing, [spent, issued])?;
     Ok(found)
@@ -243,8 +247,12 @@ fn check(
     Ok(())
 }
 
-fn count(matched: &[bool]) -> u64 {
-    matched.iter().filter(|&&matched| matched).count() as u64
+/// The counters whose look-up had this result.
+fn chosen(counters: impl Iterator<Item = u32>, matched: &[bool], wanted: bool) -> Vec<u32> {
+    let all = counters.zip(matched);
+    all.filter(|&(_, &matched)| matched == wanted)
+        .map(|(counter, _)| counter)
+        .collect()
 }
 
 /// Ends a search that finds more notes than the filters have items: it would have no end.
@@ -290,8 +298,7 @@ fn not_issued<H: ItemHash>(
     }
     let messages = messages(keyset, &mut points, &counters)?;
     let in_issued = issued.indexed().matches(&messages);
-    let missing = counters.iter().zip(&in_issued).filter(|&(_, &is)| !is);
-    let missing = missing.map(|(&counter, _)| counter).collect();
+    let missing = chosen(counters.iter().copied(), &in_issued, false);
     found.messages.extend(counters.into_iter().zip(messages));
     Ok(missing)
 }

@@ -101,6 +101,11 @@ fn all_keysets_give_their_notes_and_only_live_ones_are_shown() {
         world.client.base_url()
     );
     assert!(old.starts_with("cashuA"));
+    // An international name, as a mint client knows it.
+    let url = "https://xn--mnze-0ra.example/Bitcoin";
+    let tokens = nutfilter_wallet::cashu::tokens(url, "sat", wallet.notes()).expect("tokens");
+    let token: cashu::nuts::nut00::Token = tokens[0].parse().expect("a token");
+    assert_eq!(token.mint_url().expect("a URL").to_string(), url);
 }
 
 #[test]
@@ -159,6 +164,33 @@ fn filters_of_one_keyset_announce_those_of_the_others() {
             .iter()
             .all(|asked| !asked.body.to_string().contains(BROKEN))
     );
+}
+
+#[test]
+fn the_largest_m_gives_the_same_notes() {
+    let params = nutfilter::Params::with_best_p(u32::MAX.into()).expect("an M");
+    let world = World::new(|mint| mint.params = params);
+    let wallet = world.restore(Fallback::Never, None);
+    assert_eq!(wallet.notes().count(), 12);
+    assert_eq!(world.shown("/v1/restore", "outputs"), 12);
+}
+
+#[test]
+fn filters_above_a_limit_of_the_wallet_show_the_mint_nothing() {
+    type Change = fn(&mut Policy);
+    let changes: [Change; 2] = [|of| of.max_items = 6, |of| of.min_m = u32::MAX.into()];
+    for (change, announces) in changes.into_iter().zip([false, true]) {
+        let mut world = World::new(|mint| mint.announces = announces);
+        let mut policy = Policy::default();
+        change(&mut policy);
+        world.client = MintClient::new(world.client.base_url(), policy).expect("a URL");
+        let wallet = world.restore(Fallback::default(), None);
+        for keyset in &wallet.keysets[..3] {
+            let problems = &keyset.problems[..];
+            assert!(matches!(problems, [Problem::Restore(QueryError::Fetch(_))]));
+        }
+        assert_eq!(world.shown("/v1/restore", "outputs"), 0);
+    }
 }
 
 #[test]

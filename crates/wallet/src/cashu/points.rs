@@ -1,5 +1,6 @@
 //! What a seed gives for the counters of a keyset (NUT-13), and the points of a restore.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use bitcoin::base64::Engine;
@@ -20,16 +21,55 @@ use crate::points::{Points, PointsError};
 ///
 /// # Cost
 ///
-/// For a counter, about 50 µs for `Y` of `00` keysets and those in base64, and 15 µs for `01`; as much again for `B_`.
-#[derive(Clone, Debug)]
-pub struct SeedPoints(Derivation);
+/// For a counter, about 50 µs for `Y` of `00` keysets and those in base64, and 15 µs for `01`; half of that again for `B_`.
+#[derive(Clone)]
+pub struct SeedPoints {
+    derivation: Derivation,
+    /// The counters whose `Y` was derived last: a restore asks for the `B_` of most of them next.
+    last: HashMap<u32, Derived>,
+}
 
 #[derive(Clone)]
 enum Derivation {
     /// The parent node of all counters, by BIP32.
-    Bip32 { key: Key, chain: [u8; 32] },
+    Bip32(Box<Node>),
     /// By HMAC.
     Hmac { seed: Seed, id: Id },
+}
+
+/// A private key of BIP32, and the HMAC that its chain code is the key of.
+#[derive(Clone)]
+struct Node {
+    key: Key,
+    chain: HmacEngine<sha512::Hash>,
+}
+
+/// What a counter has before its blinding factor.
+#[derive(Clone)]
+struct Derived {
+    secret: Secret,
+    y: Point,
+    /// The parent of secret and blinding factor, and its public key.
+    node: Option<(Node, [u8; 33])>,
+}
+
+impl Node {
+    fn new(key: Key, chain: &[u8]) -> Self {
+        let chain = HmacEngine::new(chain);
+        Self { key, chain }
+    }
+
+    /// The child of a key and an index, and its chain code. `Xpriv` would multiply the generator for each: for their
+    /// fingerprints, too.
+    fn child(&self, data: [&[u8]; 3]) -> Option<(Key, [u8; 32])> {
+        let mut engine = self.chain.clone();
+        data.iter().for_each(|part| engine.input(part));
+        let hash = Hmac::from_engine(engine).to_byte_array();
+        let (left, right) = hash.split_first_chunk::<32>().expect("64 bytes");
+        let chain = right.try_into().expect("32 bytes");
+        let tweak = Scalar::from_be_bytes(*left).ok()?;
+        Some((self.key.add_tweak(&tweak).ok()?, chain))
+    }
 }
 
 /// Why a seed gives no notes.
@@ -61,7 +101,7 @@ impl SeedPoints {
         if keyset.as_str().len() > 16 {
             let id = keyset.as_str().parse().map_err(|_| unknown())?;
             let seed = seed.clone();
-            return Ok(Self(Derivation::Hmac { seed, id }));
+            return Ok(Derivation::Hmac { seed, id }.into());
         }
         let index = ChildNumber::from_hardened_idx(index_of(keyset).ok_or_else(unknown)?);
         let coin = [129_372, 0].map(|index| ChildNumber::Hardened { index });
@@ -69,10 +109,8 @@ impl SeedPoints {
         let master = Xpriv::new_master(bitcoin::Network::Bitcoin, seed.as_bytes());
         let parent = master.and_then(|master| master.derive_priv(&*SECP256K1, &path));
         let parent = parent.map_err(|_| unknown())?;
-        Ok(Self(Derivation::Bip32 {
-            key: parent.private_key,
-            chain: parent.chain_code.to_bytes(),
-        }))
+        let parent = Node::new(parent.private_key, &parent.chain_code.to_bytes());
+        Ok(Derivation::Bip32(parent.into()).into())
     }
 
     /// The secret of a counter.
@@ -81,14 +119,7 @@ impl SeedPoints {
     ///
     /// [`DeriveError`].
     pub fn secret(&self, counter: u32) -> Result<Secret, DeriveError> {
-        match &self.0 {
-            Derivation::Bip32 { .. } => {
-                let [secret] = self.children(counter, [0])?;
-                Ok(Secret::new(const_hex::encode(secret.secret_bytes())))
-            }
-            Derivation::Hmac { seed, id } => Secret::from_seed(seed.as_bytes(), *id, counter)
-                .map_err(|_| DeriveError::NoNote(counter)),
-        }
+        Ok(self.derive(counter)?.secret)
     }
 
     /// The secret of a counter, and its blinding factor.
@@ -97,18 +128,8 @@ impl SeedPoints {
     ///
     /// [`DeriveError`].
     pub fn note(&self, counter: u32) -> Result<(Secret, SecretKey), DeriveError> {
-        match &self.0 {
-            Derivation::Bip32 { .. } => {
-                let [secret, r] = self.children(counter, [0, 1])?;
-                let secret = Secret::new(const_hex::encode(secret.secret_bytes()));
-                Ok((secret, r.into()))
-            }
-            Derivation::Hmac { seed, id } => {
-                let r = SecretKey::from_seed(seed.as_bytes(), *id, counter);
-                let r = r.map_err(|_| DeriveError::NoNote(counter))?;
-                Ok((self.secret(counter)?, r))
-            }
-        }
+        let derived = self.derive(counter)?;
+        Ok((derived.secret.clone(), self.r(counter, &derived)?))
     }
 
     /// `B_` of a counter.
@@ -117,62 +138,83 @@ impl SeedPoints {
     ///
     /// [`DeriveError`].
     pub fn message(&self, counter: u32) -> Result<PublicKey, DeriveError> {
-        let (secret, r) = self.note(counter)?;
-        let y = hash_to_curve(secret.as_bytes()).ok_or(DeriveError::NoNote(counter))?;
-        let blinded = y.combine(&r.public_key());
+        match self.last.get(&counter) {
+            Some(derived) => self.blinded(counter, derived),
+            None => self.blinded(counter, &self.derive(counter)?),
+        }
+    }
+
+    fn blinded(&self, counter: u32, derived: &Derived) -> Result<PublicKey, DeriveError> {
+        let r = self.r(counter, derived)?;
+        let blinded = derived.y.combine(&r.public_key());
         Ok(blinded.map_err(|_| DeriveError::NoNote(counter))?.into())
     }
 
-    /// The keys at `counter'/child`. `Xpriv` would multiply the generator five times for the two of them: for their
-    /// fingerprints, too.
-    fn children<const N: usize>(
-        &self,
-        counter: u32,
-        children: [u32; N],
-    ) -> Result<[Key; N], DeriveError> {
-        let Derivation::Bip32 { key, chain } = &self.0 else {
-            return Err(DeriveError::NoNote(counter));
+    fn derive(&self, counter: u32) -> Result<Derived, DeriveError> {
+        let none = || DeriveError::NoNote(counter);
+        let (secret, node) = match &self.derivation {
+            Derivation::Hmac { seed, id } => {
+                let secret = Secret::from_seed(seed.as_bytes(), *id, counter);
+                (secret.map_err(|_| none())?, None)
+            }
+            Derivation::Bip32(parent) => {
+                let index = ChildNumber::from_hardened_idx(counter);
+                let index = u32::from(index.map_err(|_| DeriveError::Counter(counter))?);
+                let data = [&[0], &parent.key.secret_bytes()[..], &index.to_be_bytes()];
+                let (key, chain) = parent.child(data).ok_or_else(none)?;
+                let (node, public) = (
+                    Node::new(key, &chain),
+                    key.public_key(&SECP256K1).serialize(),
+                );
+                let (secret, _) = node.child([&public, &[0; 4], &[]]).ok_or_else(none)?;
+                let secret = const_hex::encode(secret.secret_bytes());
+                (Secret::new(secret), Some((node, public)))
+            }
         };
-        let child = |chain: &[u8; 32], key: &Key, data: &[&[u8]]| {
-            let mut engine = HmacEngine::<sha512::Hash>::new(chain);
-            data.iter().for_each(|part| engine.input(part));
-            let hash = Hmac::from_engine(engine).to_byte_array();
-            let (left, right) = hash.split_first_chunk::<32>().expect("64 bytes");
-            let tweak = Scalar::from_be_bytes(*left).ok();
-            let key = tweak.and_then(|tweak| key.add_tweak(&tweak).ok());
-            let chain = <[u8; 32]>::try_from(right).expect("32 bytes");
-            key.map(|key| (key, chain))
-                .ok_or(DeriveError::NoNote(counter))
+        let y = hash_to_curve(secret.as_bytes()).ok_or_else(none)?;
+        Ok(Derived { secret, y, node })
+    }
+
+    /// The blinding factor.
+    fn r(&self, counter: u32, derived: &Derived) -> Result<SecretKey, DeriveError> {
+        let r = match (&self.derivation, &derived.node) {
+            (_, Some((node, public))) => {
+                let r = node.child([public, &[0, 0, 0, 1], &[]]);
+                r.map(|(key, _)| key.into())
+            }
+            (Derivation::Hmac { seed, id }, None) => {
+                SecretKey::from_seed(seed.as_bytes(), *id, counter).ok()
+            }
+            (Derivation::Bip32(_), None) => None,
         };
-        let index = ChildNumber::from_hardened_idx(counter);
-        let index = u32::from(index.map_err(|_| DeriveError::Counter(counter))?).to_be_bytes();
-        let (key, chain) = child(chain, key, &[&[0], &key.secret_bytes(), &index])?;
-        let public = key.public_key(&SECP256K1).serialize();
-        let mut keys = [key; N];
-        for (place, number) in keys.iter_mut().zip(children) {
-            *place = child(&chain, &key, &[&public, &number.to_be_bytes()])?.0;
-        }
-        Ok(keys)
+        r.ok_or(DeriveError::NoNote(counter))
     }
 }
 
-impl std::fmt::Debug for Derivation {
+impl From<Derivation> for SeedPoints {
+    fn from(derivation: Derivation) -> Self {
+        let last = HashMap::new();
+        Self { derivation, last }
+    }
+}
+
+/// Without secrets.
+impl std::fmt::Debug for SeedPoints {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Derivation::Bip32 { .. } => "Bip32",
-            Derivation::Hmac { .. } => "Hmac",
-        })
+        f.write_str("SeedPoints")
     }
 }
 
 impl Points for SeedPoints {
     fn ys(&mut self, counters: Range<u32>) -> Result<Vec<Vec<u8>>, PointsError> {
-        let y = |counter| {
-            let y = hash_to_curve(self.secret(counter)?.as_bytes());
-            let y = y.ok_or(DeriveError::NoNote(counter))?;
-            Ok(y.serialize().to_vec())
+        self.last.clear();
+        let mut y = |counter| {
+            let derived = self.derive(counter)?;
+            let y = derived.y.serialize().to_vec();
+            self.last.insert(counter, derived);
+            Ok(y)
         };
-        counters.map(y).collect()
+        counters.map(&mut y).collect()
     }
 
     fn messages(&mut self, counters: &[u32]) -> Result<Vec<Vec<u8>>, PointsError> {

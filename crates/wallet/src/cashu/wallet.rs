@@ -173,19 +173,29 @@ pub fn restore_wallet(
         .collect();
 
     // A valid filter announces those of the other keysets, so all are asked for before anything is shown.
-    let has_filters = all.iter().any(|one| one.has_filters);
-    let is_refused = |one: &Searched| matches!(&one.problems[..], [Problem::Restore(QueryError::Fetch(error))] if error.is_answer());
-    let may_fall_back = all.iter().any(is_refused)
-        && client.may_fall_back(
-            &options.restore,
-            has_filters || !options.last_seen.is_empty(),
-        );
-    for one in all
-        .iter_mut()
-        .filter(|one| may_fall_back && is_refused(one))
-    {
-        let restore = Restore::without_filters(&one.keyset.id, &options.restore, client.policy());
-        (one.restore, one.problems) = (Some(restore), Vec::new());
+    let is_sign = |one: &Searched| match &one.failed {
+        Some(error) => error.has_filters,
+        None => one.restore.is_some(),
+    };
+    let has_filters = !options.last_seen.is_empty() || all.iter().any(is_sign);
+    let mut info = None;
+    let mut announces_none = || {
+        let asked = info.get_or_insert_with(|| client.info().ok());
+        asked.is_some_and(|info| !info.has_filters)
+    };
+    for one in &mut all {
+        let Some(mut error) = one.failed.take() else {
+            continue;
+        };
+        error.has_filters = has_filters;
+        match error.allows(&options.restore, &mut announces_none) {
+            true => {
+                let id = &one.keyset.id;
+                let restore = Restore::without_filters(id, &options.restore, client.policy());
+                one.restore = Some(restore);
+            }
+            false => one.problems.push(error.cause.into()),
+        }
     }
     let warning = match options.restore.expected {
         Some(expected) => limit(&mut all, expected, client.policy()),
@@ -259,8 +269,8 @@ struct Searched {
     keyset: MintKeyset,
     points: Option<SeedPoints>,
     restore: Option<Restore>,
-    /// Whether one of its filters was valid.
-    has_filters: bool,
+    /// Why there is no restore.
+    failed: Option<SearchError>,
     problems: Vec<Problem>,
 }
 
@@ -277,7 +287,7 @@ impl Searched {
             keyset,
             points: None,
             restore: None,
-            has_filters: false,
+            failed: None,
             problems: Vec::new(),
         };
         let id = &searched.keyset.id;
@@ -295,14 +305,8 @@ impl Searched {
             ..options.restore.clone()
         };
         match client.search_until(id, &mut points, &options, end) {
-            Ok(restore) => {
-                searched.has_filters = true;
-                searched.restore = Some(restore);
-            }
-            Err(SearchError { cause, has_filters }) => {
-                searched.has_filters = has_filters;
-                searched.problems.push(cause.into());
-            }
+            Ok(restore) => searched.restore = Some(restore),
+            Err(error) => searched.failed = Some(error),
         }
         searched.points = Some(points);
         searched
