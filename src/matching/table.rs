@@ -72,7 +72,7 @@ impl Table {
     /// Builds the table of a validated filter, with a part for every `interval` items ([`step`]).
     pub(crate) fn build(coded: &Coded<'_>, interval: u32) -> Self {
         let (n, len) = (coded.n, coded.bytes.len() as u64);
-        let step = step(n, len, interval / 2);
+        let step = step(n, len, interval);
         let places = decode::seek_table(*coded, step, longest_span(n, len, step));
         let places = places.unwrap_or_default();
         let parts = n.div_ceil(interval) as usize;

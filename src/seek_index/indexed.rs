@@ -45,7 +45,7 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
     ///
     /// # Cost
     ///
-    /// It decodes about three quarters of an interval's items on average, and never more than five intervals' and 64. In
+    /// It decodes an interval's items on average, and never more than five intervals' and 64. In
     /// any filter that is at most five times the bits of two intervals' and 64 average items. Many values at once cost a fraction of that each:
     /// [`IndexedFilter::matches_values`].
     #[must_use]

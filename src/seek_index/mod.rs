@@ -32,8 +32,8 @@ pub use indexed::IndexedFilter;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexInterval {
-    /// About this number of items (less than 8, including 0, counts as 8). A look-up decodes about three quarters of
-    /// them on average, and at most five times as many and 64.
+    /// About this number of items (less than 8, including 0, counts as 8). A look-up decodes as many on
+    /// average, and at most five times as many and 64.
     Items(u32),
     /// As many items as give about this number of entries in total (0 counts as 1).
     Entries(u32),
@@ -73,7 +73,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// # Cost
     ///
     /// One decoding pass. Memory: 9 bytes per entry; if an attacker chose the hashes 16, and 24 per code that is longer
-    /// than two intervals. That is at most 48 times the filter's bytes. Building temporarily takes 32 bytes more per
+    /// than two intervals. That is at most 48 times the filter's bytes. Building temporarily takes 16 bytes more per
     /// entry.
     #[must_use]
     pub fn into_indexed(self, interval: IndexInterval) -> IndexedFilter<D, H> {
