@@ -59,6 +59,25 @@ fn reading_a_stopped_mint_leaves_no_files() {
     }
 }
 
+/// For longer than a reading waits.
+#[test]
+fn locked_database_is_an_error_and_read_when_it_is_free() {
+    let database = MintDatabase::with_keyset(MintType::Cdk);
+    database.execute("PRAGMA journal_mode = DELETE");
+    let notes = items(1, 20, 33);
+    database.add(NoteKind::Spent, V1, &notes[..10]);
+    let mut refresher = database.refreshed();
+    let mint = database.connect();
+    mint.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let said = format!("{:?}", refresher.refresh(false));
+    assert!(said.contains("database is locked"), "{said}");
+    assert_served(&refresher, NoteKind::Spent, V1, &notes[..10]);
+    mint.execute_batch("COMMIT").unwrap();
+    database.add(NoteKind::Spent, V1, &notes[10..]);
+    refresh(&mut refresher);
+    assert_served(&refresher, NoteKind::Spent, V1, &notes);
+}
+
 #[test]
 fn mint_start_during_reading_of_closed_database_is_an_error() {
     let database = MintDatabase::new(MintType::Cdk);

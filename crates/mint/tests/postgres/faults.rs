@@ -299,6 +299,35 @@ fn stopped_reading_leaves_nothing_open() {
     }
 }
 
+/// As if its disk did not answer.
+#[test]
+fn server_that_hangs_is_waited_for() {
+    let Some((cluster, url)) = cdk_alone(1_000) else {
+        return;
+    };
+    let mut source = open(&url, None).unwrap();
+    let pid = std::fs::read_to_string(cluster.data().join("postmaster.pid")).unwrap();
+    let pid = pid.lines().next().unwrap();
+    let signal = |signal: &str| {
+        for (program, args) in [
+            ("pkill", &[signal, "-P", pid][..]),
+            ("kill", &[signal, pid]),
+        ] {
+            let status = std::process::Command::new(program).args(args).status();
+            assert!(status.unwrap().success());
+        }
+    };
+    signal("-STOP");
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| Found::default().read(&mut source, Spent));
+        std::thread::sleep(Duration::from_secs(1));
+        let waits = !reading.is_finished();
+        signal("-CONT");
+        assert!(waits);
+        assert_eq!(reading.join().unwrap(), (true, 1_000));
+    });
+}
+
 #[test]
 fn missing_or_forbidden_columns_are_named() {
     for database in both() {
