@@ -154,6 +154,7 @@ enum Pass {
 struct Heights(BTreeMap<u32, u32>);
 
 impl Heights {
+    #[cfg(any(test, feature = "verify"))]
     fn add(&mut self, mut heights: Range<u32>) {
         while let Some((start, end)) =
             self.last_before(heights.end.saturating_add(1), heights.start)

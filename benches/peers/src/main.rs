@@ -54,7 +54,9 @@ fn run(options: &Options) -> Record {
     let features = ["std".to_owned()];
     let mut record = Record::new(options.effort(), levels.collect(), features.to_vec());
     // Peers that use rayon have one thread, too.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build_global();
     pool.expect("the only pool");
     let selection = Selection::new(options.only.clone());
     for size in options.sizes.clone() {

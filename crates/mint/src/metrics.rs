@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::NoteKind;
-use crate::site::{now, word};
 use crate::status::{FilterState, FilterStatus, Monitor, Status};
+use crate::status::{now, word};
 
 /// The keysets with metrics of their own. A mint has a few; the ones with the most notes count.
 const MAX_KEYSETS: usize = 50;

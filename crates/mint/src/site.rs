@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
 use nutfilter_cashu::FilterResponse;
@@ -10,7 +10,7 @@ use nutfilter_objects::{Object, Table};
 use nutfilter_serve::{Refusal, Site};
 use serde_json::Value;
 
-use crate::status::{FilterState, Monitor, Status, lock, parse_path};
+use crate::status::{FilterState, Monitor, lock, now, parse_path, word};
 use crate::{KeysetId, NoteKind, metrics};
 
 /// The path of the mint's info.
@@ -169,12 +169,6 @@ impl FilterSite {
     }
 }
 
-/// The time in Unix seconds.
-pub(crate) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default().as_secs()
-}
-
 /// Checks a file of the output directory before it is served: its media type and date.
 pub(crate) fn check_published(path: &str, bytes: &[u8]) -> Result<(&'static str, u64), String> {
     let json = "application/json";
@@ -283,19 +277,6 @@ impl Site for FilterSite {
         } else {
             max_age
         }
-    }
-}
-
-/// What the last refresh came to: `starting`, `ok`, `degraded` if it failed while older filters are served, or `failing`.
-pub(crate) fn word(status: &Status) -> &'static str {
-    match (
-        &status.failure,
-        status.refreshed > 0 || !status.filters.is_empty(),
-    ) {
-        (None, _) if status.refreshed == 0 => "starting",
-        (None, _) => "ok",
-        (Some(_), true) => "degraded",
-        (Some(_), false) => "failing",
     }
 }
 

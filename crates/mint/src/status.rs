@@ -5,7 +5,7 @@ use core::str::FromStr;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nutfilter_objects::Table;
 
@@ -312,6 +312,25 @@ impl Monitor {
         }
         *intact = Some(Instant::now());
         Ok(())
+    }
+}
+
+/// The time in Unix seconds.
+pub(crate) fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
+}
+
+/// What the last refresh came to: `starting`, `ok`, `degraded` if it failed while older filters are served, or `failing`.
+pub(crate) fn word(status: &Status) -> &'static str {
+    match (
+        &status.failure,
+        status.refreshed > 0 || !status.filters.is_empty(),
+    ) {
+        (None, _) if status.refreshed == 0 => "starting",
+        (None, _) => "ok",
+        (Some(_), true) => "degraded",
+        (Some(_), false) => "failing",
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_LENGTH, HOST};
-use axum::http::{Method, Version};
+use axum::http::{Method, Uri, Version};
 use axum::middleware::Next;
 use axum::response::Response;
 use prometheus::{
@@ -14,7 +14,6 @@ use prometheus::{
 };
 
 use crate::answer::refused;
-use crate::router::relative;
 use crate::site::{Refusal, Site};
 
 /// Metrics of this crate, by what follows `nutfilter_http_` in their names.
@@ -103,4 +102,10 @@ pub(crate) async fn count(
         METRICS.response_bytes.inc_by(bytes);
     }
     response
+}
+
+/// The path without its leading slash.
+pub(crate) fn relative(uri: &Uri) -> &str {
+    let path = uri.path();
+    path.strip_prefix('/').unwrap_or(path)
 }

@@ -19,6 +19,7 @@ use futures_util::FutureExt as _;
 use percent_encoding::percent_decode_str;
 
 use crate::answer::{accepts_gzip, answer, known_tag, refused};
+use crate::metrics::relative;
 use crate::site::{Refusal, Site};
 
 type Shared = Arc<dyn Site>;
@@ -138,12 +139,6 @@ fn was_told_lately() -> bool {
         *told = Some(Instant::now());
     }
     is_lately
-}
-
-/// The path without its leading slash.
-pub(crate) fn relative(uri: &Uri) -> &str {
-    let path = uri.path();
-    path.strip_prefix('/').unwrap_or(path)
 }
 
 /// Answers with the site's status. The HTTP status is always 200, because a process that answers is alive.

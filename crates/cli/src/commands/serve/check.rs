@@ -4,7 +4,7 @@ use clap::{ArgMatches, Command};
 use nutfilter_mint::MintSource as _;
 
 use super::options::Options;
-use super::run::Waiting;
+use super::waiting::Waiting;
 use crate::argument_errors::shown;
 use crate::error::CliError;
 use crate::io::output;

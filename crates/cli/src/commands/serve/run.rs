@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args};
 use nutfilter::Params;
-use nutfilter_mint::source::{self, ItemSink, Keysets, MintSource, Reading, SourceError};
-use nutfilter_mint::{FilterSite, Filters, MintInfo, NoteKind, RefreshError};
+use nutfilter_mint::{FilterSite, Filters, MintInfo, RefreshError};
 use nutfilter_serve::Limits;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use super::check;
-use super::locks::is_locked;
-use super::manager;
 use super::metrics;
 use super::options::{Options, VARIABLES};
+use super::service_manager;
 use super::signals::{Hangup, stop_signal};
+use super::waiting::Waiting;
 use crate::error::CliError;
 use crate::io::output_file::Output;
 use crate::log;
@@ -124,7 +123,7 @@ async fn until_stopped(
     let (stop, at_once, hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
     let stop = async {
         stop.await;
-        manager::tell("STOPPING=1");
+        service_manager::tell("STOPPING=1");
     };
     let filters = Filters::with_source(source, how).map_err(CliError::failed)?;
     let limits = Limits::default();
@@ -143,7 +142,7 @@ async fn until_stopped(
         tokio::select! {
             () = serve => {}
             never = refresh_at_hangups(&filters, hangup) => match never {},
-            never = manager::keep_alive() => match never {},
+            never = service_manager::keep_alive() => match never {},
             never = tell_state(&filters) => match never {},
         };
         let ending = filters.clone();
@@ -192,7 +191,7 @@ async fn tell_state(filters: &Filters) -> Infallible {
         };
         if line != told {
             let is_first = was_ready.is_none() && ready.is_ok();
-            manager::tell(&if is_first {
+            service_manager::tell(&if is_first {
                 format!("READY=1\n{line}")
             } else {
                 line.clone()
@@ -249,59 +248,4 @@ pub(crate) fn runtime() -> std::io::Result<Runtime> {
 /// The error after a second stop signal.
 pub(crate) fn stopped_at_once() -> CliError {
     CliError::failed("stopped at the second signal, without waiting for open requests")
-}
-
-/// A database that may not be available yet: it is opened at its first use. If that fails, the refresh fails with the reason,
-/// and the next refresh tries again.
-pub(super) struct Waiting {
-    location: source::DatabaseLocation,
-    mint_type: Option<source::MintType>,
-    opened: Option<Box<dyn MintSource>>,
-}
-
-impl Waiting {
-    pub(super) fn new(options: &Options) -> Self {
-        Self {
-            location: options.mint_database.clone(),
-            mint_type: options.mint_type,
-            opened: None,
-        }
-    }
-
-    fn opened(&mut self) -> Result<&mut dyn MintSource, SourceError> {
-        let source = match self.opened.take() {
-            Some(source) => source,
-            None => {
-                let source = source::open_alone(&self.location, self.mint_type, is_locked)?;
-                tracing::info!(target: log::SERVICE, mint = source.mint(), "opened the mint's database");
-                source
-            }
-        };
-        Ok(self.opened.insert(source).as_mut())
-    }
-}
-
-impl MintSource for Waiting {
-    fn mint(&self) -> &str {
-        self.opened
-            .as_ref()
-            .map_or("unknown", |source| source.mint())
-    }
-
-    fn keysets(&mut self) -> Result<Keysets, SourceError> {
-        self.opened()?.keysets()
-    }
-
-    fn read(
-        &mut self,
-        kind: NoteKind,
-        whole: bool,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError> {
-        self.opened()?.read(kind, whole, sink)
-    }
-
-    fn is_alone(&self) -> bool {
-        self.opened.as_ref().is_some_and(|source| source.is_alone())
-    }
 }
