@@ -89,7 +89,8 @@ impl Table {
             scale: u64::try_from(scale.unwrap_or_default()).unwrap_or(u64::MAX),
             crowded: None,
         };
-        let longest = longest_span(n, len, interval);
+        // A part and the points around it have three intervals, which is less.
+        let longest = longest_span(n, len, interval.saturating_mul(2));
         let most_points = (most_items(interval) / u64::from(step)) as usize;
         // At first the number of the last point in each part, or 0.
         for (number, &base) in (0..).zip(&places.bases) {

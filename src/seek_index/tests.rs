@@ -197,7 +197,7 @@ fn index_takes_the_documented_bits_per_item() {
         .map(|i| i * 784_931 + spread(i) % 784_931)
         .collect();
     let filter = Filter::from_values(&values, Params::default()).unwrap();
-    for (step, bits) in [(8, 9.0), (16, 4.5), (64, 1.1)] {
+    for (step, bits) in [(8, 9.0), (16, 4.5), (64, 1.1), (1_000, 0.07)] {
         let indexed = filter.clone().into_indexed(IndexInterval::Items(step));
         let taken = indexed.index_bits_per_item();
         assert!((taken - bits).abs() < 0.06, "{step}: {taken} bits an item");

@@ -9,7 +9,6 @@ mod metrics;
 mod options;
 pub(crate) mod run;
 mod service_manager;
-mod service_manager;
 mod signals;
 mod waiting;
 
