@@ -8,18 +8,17 @@ import type { Keyset, OutputData, Proof, Wallet } from '@cashu/cashu-ts';
 import { MintClient, type RestoreOptions, type RestoreProgress } from './client.js';
 import { Notes } from './derivation.js';
 import { toHex } from './hex.js';
-import { clientOf } from './mint.js';
+import { clientOf, type RequestFunction } from './mint.js';
 import { show } from './params.js';
 import { secp256k1 } from './points.js';
 import { integer } from './policy.js';
 import { BATCH, Batches, type BlindSignature, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
 import { Candidates, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
 import { printableText } from './text.js';
-import { Call, type Signal } from './transport.js';
+import { Call } from './transport.js';
 import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
-/** How cashu-ts sends one request: the type of its `customRequest`. */
-export type RequestFunction = (options: { endpoint: string; headers?: Record<string, string>; signal?: Signal }) => Promise<unknown>;
+export type { RequestFunction };
 
 /** How to restore a wallet. */
 export interface RestoreAllOptions extends Pick<RestoreOptions, 'confirm' | 'gap' | 'searchGap' | 'lastActivity' | 'batch' | 'signal' | 'timeLimit'> {

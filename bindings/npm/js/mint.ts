@@ -1,10 +1,9 @@
 /** The way of a wallet of cashu-ts to its mint. */
 
 import * as cashu from '@cashu/cashu-ts';
-import type { RequestFunction, RestoreAllOptions } from './cashu-ts.js';
 import { MintClient } from './client.js';
 import { isIntegerWithin } from './params.js';
-import { type Answer, type Fetch, isBrowser } from './transport.js';
+import { type Answer, type Fetch, isBrowser, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
 /** What no public name of cashu-ts tells: how the `Mint` sends, and its tokens. */
@@ -14,11 +13,14 @@ const PRIVATE = ['_request', '_authProvider'];
 const NEEDED = ['mint.restore', 'mint.check', 'mint.getInfo', 'mint.getKeySets', 'loadMint', 'getMintInfo', 'keyChain.getKeysets',
   'keyChain.ensureKeysetKeys', 'counters.advanceToAtLeast', 'counters.peekNext'];
 
+/** How cashu-ts sends one request: the type of its `customRequest`. */
+export type RequestFunction = (options: { endpoint: string; headers?: Record<string, string>; signal?: Signal }) => Promise<unknown>;
+
 /**
  * A client that asks about notes through the wallet's `Mint`, and fetches filters by what the caller gives, else by the platform's
  * `fetch`, if the `Mint` does nothing else.
  */
-export function clientOf(wallet: cashu.Wallet, { client, request }: RestoreAllOptions): MintClient {
+export function clientOf(wallet: cashu.Wallet, { client, request }: { client?: MintClient | undefined; request?: RequestFunction | undefined }): MintClient {
   const at = (path: string): unknown => path.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)?.[name], wallet);
   const missing = NEEDED.filter((path) => typeof at(path) !== 'function');
   if (missing.length > 0) {
