@@ -17,6 +17,7 @@ python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install -q --no-compile --no-deps chdb-core==26.9.0
 "$folder/venv/bin/python" - <<'PYTHON'
 import chdb
+from chdb.session import Session
 
 tables = """WITH fixed AS (SELECT SHA256(toString(number)) AS k FROM numbers(25600)),
     text AS (SELECT unhex(hex(k)) AS k FROM fixed) """
@@ -39,5 +40,10 @@ seen = {name: int(str(chdb.query(tables + query, "TSV"))) for name, query in que
 for name, count in seen.items():
     print(f"{name}: {count} of 25600")
 assert list(seen.values()) == [96, 25600, 25600, 25504, 25600, 25504, 25600, 25504, 25504, 96, 25696, 96], seen
-chdb.query("CREATE TABLE copy (k String) ENGINE = Memory; INSERT INTO copy SELECT SHA256(toString(number)) FROM numbers(25600)")
+session = Session()
+session.query("CREATE TABLE copy (k String) ENGINE = Memory")
+session.query("INSERT INTO copy SELECT SHA256(toString(number)) FROM numbers(25600)")
+copied = str(session.query("SELECT countIf(length(k) < 32), min(length(k)), max(length(k)) FROM copy", "TSV")).split()
+print("inserted into a String column: shorter, least and greatest length:", *copied)
+assert copied == ["96", "31", "32"], copied
 PYTHON
