@@ -55,7 +55,7 @@ type Key = u64;
 /// The values of a filter in a form for look-ups: about 30 bits per item instead of 21, and one cache line per look-up.
 ///
 /// Use it for a filter that answers many queries from memory, single ones most of all. A seek index
-/// ([`IndexedFilter`](crate::IndexedFilter)) takes 4.5 bits per item in addition to the filter, so use it where memory counts, or where the filter's bytes are
+/// ([`IndexedFilter`](crate::IndexedFilter)) takes 1 to 9 bits per item in addition to the filter, so use it where memory counts, or where the filter's bytes are
 /// needed anyway.
 ///
 /// It gives the answers of the filter that it was made from, which may be dropped. The storage must always return the

@@ -23,9 +23,9 @@ pub use indexed::IndexedFilter;
 ///
 /// | interval | bits per item | for |
 /// |---|---|---|
-/// | `Items(8)` | 9.0 | batches of targets, where memory matters little |
-/// | `Items(16)`, the default | 4.5 | single look-ups and batches |
-/// | `Items(64)` | 1.1 | little memory: a look-up takes about twice as long as with 8 |
+/// | `Items(8)`, the default | 9.0 | single look-ups and batches |
+/// | `Items(16)` | 4.5 | less memory: batches take half as long again |
+/// | `Items(64)` | 1.1 | little memory: single look-ups take about twice as long, batches four times |
 ///
 /// It is rounded down to a multiple of 8, and is at least 8. An entry takes 9 bytes, and never stands for less than two
 /// bytes of the filter.
@@ -52,7 +52,7 @@ impl IndexInterval {
 
 impl Default for IndexInterval {
     fn default() -> Self {
-        Self::Items(16)
+        Self::Items(8)
     }
 }
 

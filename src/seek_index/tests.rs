@@ -203,7 +203,7 @@ fn index_takes_the_documented_bits_per_item() {
         assert!((taken - bits).abs() < 0.06, "{step}: {taken} bits an item");
     }
     let default = table_of(&filter, IndexInterval::default());
-    assert!(default == table_of(&filter, IndexInterval::Items(16)));
+    assert!(default == table_of(&filter, IndexInterval::Items(8)));
 }
 
 #[test]

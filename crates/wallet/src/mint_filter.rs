@@ -35,7 +35,7 @@ pub struct MintFilter<H: ItemHash = Nut25> {
 const MAX_AGE: u64 = 86_400;
 
 /// Of the index: a look-up takes less than a microsecond, and the index 0.8 bits per item.
-const INTERVAL: IndexInterval = IndexInterval::Items(64);
+const INTERVAL: IndexInterval = IndexInterval::Items(32);
 
 impl<H: ItemHash> MintFilter<H> {
     pub(crate) fn new(

@@ -135,7 +135,7 @@ pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let build = || {
             filter
                 .with_hasher(Nut25)
-                .into_indexed(IndexInterval::default())
+                .into_indexed(IndexInterval::Items(16))
         };
         // Every member must be found; `lookup` checks non-members. Levels may choose different entries, so the
         // indexes themselves are not compared.
