@@ -26,8 +26,8 @@ export interface RestoreAllOptions extends Pick<RestoreOptions, 'confirm' | 'gap
   expected?: Record<string, number> | undefined;
   /** `byFilters.asOf` of an earlier restore, by keyset ID: older filters are an error, and the mint counts as one with filters. */
   lastSeen?: Record<string, Partial<Restored['asOf']>> | undefined;
-  /** Notes that the wallet has: they are left out. */
-  known?: Iterable<{ secret: string }> | undefined;
+  /** Notes that the wallet has: they are left out. One with another signature is not: no mint takes it. */
+  known?: Iterable<{ secret: string; C?: string }> | undefined;
   /**
    * When the mint may be shown all candidates, as cashu-ts does by itself: never; where it does not announce filters, gave none of any
    * keyset, and there is no `lastSeen`; or wherever a filter cannot be used. Default: `unannounced`.
@@ -88,7 +88,7 @@ interface Run {
   client: MintClient;
   call: Call;
   options: RestoreAllOptions;
-  known: ReadonlySet<string>;
+  known: ReadonlyMap<string, string | undefined>;
   batch: number;
   found: RestoredWallet;
   /** Keysets with their keys, by ID. */
@@ -135,7 +135,7 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     await call.race(wallet.loadMint());
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
-    const run = { wallet, client, call, options, known: new Set(Array.from(known, ({ secret }) => secret)), batch, found, keys: new Map() };
+    const run = { wallet, client, call, options, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, keys: new Map() };
     const keysets = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
     const silent: (Opened & { error: WalletError })[] = [];
     let hasFilters = Object.keys(lastSeen).length > 0;
@@ -287,8 +287,9 @@ async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Ans
     try {
       if (outcome.state === 'live') {
         const output = notes.output(counter);
-        if (outcome.signature.amount > 0 && !known.has(String.fromCharCode(...output.secret))) {
-          proofs.push(await toProof(run, output, outcome.signature));
+        const proof = outcome.signature.amount > 0 ? await toProof(run, output, outcome.signature) : undefined;
+        if (proof && !(known.has(proof.secret) && (known.get(proof.secret) ?? proof.C) === proof.C)) {
+          proofs.push(proof);
         }
       } else if (outcome.state === 'refused') {
         throw outcome.error;

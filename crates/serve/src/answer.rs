@@ -10,7 +10,7 @@ use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
     IF_NONE_MATCH, LAST_MODIFIED, RETRY_AFTER, VARY,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
 use nutfilter_objects::{Object, Opened};
@@ -218,6 +218,12 @@ pub(crate) fn refused(refusal: &Refusal) -> Response {
         response.headers_mut().insert(RETRY_AFTER, RETRY_SECONDS);
     }
     response
+}
+
+/// The path without its leading slash.
+pub(crate) fn relative(uri: &Uri) -> &str {
+    let path = uri.path();
+    path.strip_prefix('/').unwrap_or(path)
 }
 
 #[cfg(test)]

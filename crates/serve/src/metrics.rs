@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_LENGTH, HOST};
-use axum::http::{Method, Uri, Version};
+use axum::http::{Method, Version};
 use axum::middleware::Next;
 use axum::response::Response;
 use prometheus::{
@@ -13,7 +13,7 @@ use prometheus::{
     register_int_counter, register_int_counter_vec, register_int_gauge,
 };
 
-use crate::answer::refused;
+use crate::answer::{refused, relative};
 use crate::site::{Refusal, Site};
 
 /// Metrics of this crate, by what follows `nutfilter_http_` in their names.
@@ -102,10 +102,4 @@ pub(crate) async fn count(
         METRICS.response_bytes.inc_by(bytes);
     }
     response
-}
-
-/// The path without its leading slash.
-pub(crate) fn relative(uri: &Uri) -> &str {
-    let path = uri.path();
-    path.strip_prefix('/').unwrap_or(path)
 }

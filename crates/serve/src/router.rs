@@ -18,8 +18,7 @@ use axum::routing::get;
 use futures_util::FutureExt as _;
 use percent_encoding::percent_decode_str;
 
-use crate::answer::{accepts_gzip, answer, known_tag, refused};
-use crate::metrics::relative;
+use crate::answer::{accepts_gzip, answer, known_tag, refused, relative};
 use crate::site::{Refusal, Site};
 
 type Shared = Arc<dyn Site>;

@@ -7,7 +7,9 @@ use thiserror::Error;
 use crate::error::{CheckError, FetchError};
 use crate::matches::FilterSource;
 use crate::points::PointsError;
-use crate::restore::{Fallback, Restore, RestoreOptions};
+use crate::restore::Restore;
+#[cfg(feature = "client")]
+use crate::restore::{Fallback, RestoreOptions};
 
 /// Why the mint's answers about the matches are unknown. An error never means "unspent" or "not signed".
 #[derive(Debug, Error)]
