@@ -171,7 +171,7 @@ test('each keyset is handed out before the next one, then its counter is written
   assert.deepEqual(events, [...each(6, 131), ...each(4, 46), ...each(0, 40)]);
   assert.deepEqual(found.problems.map(({ keyset, error }) => [keyset, error.message]), [[ids[1], 'no room']]);
   assert.equal(found.proofs.length, 10);
-  // A note with another signature is none that a mint takes.
+  // No mint takes a note with another signature.
   const known = [...found.proofs.slice(0, 3), { ...found.proofs[3], C: found.proofs[0].C }];
   const again = await restored(t, {}, { known });
   assert.deepEqual(again.secrets, found.proofs.slice(3).map(({ secret }) => secret).sort());
