@@ -126,12 +126,12 @@ impl World {
         let database = place.path("cdk-mintd.sqlite");
         let service = Server::start(serve_from(&database, &format!("--mint-api {mint}")));
         fs::create_dir(place.path("bin")).expect("a directory");
-        // A service is stopped when it is ready.
+        // A service is stopped when it is ready, by its own log: that of the one before would be found first.
         let serving = format!(
             r#"case "$*" in
                 serve*--once*|serve*--check-config*) exec {0} "$@" ;;
-                serve*) {0} "$@" --listen 127.0.0.1:0 2> serving.log & pid=$!
-                    for _ in $(seq 300); do grep -q ' ready ' serving.log && break; sleep 0.1; done
+                serve*) rm -f serving.log; {0} "$@" --listen 127.0.0.1:0 2> serving.log & pid=$!
+                    for _ in $(seq 300); do grep -qs ' ready ' serving.log && break; sleep 0.1; done
                     kill $pid; grep ' ready ' serving.log ;;
                 *) exec {0} "$@" ;;
             esac"#,
