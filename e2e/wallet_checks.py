@@ -151,7 +151,7 @@ class WalletChecks:
         for (word, message, *rest), pair in zip(lines, pairs):
             self.totals[word] = self.totals.get(word, 0) + 1
             right = "spent" if pair[1] in spent else "live" if pair in signed else "unused"
-            allowed = {right, "unsigned"} if right == "unused" else {right, "pending"} if pair[1] in pending else {right}
+            allowed = {right, "unsigned", "unknown"} if right == "unused" else {right, "pending"} if pair[1] in pending else {right}
             if not confirm and right == "live":
                 allowed.add("spent")
             expect(word in allowed, f"{what}: {message} is {word}, not one of {allowed}")
