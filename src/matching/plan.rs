@@ -32,7 +32,7 @@ struct Thresholds {
     indexed_bitmap: u64,
     /// The same if the pass is a merge.
     indexed_merge: u64,
-    /// The number of items that a look-up with points decodes in addition to half a step, before a lane is checked again, and
+    /// The number of items that a look-up with points decodes in addition to an interval, before a lane is checked again, and
     /// that take as long as finding its point.
     beside: u64,
     /// So few items are decoded serially by a pass, or a bitmap takes as long before the first. It then takes longer per item.
@@ -87,7 +87,7 @@ const MOST_DENSE: usize = 1 << 19;
 /// With fewer bits per item, a bitmap would take more than six times the memory of the filter.
 const BITS_FOR_BITMAP: u64 = 16;
 /// With points so near each other, a look-up in lanes takes no longer than a target in a merge.
-const NEAR: u32 = 16;
+const NEAR: u32 = 8;
 /// In lanes, finding the points of fewer items takes as long as a merge.
 const FEW_FOR_POINTS: u32 = 4_096;
 
@@ -109,17 +109,17 @@ impl Strategy {
     }
 }
 
-/// The strategy for a filter with an index of `step` items per entry.
-pub(super) fn indexed(level: SimdLevel, size: Size, targets: usize, step: u32) -> Strategy {
+/// The strategy for a filter with an index of `interval` items per entry, which is what a look-up decodes on average.
+pub(super) fn indexed(level: SimdLevel, size: Size, targets: usize, interval: u32) -> Strategy {
     let (thresholds, in_lanes) = Thresholds::of(level);
     let pass = Strategy::pass(size);
     let tenths = match pass {
         Strategy::Bitmap => thresholds.indexed_bitmap,
-        _ if in_lanes && step <= NEAR => return Strategy::Lookup,
+        _ if in_lanes && interval <= NEAR => return Strategy::Lookup,
         _ => thresholds.indexed_merge,
     };
     let n = u64::from(size.0);
-    let decoded = (targets as u64).saturating_mul(u64::from(step) / 2 + thresholds.beside);
+    let decoded = (targets as u64).saturating_mul(u64::from(interval) + thresholds.beside);
     match decoded.saturating_mul(10) <= (n + n.min(thresholds.serial)) * tenths {
         true => Strategy::Lookup,
         false => pass,

@@ -34,7 +34,7 @@ pub struct MintFilter<H: ItemHash = Nut25> {
 /// Age in seconds above which a filter is doubtful. Mints renew the timestamp every few minutes.
 const MAX_AGE: u64 = 86_400;
 
-/// Of the index: a look-up takes less than a microsecond, and the index 0.8 bits per item.
+/// Of the index: a look-up takes less than a microsecond, and the index 2.3 bits per item.
 const INTERVAL: IndexInterval = IndexInterval::Items(32);
 
 impl<H: ItemHash> MintFilter<H> {
