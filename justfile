@@ -14,7 +14,7 @@ _list:
 
 [group('gate'), doc('Run all checks of the gate; a failure does not stop the later ones')]
 gate:
-    .ci/steps.sh style prose deny clippy test test:levels sqlite-range vectors cross docs release nutshell instructions fuzz-all:5:seeds:2
+    .ci/steps.sh style prose deny clippy +release test +instructions test:levels +nutshell bindings sqlite-range vectors cross docs fuzz-all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
     .ci/steps.sh test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants
@@ -49,6 +49,9 @@ test how='debug':
 [group('gate'), doc('The tests of SQLite with the oldest rusqlite of the range; and a mint that has its own store gets at most 60 crates')]
 sqlite-range:
     .ci/sqlite-range.sh
+[group('gate'), doc('The C library and the Python package, without valgrind and Spark')]
+bindings:
+    .ci/bindings.sh
 [group('gate'), doc('Our vectors are what the Python implementation writes')]
 vectors: _programs
     {{venv}}/python tests/vectors/make_wallet_limits.py check && {{venv}}/python tests/vectors/make_vectors.py check

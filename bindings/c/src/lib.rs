@@ -10,6 +10,9 @@
 // The promise is the same for all.
 #![allow(clippy::missing_safety_doc)]
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
