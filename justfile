@@ -17,7 +17,7 @@ gate:
     .ci/steps.sh style prose deny clippy +release test +instructions test:levels +nutshell bindings sqlite-range vectors cross docs fuzz-all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
-    .ci/steps.sh test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants
+    .ci/steps.sh test:release test:arm test:big-endian test:asan cross:wallet semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants
 
 # What other recipes need: programs of Python packages, the command, and what the end-to-end tests import.
 _programs:
@@ -55,9 +55,9 @@ bindings:
 [group('gate'), doc('Our vectors are what the Python implementation writes')]
 vectors: _programs
     {{venv}}/python tests/vectors/make_wallet_limits.py check && {{venv}}/python tests/vectors/make_vectors.py check
-[group('gate'), doc('The library for other architectures, and without std')]
-cross:
-    .ci/cross.sh
+[group('gate'), doc('The library for other architectures, and without std; with `wallet`, the wallet in wasm32')]
+cross *what:
+    .ci/cross.sh {{what}}
 [group('gate'), doc("Documentation with warnings denied, the book in target/book, all links, and the README's table, which the records make")]
 docs: _programs
     .ci/docs.sh
