@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
@@ -88,11 +87,6 @@ struct MintArgs {
         allow_negative_numbers = true
     )]
     expected: Option<u64>,
-
-    /// Seconds within which an answer must begin, and its longest pause
-    /// [default: 30].
-    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = fetch::parse_seconds)]
-    timeout: Option<Duration>,
 }
 
 const EXAMPLES: &str = "\
@@ -245,7 +239,7 @@ fn ask_mint<H: ItemHash + Default>(
     items: &ItemList,
     globals: &Globals,
 ) -> Result<Checked, CliError> {
-    let client = fetch::client(url, &args.fetch, args.mint.timeout, globals)?;
+    let client = fetch::client(url, &args.fetch, globals)?;
     let keyset = fetch::keyset(&client, args.mint.keyset.as_deref().unwrap_or_default())?;
     let kind = args.mint.kind.unwrap_or(NoteKind::Spent);
     let filter: MintFilter<H> = fetch::filter(&client, &keyset, kind)?;

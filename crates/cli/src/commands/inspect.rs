@@ -65,12 +65,7 @@ fn mint(args: &InspectArgs, url: &str, globals: &Globals) -> Result<ExitCode, Cl
         let (base, keyset) = url.split_once(&format!("/v1/filter/{kind}/"))?;
         Some((base, kind, keyset))
     });
-    let client = fetch::client(
-        one.map_or(url, |(base, ..)| base),
-        &args.fetch,
-        None,
-        globals,
-    )?;
+    let client = fetch::client(one.map_or(url, |(base, ..)| base), &args.fetch, globals)?;
     let of_all = |keyset: KeysetId| NoteKind::ALL.map(|kind| (keyset.clone(), kind));
     let wanted: Vec<_> = match one {
         Some((_, kind, keyset)) => vec![(fetch::keyset(&client, keyset)?, kind)],

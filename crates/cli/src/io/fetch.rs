@@ -22,18 +22,22 @@ pub(crate) struct FetchArgs {
     /// environment, except for the hosts in NO_PROXY]
     #[arg(long, value_name = "URL", requires = "mint")]
     proxy: Option<String>,
+
+    /// Seconds within which an answer must begin, and its longest pause
+    /// [default: 30].
+    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
+    timeout: Option<Duration>,
 }
 
 /// The mint's client, with the proxy from the command line or the environment, and the root certificates of `SSL_CERT_FILE`
-/// instead of Mozilla's. An answer must begin within `timeout`.
+/// instead of Mozilla's.
 pub(crate) fn client(
     url: &str,
     args: &FetchArgs,
-    timeout: Option<Duration>,
     globals: &Globals,
 ) -> Result<MintClient, CliError> {
     let usual = Policy::default();
-    let deadline = timeout.unwrap_or(usual.deadline);
+    let deadline = args.timeout.unwrap_or(usual.deadline);
     let mut client = MintClient::new(url, Policy { deadline, ..usual })?;
     if let Some(file) = std::env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty()) {
         let at = |error: &dyn std::fmt::Display| {

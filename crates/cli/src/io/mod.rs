@@ -6,3 +6,4 @@ pub(crate) mod hex;
 pub(crate) mod items;
 pub(crate) mod output;
 pub(crate) mod output_file;
+pub(crate) mod progress;

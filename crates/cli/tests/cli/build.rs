@@ -383,3 +383,24 @@ fn best_p_is_derived_from_m_or_rate() {
     let both = place.run("build items --m 10 --rate 0.1");
     both.error_with("cannot be used with");
 }
+
+/// `script` gives the command a terminal.
+#[test]
+#[cfg(target_os = "linux")]
+fn long_input_is_shown_on_a_terminal_until_its_end() {
+    let place = Place::new();
+    place.write("lines", lines(0..3000));
+    for (quiet, shown) in [("", true), ("--quiet", false)] {
+        let nutfilter = env!("CARGO_BIN_EXE_nutfilter");
+        let command = format!(
+            "(cat lines; sleep 2.1; cat lines) | '{nutfilter}' build {quiet} - --format raw -o out"
+        );
+        let mut script = std::process::Command::new("script");
+        let script = script.args(["-qec", &command, "/dev/null"]);
+        let ran = script.current_dir(place.path("")).output().unwrap();
+        assert!(ran.status.success());
+        let text = String::from_utf8(ran.stdout).unwrap();
+        let is_cleared = text.contains("KiB read") && text.contains("\u{1b}[2K");
+        assert_eq!(is_cleared, shown, "{text:?}");
+    }
+}

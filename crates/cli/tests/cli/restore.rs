@@ -204,6 +204,6 @@ fn invalid_arguments_are_errors() {
         none --mint http://127.0.0.1:9 --keyset 009a1f293253e41e => none: No such file
         pairs --mint http://127.0.0.1:9 --keyset 009a1f293253e41e => Connection refused
         pairs --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --profile nut25 => --profile
-        pairs --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --timeout 0 => greater than 0",
+        pairs --mint http://127.0.0.1:9 --keyset 009a1f293253e41e --time-limit 0 => greater than 0",
     );
 }

@@ -133,8 +133,10 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     let timestamp = args.timestamp.unwrap_or_else(now);
     let expected = expected_items(args, params)?;
     let built = match args.profile.profile() {
-        Profile::Bip158 => build_bip158(args, params)?,
-        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => build_nut(args, params, expected)?,
+        Profile::Bip158 => build_bip158(args, params, globals)?,
+        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => {
+            build_nut(args, params, expected, globals)?
+        }
     };
     destination.write(|out| {
         let written = write(args, &built.filter, timestamp, out);
@@ -241,10 +243,15 @@ fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
     ))
 }
 
-fn build_nut(args: &BuildArgs, params: Params, expected: usize) -> Result<Built, CliError> {
+fn build_nut(
+    args: &BuildArgs,
+    params: Params,
+    expected: usize,
+    globals: &Globals,
+) -> Result<Built, CliError> {
     let hasher = args.profile.hasher()?;
     let mut sink = HashSink::new(hasher, expected);
-    gather(args, &mut sink)?;
+    gather(args, &mut sink, globals)?;
     let hashes: SortedHashes<AnyHash> = sink.finish();
     check_not_empty(args, hashes.len())?;
     let filter = hashes.encode(params)?;
@@ -256,14 +263,14 @@ fn build_nut(args: &BuildArgs, params: Params, expected: usize) -> Result<Built,
     Ok(Built { filter, repeated })
 }
 
-fn build_bip158(args: &BuildArgs, params: Params) -> Result<Built, CliError> {
+fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Built, CliError> {
     let key = match args.profile.hasher()? {
         AnyHash::Sip(key) => key,
         other => unreachable!("the bip158 profile is hashed with SipHash, not {other:?}"),
     };
     // Duplicate items are dropped, but duplicate hashes are not, so the items must be kept.
     let mut items: Vec<Vec<u8>> = Vec::new();
-    gather(args, &mut items)?;
+    gather(args, &mut items, globals)?;
     check_not_empty(args, items.len())?;
     let given = items.len() as u64;
     let filter = bip158::build_with(key, items, params)?;
@@ -273,8 +280,11 @@ fn build_bip158(args: &BuildArgs, params: Params) -> Result<Built, CliError> {
 }
 
 /// Reads all items into `sink`.
-fn gather(args: &BuildArgs, sink: &mut dyn ItemSink) -> Result<(), CliError> {
-    let input = Input::open(&args.items)?;
+fn gather(args: &BuildArgs, sink: &mut dyn ItemSink, globals: &Globals) -> Result<(), CliError> {
+    let mut input = Input::open(&args.items)?;
+    if !globals.quiet {
+        input = input.shown(&args.items);
+    }
     // A response object is a mint's: with other items it would say "absent" of each of its notes.
     let profile = args.profile.profile();
     let is_of_notes =

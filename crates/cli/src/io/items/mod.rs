@@ -1,13 +1,14 @@
 //! Reads items from a file or standard input.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal as _, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
 use nutfilter::{HashCollector, SortedHashes};
 
 use crate::error::CliError;
+use crate::io::progress::ShownReader;
 use crate::profile::AnyHash;
 
 mod format;
@@ -37,6 +38,17 @@ impl Input {
             name,
             reader: Box::new(file),
         })
+    }
+
+    /// Shows on a terminal how far it has been read, unless the input is typed there.
+    pub(crate) fn shown(self, path: &Path) -> Self {
+        if is_stdin(path) && io::stdin().is_terminal() {
+            return self;
+        }
+        let file = std::fs::metadata(path).ok().filter(|file| file.is_file());
+        let len = file.map(|file| file.len()).filter(|_| !is_stdin(path));
+        let reader = Box::new(ShownReader::new(self.reader, len));
+        Self { reader, ..self }
     }
 
     /// Reads everything.
