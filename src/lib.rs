@@ -55,7 +55,7 @@
 //! ```
 //!
 //! For repeated queries, make a [`ResidentFilter`] with [`Filter::to_resident`] (30 bits per item, the fastest), or build a
-//! seek index with [`Filter::into_indexed`] (3 bits per item in addition to the filter).
+//! seek index with [`Filter::into_indexed`] (9 bits per item in addition to the filter).
 //!
 //! # Speed
 //!
