@@ -218,15 +218,22 @@ impl Directory {
         }
     }
 
-    /// All files below the root that are neither locks nor temporary; also those that are no objects.
+    /// All files below the root, also behind symbolic links.
     fn files(&self) -> io::Result<Vec<PathBuf>> {
         let (mut found, mut folders) = (vec![], vec![self.root.clone()]);
+        let mut seen = HashSet::new();
         while let Some(folder) = folders.pop() {
+            // A link may lead back.
+            if !seen.insert(fs::canonicalize(&folder)?) {
+                continue;
+            }
             for entry in fs::read_dir(&folder)? {
-                let entry = entry?;
-                match entry.file_type()? {
-                    kind if kind.is_dir() => folders.push(entry.path()),
-                    kind if kind.is_file() => found.push(entry.path()),
+                let path = entry?.path();
+                match fs::metadata(&path) {
+                    Ok(metadata) if metadata.is_dir() => folders.push(path),
+                    Ok(metadata) if metadata.is_file() => found.push(path),
+                    // It has gone, or leads nowhere.
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                     _ => {}
                 }
             }

@@ -101,6 +101,21 @@ fn object_that_was_written_in_pieces_is_there_again() {
     assert!(failed.is_err() && self::bytes(&table, PATH).unwrap() == bytes);
 }
 
+#[cfg(unix)]
+#[test]
+fn objects_behind_links_are_there_again() {
+    use std::os::unix::fs::symlink;
+    let (directory, root) = place();
+    put(&open(&root).0, PATH, 5, b"text").unwrap();
+    let elsewhere = directory.path().join("elsewhere");
+    fs::rename(root.join("v1"), &elsewhere).unwrap();
+    symlink(&elsewhere, root.join("v1")).unwrap();
+    symlink(&root, elsewhere.join("back")).unwrap();
+    symlink("nowhere", elsewhere.join("dangling")).unwrap();
+    let (table, refused) = open(&root);
+    assert!(refused.is_empty() && bytes(&table, PATH).unwrap() == b"text");
+}
+
 #[test]
 fn objects_are_there_again_after_a_start() {
     let (_directory, root) = place();

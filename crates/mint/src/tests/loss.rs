@@ -147,7 +147,9 @@ fn accepted_loss_of_a_whole_keyset_is_not_held_again() {
 
 #[test]
 fn files_that_are_not_served_are_compared_or_named() {
-    for damage in ["gzip", "plain", "no gzip", "no plain", "future", "both"] {
+    for damage in [
+        "gzip", "plain", "no gzip", "no plain", "future", "both", "gone",
+    ] {
         let (directory, fake) = published();
         let file = directory.path().join(path(Spent, 1));
         let gzip = file.with_extension("gz");
@@ -157,6 +159,7 @@ fn files_that_are_not_served_are_compared_or_named() {
             "no gzip" => fs::remove_file(&gzip).unwrap(),
             "no plain" => fs::remove_file(&file).unwrap(),
             "both" => [&file, &gzip].map(|file| fs::write(file, "x").unwrap())[0],
+            "gone" => [&file, &gzip].map(|file| fs::remove_file(file).unwrap())[0],
             _ => {}
         }
         remove(&fake, Spent, 1);
@@ -164,7 +167,7 @@ fn files_that_are_not_served_are_compared_or_named() {
         let at = if damage == "future" { 900 } else { 2_000 };
         let process = run(directory.path(), &fake, at, &[]);
         let not_compared = process.refresher.monitor().status().not_compared;
-        if damage == "both" {
+        if matches!(damage, "both" | "gone") {
             assert_eq!(not_compared, [path(Spent, 1)]);
             assert_eq!(process.spent(1), (Some(0), Some(2_000)));
         } else {

@@ -143,6 +143,33 @@ fn primary_with_highest_timeline_is_read() {
     assert_eq!(count().unwrap(), 11);
     let (found, _) = read(&mut open(&twice, None).unwrap(), Spent, true).unwrap();
     assert_eq!(found.count(), 12);
+    // One address that leads to one of them and then to the other.
+    let address = tempfile::tempdir().unwrap();
+    let lead = |port: &str| {
+        let [from, to] = [(cluster.directory(), port), (address.path(), "5432")]
+            .map(|(directory, port)| directory.join(format!(".s.PGSQL.{port}")));
+        let _ = std::fs::remove_file(&to);
+        std::os::unix::fs::symlink(from, to).unwrap();
+    };
+    lead("5432");
+    let one = url.replace(
+        &directory.to_string(),
+        &address.path().display().to_string(),
+    );
+    let mut one = open(&one, None).unwrap();
+    for (port, said) in [
+        ("5432", Ok(12)),
+        ("5433", Ok(11)),
+        ("5432", Err("is the primary from before")),
+        ("5433", Ok(11)),
+    ] {
+        lead(port);
+        let read = read(&mut one, Spent, true).map(|(found, _)| found.count());
+        match said {
+            Ok(count) => assert_eq!(read.unwrap(), count),
+            Err(said) => refused(read, said),
+        }
+    }
     cluster.stop_standby();
     refused(count(), "(timeline 00000001) is the primary from before");
     cluster.start_standby_as_primary();

@@ -367,7 +367,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mint.db");
         let sql = "PRAGMA journal_mode = WAL; CREATE TABLE proofs_used (id, y UNIQUE, created); CREATE TABLE promises (id, b_, c_);
-             CREATE TABLE keysets (id, active, unit, input_fee_ppk); INSERT INTO proofs_used VALUES (1, '02', 5)";
+             CREATE TABLE keysets (id, active, unit, input_fee_ppk); INSERT INTO proofs_used VALUES (1, '02', 5), (1, '03', 1 << 60)";
         rusqlite::Connection::open(&path)
             .unwrap()
             .execute_batch(sql)
