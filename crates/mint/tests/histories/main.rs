@@ -14,6 +14,8 @@ mod cluster;
 mod mint;
 mod notes;
 mod postgres;
+#[path = "../postgres/router.rs"]
+mod router;
 mod service;
 mod sqlite;
 mod world;
@@ -96,14 +98,31 @@ fn try_histories<D: Database>(
     });
 }
 
+/// Tries a class on so many threads, each of which tries its share: it mostly waits.
+fn side_by_side(threads: u32, class: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                SHARE.set(threads);
+                class();
+            });
+        }
+    });
+}
+
+thread_local! {
+    static SHARE: Cell<u32> = const { Cell::new(1) };
+}
+
 fn try_all<H: core::fmt::Debug>(
     default: u32,
     histories: impl Strategy<Value = H>,
     happen: impl Fn(H),
 ) {
     let cases = std::env::var("NUTFILTER_HISTORIES");
+    let cases = cases.map_or(default, |cases| cases.parse().expect("a number"));
     let config = Config {
-        cases: cases.map_or(default, |cases| cases.parse().expect("a number")),
+        cases: cases.div_ceil(SHARE.get()),
         failure_persistence: None,
         max_shrink_iters: 300,
         ..Config::default()
@@ -247,7 +266,7 @@ fn files_without_log() {
 
 #[test]
 fn closed_databases() {
-    try_sqlite(of_closed_databases());
+    side_by_side(16, || try_sqlite(of_closed_databases()));
 }
 
 #[test]
@@ -354,7 +373,7 @@ fn postgres_crashes() {
         NotePosition,
         Recover,
     ];
-    try_postgres(4, of_server(CRASHES));
+    side_by_side(4, || try_postgres(4, of_server(CRASHES)));
 }
 
 #[test]
@@ -368,19 +387,39 @@ fn postgres_failovers() {
         Promote("fast"),
         Promote("immediate"),
         KillBackend,
-        TwoPrimaries,
+        TwoPrimaries(false),
+        TwoPrimaries(true),
     ];
-    try_postgres(4, of_server(FAILOVERS));
+    side_by_side(4, || try_postgres(4, of_server(FAILOVERS)));
+}
+
+#[test]
+#[ignore = "takes a minute; `just histories` runs it, and tests/postgres has one refusal of each kind"]
+fn postgres_routed_statements() {
+    use Server::{PartStandby, Promote, Route, StartStandby};
+    const ROUTES: &[Server] = &[
+        Route("COPY"),
+        Route("LIMIT 0"),
+        Route("listed.*"),
+        Route("pg_attribute a"),
+        Route("pg_control_system"),
+        StartStandby,
+        PartStandby,
+        Promote("immediate"),
+    ];
+    side_by_side(4, || try_postgres(4, of_server(ROUTES)));
 }
 
 #[test]
 #[ignore = "takes a minute; `just histories` runs it"]
 fn postgres_reverted_machines() {
     use Server::{RestoreVolume, SaveVolume};
-    let Some(mut cluster) = cluster() else { return };
-    if cluster.freeze() {
-        try_histories(4, 2, of_server(&[SaveVolume, RestoreVolume]), || {
-            Postgres::new(&cluster)
-        });
-    }
+    side_by_side(4, || {
+        let Some(mut cluster) = cluster() else { return };
+        if cluster.freeze() {
+            try_histories(4, 2, of_server(&[SaveVolume, RestoreVolume]), || {
+                Postgres::new(&cluster)
+            });
+        }
+    });
 }

@@ -144,30 +144,23 @@ fn primary_with_highest_timeline_is_read() {
     let (found, _) = read(&mut open(&twice, None).unwrap(), Spent, true).unwrap();
     assert_eq!(found.count(), 12);
     // One address that leads to one of them and then to the other.
-    let address = tempfile::tempdir().unwrap();
-    let lead = |port: &str| {
-        let [from, to] = [(cluster.directory(), port), (address.path(), "5432")]
-            .map(|(directory, port)| directory.join(format!(".s.PGSQL.{port}")));
-        let _ = std::fs::remove_file(&to);
-        std::os::unix::fs::symlink(from, to).unwrap();
-    };
-    lead("5432");
-    let one = url.replace(
-        &directory.to_string(),
-        &address.path().display().to_string(),
-    );
-    let mut one = open(&one, None).unwrap();
-    for (port, said) in [
-        ("5432", Ok(12)),
-        ("5433", Ok(11)),
-        ("5432", Err("is the primary from before")),
-        ("5433", Ok(11)),
+    let [old, new] = &cluster.sockets();
+    let address = cluster.lead(old);
+    let mut one = open(
+        &format!("host={} user=owner dbname=mint", address.display()),
+        None,
+    )
+    .unwrap();
+    for (socket, said) in [
+        (old, Ok(12)),
+        (new, Ok(11)),
+        (old, Err("is the primary from before")),
+        (new, Ok(11)),
     ] {
-        lead(port);
-        let read = read(&mut one, Spent, true).map(|(found, _)| found.count());
-        match said {
-            Ok(count) => assert_eq!(read.unwrap(), count),
-            Err(said) => refused(read, said),
+        cluster.lead(socket);
+        match (read(&mut one, Spent, true), said) {
+            (read, Ok(count)) => assert_eq!(read.unwrap().0.count(), count),
+            (read, Err(said)) => refused(read, said),
         }
     }
     cluster.stop_standby();
@@ -198,7 +191,7 @@ fn statements_of_one_reading_that_are_routed_are_refused() {
     };
     cluster.stop("fast");
     cluster.start_with_standby();
-    let sockets = [5432, 5433].map(|port| cluster.directory().join(format!(".s.PGSQL.{port}")));
+    let sockets = cluster.sockets();
     for (word, promote, said) in [
         ("COPY", false, "is a standby"),
         ("LIMIT 0", false, "sent to several servers"),
