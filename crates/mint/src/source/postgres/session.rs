@@ -273,22 +273,25 @@ fn choose<C>(
     };
     let [start, system, timeline] = &who;
     let last = known.iter().position(|last| last[SYSTEM] == *system);
-    let restart = "restart this service if an older copy was restored";
-    match last.map(|at| (&known[at], at + 1 < known.len())) {
-        Some((last, is_former)) if is_former || last[TIMELINE] > *timeline => {
+    if let Some(at) = last {
+        let (is_former, last) = (at + 1 < known.len(), &mut known[at]);
+        if is_former || last[TIMELINE] > *timeline {
             return Err(format!(
                 "host {host} (timeline {timeline}) is the primary from before a failover or an upgrade; start the present one, or \
-                 {restart}"
+                 restart this service if an older copy was restored"
             ));
         }
-        Some((last, _)) if last[TIMELINE] == *timeline && last[START_OF] > *start => {
+        if last[TIMELINE] == *timeline && last[START_OF] > *start {
+            // Nobody knows which of them the mint uses. It sorts behind all other starts.
+            if !last[START_OF].starts_with(SEVERAL) {
+                last[START_OF].insert_str(0, SEVERAL);
+            }
             return Err(format!(
-                "host {host} started at {start}, before the server that was read last ({}), and so is another one; give the address \
-                 of the one that the mint writes to, or {restart}",
-                last[START_OF]
+                "host {host} leads to several servers on the same timeline, which started at {start} and {}; stop those that the mint \
+                 does not write to, then restart this service",
+                last[START_OF].trim_start_matches(SEVERAL)
             ));
         }
-        _ => {}
     }
     last.map(|_| known.pop());
     let start = start.clone();
@@ -296,6 +299,8 @@ fn choose<C>(
     Ok(Some((client, start)))
 }
 
+/// Begins the start of a server that is not the only one.
+const SEVERAL: &str = "~";
 const START_OF: usize = 0;
 const SYSTEM: usize = 1;
 const TIMELINE: usize = 2;
@@ -417,11 +422,13 @@ mod tests {
                 Err("h0 (timeline 1) is the primary from before"),
             ),
             (&["c 7 2"], Ok(Some((0, "c")))),
-            // Another one of the same timeline, behind the same address.
+            // Others of the same timeline, behind the same address.
+            (&["e 7 2"], Ok(Some((0, "e")))),
             (
                 &["b 7 2"],
-                Err("h0 started at b, before the server that was read last (c)"),
+                Err("on the same timeline, which started at b and e"),
             ),
+            (&["e 7 2"], Err("which started at e and e")),
             // A new cluster, as pg_upgrade makes it.
             (&["d 8 1"], Ok(Some((0, "d")))),
             (&["c 7 2"], Err("from before a failover or an upgrade")),
