@@ -342,8 +342,12 @@ impl Refresher {
                     held.insert(keyset.clone(), before.clone());
                     continue;
                 }
-                let unread = found.iter().filter(|(_, comparison)| comparison.is_none());
-                not_compared.extend(unread.map(|(kind, _)| path_of(*kind, keyset)));
+            }
+            // Both were published together.
+            let is_read = |kind| found.iter().any(|(of, one)| *of == kind && one.is_some());
+            let unread = NoteKind::ALL.into_iter().filter(|&kind| !is_read(kind));
+            if !self.is_compared {
+                not_compared.extend(unread.map(|kind| path_of(kind, keyset)));
             }
             if loss.values == 0 {
                 if before.is_some() {
@@ -376,7 +380,7 @@ impl Refresher {
         if !not_compared.is_empty() {
             tracing::error!(
                 filters = not_compared.join(" "),
-                "could not compare published filters with the database: they cannot be read"
+                "could not compare published filters with the database: they are gone or cannot be read"
             );
         }
         for (keyset, found) in compared {
@@ -482,7 +486,22 @@ impl Refresher {
         });
         let served: BTreeSet<&str> = filters.iter().map(|filter| &*filter.path).collect();
         table.retain(|path| parse_path(path).is_none() || served.contains(path));
-        self.monitor.update(|status| status.filters = filters);
+        let undated = |filters: &[FilterStatus]| {
+            let undated = filters
+                .iter()
+                .filter(|filter| filter.state == FilterState::Undated);
+            undated.count()
+        };
+        self.monitor.update(|status| {
+            let now = undated(&filters);
+            if now > undated(&status.filters) {
+                tracing::warn!(
+                    filters = now,
+                    "not publishing filters: nothing proves when the database was true"
+                );
+            }
+            status.filters = filters;
+        });
         Ok(())
     }
 

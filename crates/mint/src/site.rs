@@ -202,7 +202,10 @@ impl Site for FilterSite {
             .iter()
             .filter_map(|via| via.to_str().ok());
         let mut hops = via.flat_map(|via| via.split(','));
-        let is_ours = |hop: &str| hop.split_whitespace().nth(1) == Some(VIA);
+        let is_ours = |hop: &str| {
+            let name = hop.split_whitespace().nth(1);
+            name.is_some_and(|name| name.eq_ignore_ascii_case(VIA))
+        };
         (path == INFO_PATH && hops.any(is_ours)).then(|| {
             let detail =
                 "nutfilter asks itself for the mint's info: set MINT_API to the mint's own address";

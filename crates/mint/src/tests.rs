@@ -504,18 +504,7 @@ fn keysets_are_served_while_they_are_listed_or_have_notes() {
 }
 
 fn in_directory(root: &std::path::Path) -> Table {
-    let check = |path: &str, text: &[u8]| {
-        let date = match path.starts_with("v1/filter/") {
-            true => {
-                FilterResponse::from_json(text)
-                    .map_err(|error| error.to_string())?
-                    .timestamp
-            }
-            false => 0,
-        };
-        Ok(("application/json", date))
-    };
-    Table::in_directory(root, 0o644, check).unwrap()
+    Table::in_directory(root, 0o644, crate::site::check_published).unwrap()
 }
 
 #[test]

@@ -52,10 +52,10 @@ impl Refused {
     pub fn read(&self) -> Vec<Vec<u8>> {
         let plain = fs::read(&self.path).ok();
         let gzip = fs::read(with_gz(&self.path)).ok();
-        plain
-            .into_iter()
-            .chain(gzip.and_then(|gzip| inflate(&gzip)))
-            .collect()
+        // A filter's JSON is at most twice as long as its compressed form.
+        let inflated = gzip.and_then(|gzip| inflate(&gzip, 2 * gzip.len()).ok());
+        let inflated = inflated.map(|(inflated, _)| inflated);
+        plain.into_iter().chain(inflated).collect()
     }
 }
 
@@ -218,15 +218,22 @@ impl Directory {
         }
     }
 
-    /// All files below the root that are neither locks nor temporary; also those that are no objects.
+    /// All files below the root, also behind symbolic links.
     fn files(&self) -> io::Result<Vec<PathBuf>> {
         let (mut found, mut folders) = (vec![], vec![self.root.clone()]);
+        let mut seen = HashSet::new();
         while let Some(folder) = folders.pop() {
+            // A link may lead back.
+            if !seen.insert(fs::canonicalize(&folder)?) {
+                continue;
+            }
             for entry in fs::read_dir(&folder)? {
-                let entry = entry?;
-                match entry.file_type()? {
-                    kind if kind.is_dir() => folders.push(entry.path()),
-                    kind if kind.is_file() => found.push(entry.path()),
+                let path = entry?.path();
+                match fs::metadata(&path) {
+                    Ok(metadata) if metadata.is_dir() => folders.push(path),
+                    Ok(metadata) if metadata.is_file() => found.push(path),
+                    // It has gone, or leads nowhere.
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                     _ => {}
                 }
             }
@@ -417,13 +424,21 @@ fn load(
     })
 }
 
-/// What a gzip file contains, if it is whole. A filter's JSON is at most twice as long as its compressed form.
-fn inflate(gzip: &[u8]) -> Option<Vec<u8>> {
-    let mut plain = vec![0; 2 * gzip.len()];
-    let mut inflate = Inflate::new(true, 15 + 16);
-    let status = inflate.decompress(gzip, &mut plain, InflateFlush::Finish);
-    plain.truncate(usize::try_from(inflate.total_out()).ok()?);
-    matches!(status, Ok(Status::StreamEnd)).then_some(plain)
+/// What a gzip file contains, if that is at most so long, and how many of its bytes say it.
+fn inflate(gzip: &[u8], longest: usize) -> Result<(Vec<u8>, u64), String> {
+    // The window of 2^15 bytes, and 16 for the gzip format.
+    let (mut plain, mut inflate) = (vec![0; longest], Inflate::new(true, 15 + 16));
+    match inflate.decompress(gzip, &mut plain, InflateFlush::Finish) {
+        Ok(Status::StreamEnd) => {
+            plain.truncate(usize::try_from(inflate.total_out()).unwrap_or(longest));
+            Ok((plain, inflate.total_in()))
+        }
+        Ok(_) => Err("it is not what its compressed form contains".to_owned()),
+        Err(error) => Err(format!(
+            "its compressed form is damaged: {}",
+            error.as_str()
+        )),
+    }
 }
 
 /// Checks a compressed form, with its checksum.
@@ -432,24 +447,13 @@ pub(crate) fn contains(gzip: &[u8], plain: &[u8]) -> Result<(), String> {
     if !gzip.starts_with(&HEADER) {
         return Err("its compressed form has a damaged header".to_owned());
     }
-    // The window of 2^15 bytes, and 16 for the gzip format.
-    let mut inflate = Inflate::new(true, 15 + 16);
     // One byte more: what is longer does not fit.
-    let mut room = vec![0; plain.len() + 1];
-    match inflate.decompress(gzip, &mut room, InflateFlush::Finish) {
+    match inflate(gzip, plain.len() + 1)? {
         // A decoder does not look behind the end.
-        Ok(Status::StreamEnd) if inflate.total_in() < gzip.len() as u64 => {
+        (_, read) if read < gzip.len() as u64 => {
             Err("its compressed form is followed by other bytes".to_owned())
         }
-        Ok(Status::StreamEnd)
-            if inflate.total_out() == plain.len() as u64 && room.starts_with(plain) =>
-        {
-            Ok(())
-        }
-        Ok(_) => Err("it is not what its compressed form contains".to_owned()),
-        Err(error) => Err(format!(
-            "its compressed form is damaged: {}",
-            error.as_str()
-        )),
+        (inflated, _) if inflated == plain => Ok(()),
+        _ => Err("it is not what its compressed form contains".to_owned()),
     }
 }

@@ -28,6 +28,13 @@ const PIECE: usize = 16 << 10;
 /// The end of a block: of the longest codes, the last one.
 const END: (u64, u32) = (0x7ff, 11);
 
+/// The head of a block that is not the last one: runs of the lengths above, of one distance that never occurs, as some decoders want
+/// one, and how those are coded. Two bits that are 0 follow.
+const CODE_LENGTHS: [u8; 24] = [
+    4, 193, 133, 1, 195, 0, 1, 0, 176, 87, 112, 27, 176, 186, 224, 117, 119, 47, 90, 119, 247, 34,
+    183, 147,
+];
+
 /// Marks a byte without a code.
 const NO_CODE: u32 = 1 << 31;
 
@@ -119,7 +126,7 @@ impl<W: Write> Gzip<W> {
     fn code(&mut self, bytes: &[u8]) -> io::Result<()> {
         for piece in bytes.chunks(PIECE) {
             if !core::mem::replace(&mut self.in_block, true) {
-                self.bits.put_code_lengths();
+                self.bits.begin_block();
             }
             if !self.bits.put_literals(piece) {
                 self.store(piece);
@@ -208,51 +215,12 @@ impl Bits {
         self.put(0, self.count.wrapping_neg() % 8);
     }
 
-    /// Begins a block of the constant code. The lengths of its codes have a code of their own, and their repetitions, too.
-    fn put_code_lengths(&mut self) {
-        /// Repeats the length before so many times, from 3 on.
-        const REPEAT: u8 = 16;
-        /// So many bytes without a code, from 11 on.
-        const NO_CODES: u8 = 18;
-        // The lengths from 1 to 15 stand for themselves.
-        let code = |symbol: u8| -> (u64, u32) {
-            match symbol {
-                11 => (0b00, 2),
-                REPEAT => (0b10, 2),
-                1 => (0b001, 3),
-                6 => (0b101, 3),
-                7 => (0b011, 3),
-                NO_CODES => (0b111, 3),
-                _ => (0, 0),
-            }
-        };
-        // Not the last block; 257 bytes and ends, 2 distances, and 18 of these lengths, in the order of the format.
-        for (bits, count) in [(0b100, 3), (0, 5), (2 - 1, 5), (18 - 4, 4)] {
-            self.put(bits, count);
-        }
-        for symbol in [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1] {
-            self.put(u64::from(code(symbol).1), 3);
-        }
-        let mut put = |symbol, extra, count| {
-            let (bits, length) = code(symbol);
-            self.put(bits | extra << length, length + count);
-        };
-        let bytes = (0..=u8::MAX).map(length_of);
-        // No distance occurs, but decoders want a code of them.
-        let lengths: Vec<u8> = bytes.chain([END.1 as u8, 1, 1]).collect();
-        for run in lengths.chunk_by(|left, right| left == right) {
-            let (length, mut more) = (run[0], run.len() as u64 - 1);
-            if length == 0 {
-                put(NO_CODES, more + 1 - 11, 7);
-                continue;
-            }
-            put(length, 0, 0);
-            while more >= 3 {
-                put(REPEAT, more.min(6) - 3, 2);
-                more -= more.min(6);
-            }
-            (0..more).for_each(|_| put(length, 0, 0));
-        }
+    /// Begins a block of the constant code.
+    fn begin_block(&mut self) {
+        CODE_LENGTHS
+            .iter()
+            .for_each(|&byte| self.put(byte.into(), 8));
+        self.put(0, 2);
     }
 
     /// Puts the codes of bytes. Puts nothing, and returns `false`, if one of them has no code, or the codes are longer than

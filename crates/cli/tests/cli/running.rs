@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use nutfilter_mint::NoteKind;
 
@@ -90,18 +90,6 @@ fn invalid_setup_is_reported_immediately() {
             .iter()
             .all(|name| name.starts_with('.'))
     );
-}
-
-#[test]
-fn copy_without_its_wal_file_is_dated_by_its_last_change() {
-    let (place, sample) = mint();
-    let database = std::fs::File::open(place.path("cdk-mintd.sqlite")).unwrap();
-    let changed = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    database.set_modified(changed).unwrap();
-    let once = "serve --mint-database . --output public --once";
-    assert_eq!(place.run(format!("{once} --quiet")).stderr, "");
-    let filter = place.read(&format!("public/v1/filter/spent/{}", sample.keyset));
-    assert_contains(&String::from_utf8(filter).unwrap(), "1700000000");
 }
 
 #[test]

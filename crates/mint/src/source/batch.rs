@@ -99,20 +99,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_any_length_come_back_in_order() {
-        let mut batch = ItemBatch::new();
-        batch.push(&[1; 33]);
-        batch.push(&[]);
-        assert!(batch.push_hex(b"00fFaB"));
-        batch.push(&[2; 48]);
-        let items: Vec<&[u8]> = batch.items().collect();
-        assert_eq!(items, [&[1; 33][..], &[], &[0, 255, 0xab], &[2; 48]]);
-        assert_eq!(batch.len(), 4);
-        batch.clear();
-        assert!(batch.is_empty() && batch.items().next().is_none());
-    }
-
-    #[test]
     fn items_are_records_only_if_of_one_length() {
         let batch = |items: &[&[u8]]| {
             let mut batch = ItemBatch::new();
@@ -137,16 +123,8 @@ mod tests {
     fn bad_hex_adds_nothing() {
         let mut batch = ItemBatch::new();
         batch.push(&[7]);
-        for bad in [
-            &b"0"[..],
-            b"0g",
-            b"+1",
-            b"00 ",
-            b"0x00",
-            b"\0\0",
-            "é".as_bytes(),
-            b"00112",
-        ] {
+        for bad in "0,0g,+1,00 ,0x00,\0\0,é,00112".split(',') {
+            let bad = bad.as_bytes();
             assert!(!batch.push_hex(bad), "{bad:?}");
         }
         assert!(batch.push_hex(b"08"));

@@ -14,6 +14,8 @@ mod cluster;
 mod mint;
 mod notes;
 mod postgres;
+#[path = "../postgres/router.rs"]
+mod router;
 mod service;
 mod sqlite;
 mod world;
@@ -96,16 +98,35 @@ fn try_histories<D: Database>(
     });
 }
 
+/// Tries a class on so many threads, each of which tries its share: it mostly waits. A history of servers is not shrunk, as it leaves
+/// them as they were when it failed.
+fn side_by_side(threads: u32, shrinks: u32, class: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                SHARE.set((threads, shrinks));
+                class();
+            });
+        }
+    });
+}
+
+thread_local! {
+    static SHARE: Cell<(u32, u32)> = const { Cell::new((1, 300)) };
+}
+
 fn try_all<H: core::fmt::Debug>(
     default: u32,
     histories: impl Strategy<Value = H>,
     happen: impl Fn(H),
 ) {
     let cases = std::env::var("NUTFILTER_HISTORIES");
+    let cases = cases.map_or(default, |cases| cases.parse().expect("a number"));
+    let (threads, max_shrink_iters) = SHARE.get();
     let config = Config {
-        cases: cases.map_or(default, |cases| cases.parse().expect("a number")),
+        cases: cases.div_ceil(threads),
         failure_persistence: None,
-        max_shrink_iters: 300,
+        max_shrink_iters,
         ..Config::default()
     };
     let (tried, good, failed) = (Cell::new(0), Cell::new(0), Cell::new(None));
@@ -247,7 +268,7 @@ fn files_without_log() {
 
 #[test]
 fn closed_databases() {
-    try_sqlite(of_closed_databases());
+    side_by_side(16, 300, || try_sqlite(of_closed_databases()));
 }
 
 #[test]
@@ -292,24 +313,27 @@ fn cluster() -> Option<Cluster> {
     Some(cluster)
 }
 
-fn of_tables(all: &'static [&'static str]) -> OnPostgres {
-    let quiet = (select(all), 0..2_usize);
-    quiet
-        .prop_map(|(sql, kind)| Op::Event(Event::Quiet(sql, kind)))
+/// One of these, with a number below `most`.
+fn of<T: Clone + core::fmt::Debug + 'static>(
+    all: &'static [T],
+    most: usize,
+    event: fn(T, usize) -> Event,
+) -> OnPostgres {
+    (select(all), 0..most)
+        .prop_map(move |(one, number)| Op::Event(event(one, number)))
         .boxed()
+}
+
+fn of_tables(all: &'static [&'static str]) -> OnPostgres {
+    of(all, 2, Event::Quiet)
 }
 
 fn of_edits(all: &'static [Edit]) -> OnPostgres {
-    let edit = (select(all), 0..2_usize);
-    edit.prop_map(|(edit, kind)| Op::Event(Event::Edit(edit, kind)))
-        .boxed()
+    of(all, 2, Event::Edit)
 }
 
 fn of_server(all: &'static [Server]) -> OnPostgres {
-    let server = (select(all), 0..9_usize);
-    server
-        .prop_map(|(what, rows)| Op::Event(Event::Server(what, rows)))
-        .boxed()
+    of(all, 9, Event::Server)
 }
 
 #[test]
@@ -354,7 +378,7 @@ fn postgres_crashes() {
         NotePosition,
         Recover,
     ];
-    try_postgres(4, of_server(CRASHES));
+    side_by_side(4, 0, || try_postgres(4, of_server(CRASHES)));
 }
 
 #[test]
@@ -368,19 +392,39 @@ fn postgres_failovers() {
         Promote("fast"),
         Promote("immediate"),
         KillBackend,
-        TwoPrimaries,
+        TwoPrimaries(false),
+        TwoPrimaries(true),
     ];
-    try_postgres(4, of_server(FAILOVERS));
+    side_by_side(4, 0, || try_postgres(4, of_server(FAILOVERS)));
+}
+
+#[test]
+#[ignore = "takes a minute; `just histories` runs it, and tests/postgres has one refusal of each kind"]
+fn postgres_routed_statements() {
+    use Server::{PartStandby, Promote, Route, StartStandby};
+    const ROUTES: &[Server] = &[
+        Route("COPY"),
+        Route("LIMIT 0"),
+        Route("listed.*"),
+        Route("pg_attribute a"),
+        Route("pg_control_system"),
+        StartStandby,
+        PartStandby,
+        Promote("immediate"),
+    ];
+    side_by_side(4, 0, || try_postgres(4, of_server(ROUTES)));
 }
 
 #[test]
 #[ignore = "takes a minute; `just histories` runs it"]
 fn postgres_reverted_machines() {
     use Server::{RestoreVolume, SaveVolume};
-    let Some(mut cluster) = cluster() else { return };
-    if cluster.freeze() {
-        try_histories(4, 2, of_server(&[SaveVolume, RestoreVolume]), || {
-            Postgres::new(&cluster)
-        });
-    }
+    side_by_side(4, 0, || {
+        let Some(mut cluster) = cluster() else { return };
+        if cluster.freeze() {
+            try_histories(4, 2, of_server(&[SaveVolume, RestoreVolume]), || {
+                Postgres::new(&cluster)
+            });
+        }
+    });
 }

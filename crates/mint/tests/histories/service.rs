@@ -31,31 +31,16 @@ impl Service {
     pub(crate) fn start(location: &str, mint: MintType, output: &Path, accepted: &[Loss]) -> Self {
         if let Some(binary) = std::env::var_os("NUTFILTER_BINARY") {
             let mut command = Command::new(binary);
-            for name in [
-                "NUTFILTER_BINARY",
-                "NUTFILTER_HISTORIES",
-                "NUTFILTER_POSTGRES",
-            ] {
-                command.env_remove(name);
+            for name in ["BINARY", "HISTORIES", "POSTGRES"] {
+                command.env_remove(format!("NUTFILTER_{name}"));
             }
             let losses = accepted
                 .iter()
                 .flat_map(|loss| ["--accept-loss".to_owned(), loss.to_string()]);
-            command
-                .args([
-                    "serve",
-                    "--quiet",
-                    "--refresh",
-                    "1",
-                    "--mint-type",
-                    mint.as_str(),
-                ])
-                .args(losses);
-            command
-                .arg("--mint-database")
-                .arg(location)
-                .arg("--output")
-                .arg(output);
+            command.args("serve --quiet --refresh 1 --mint-type".split(' '));
+            command.arg(mint.as_str()).args(losses);
+            command.arg("--mint-database").arg(location);
+            command.arg("--output").arg(output);
             return Self::Program(Box::new(Program::new(command)));
         }
         let check = |path: &str, text: &[u8]| match path.starts_with("v1/filter/") {

@@ -250,7 +250,7 @@ fn database_without_its_log_is_dated_by_its_last_change() {
         read(set(issued, signature, "NULL", 2), change(1_400_000));
         read(set(issued, of_issued, "1500000", 2), change(1_400_000));
         read(set(issued, signature, value, 2), change(1_500_000));
-        read(set(spent, of_spent, "3000000", 1), change(2_000_000));
+        read(set(spent, of_spent, "3000000", 1), change(1_500_000));
         read(
             format!("ALTER TABLE {spent} DROP COLUMN {of_spent}"),
             change(1_500_000),

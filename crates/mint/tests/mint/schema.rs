@@ -79,6 +79,25 @@ fn column_that_hides_row_ids_is_refused() {
 }
 
 #[test]
+fn tables_without_row_ids_are_refused() {
+    for (mint, kind) in tables_of_notes() {
+        let [table, _, item] = crate::sql::table(mint, kind);
+        for change in [
+            format!("ALTER TABLE {table} RENAME TO real; CREATE VIEW {table} AS SELECT * FROM real"),
+            format!(
+                "CREATE TABLE other AS SELECT * FROM {table}; DROP TABLE {table};
+                 CREATE TABLE {table} ({item} PRIMARY KEY, id, keyset_id, state, c, c_) WITHOUT ROWID"
+            ),
+        ] {
+            let database = MintDatabase::new(mint);
+            database.execute(&change);
+            let text = refusal(&database);
+            assert!(text.contains(&format!("`{table}` is a view")), "{text}");
+        }
+    }
+}
+
+#[test]
 fn tables_of_both_mints_need_the_mint_option() {
     let database = MintDatabase::new(MintType::Nutshell);
     database.execute(&tables(MintType::Cdk));

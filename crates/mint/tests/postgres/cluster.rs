@@ -56,11 +56,11 @@ impl Cluster {
             eprintln!("skipped: there is no Postgres here (Debian's package is `postgresql`)");
             return None;
         };
-        let directory = tempfile::Builder::new()
-            .prefix("nutfilter-pg-")
-            .tempdir()
-            .unwrap()
-            .keep();
+        // In memory, if there is such a file system: volumes are copied.
+        let mut name = tempfile::Builder::new();
+        let name = name.prefix("nutfilter-pg-");
+        let directory = name.tempdir_in("/dev/shm").or_else(|_| name.tempdir());
+        let directory = directory.unwrap().keep();
         let user = is_root().then(|| {
             let mut users = USERS.into_iter();
             let user = users.find(|user| succeeds(Command::new("id").arg(user)));
@@ -226,8 +226,8 @@ impl Cluster {
 
     /// Lets the standby take the address of the server, which is stopped.
     pub(crate) fn move_address(&self) {
-        let [from, to] = [5433, 5432].map(|port| format!(".s.PGSQL.{port}"));
-        std::fs::rename(self.directory.join(from), self.directory.join(to)).unwrap();
+        let [to, from] = self.sockets();
+        std::fs::rename(from, to).unwrap();
     }
 
     /// A promoted standby stays instead of the server that it followed.
@@ -241,6 +241,21 @@ impl Cluster {
 
     pub(crate) fn data(&self) -> PathBuf {
         self.directory.join("data")
+    }
+
+    /// The sockets of the server and of its standby.
+    pub(crate) fn sockets(&self) -> [PathBuf; 2] {
+        [5432, 5433].map(|port| self.directory.join(format!(".s.PGSQL.{port}")))
+    }
+
+    /// A directory for `host=`, whose socket leads to another one: an address that moves.
+    pub(crate) fn lead(&self, to: &Path) -> PathBuf {
+        let directory = self.directory.join("address");
+        let _ = std::fs::create_dir(&directory);
+        let socket = directory.join(".s.PGSQL.5432");
+        let _ = std::fs::remove_file(&socket);
+        std::os::unix::fs::symlink(to, socket).unwrap();
+        directory
     }
 
     /// The directory of the socket.

@@ -143,6 +143,26 @@ fn primary_with_highest_timeline_is_read() {
     assert_eq!(count().unwrap(), 11);
     let (found, _) = read(&mut open(&twice, None).unwrap(), Spent, true).unwrap();
     assert_eq!(found.count(), 12);
+    // One address that leads to one of them and then to the other.
+    let [old, new] = &cluster.sockets();
+    let address = cluster.lead(old);
+    let mut one = open(
+        &format!("host={} user=owner dbname=mint", address.display()),
+        None,
+    )
+    .unwrap();
+    for (socket, said) in [
+        (old, Ok(12)),
+        (new, Ok(11)),
+        (old, Err("is the primary from before")),
+        (new, Ok(11)),
+    ] {
+        cluster.lead(socket);
+        match (read(&mut one, Spent, true), said) {
+            (read, Ok(count)) => assert_eq!(read.unwrap().0.count(), count),
+            (read, Err(said)) => refused(read, said),
+        }
+    }
     cluster.stop_standby();
     refused(count(), "(timeline 00000001) is the primary from before");
     cluster.start_standby_as_primary();
@@ -171,7 +191,7 @@ fn statements_of_one_reading_that_are_routed_are_refused() {
     };
     cluster.stop("fast");
     cluster.start_with_standby();
-    let sockets = [5432, 5433].map(|port| cluster.directory().join(format!(".s.PGSQL.{port}")));
+    let sockets = cluster.sockets();
     for (word, promote, said) in [
         ("COPY", false, "is a standby"),
         ("LIMIT 0", false, "sent to several servers"),

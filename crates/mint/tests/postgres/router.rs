@@ -3,10 +3,12 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Its directory, for `host=`, at port 5432.
-pub(crate) struct Router(tempfile::TempDir);
+/// Its directory, for `host=`, at port 5432, and whether it has ended.
+pub(crate) struct Router(tempfile::TempDir, Arc<AtomicBool>);
 
 impl Router {
     /// Statements that contain a word go to the second one of two sockets, what begins or ends a transaction goes to both, and
@@ -14,17 +16,27 @@ impl Router {
     pub(crate) fn start(sockets: [PathBuf; 2], word: &'static str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).unwrap();
+        let ended = Arc::new(AtomicBool::new(false));
+        let has_ended = Arc::clone(&ended);
         thread::spawn(move || {
-            for client in listener.incoming() {
+            let clients = listener.incoming();
+            for client in clients.take_while(|_| !has_ended.load(Ordering::Relaxed)) {
                 let (client, sockets) = (client.unwrap(), sockets.clone());
                 thread::spawn(move || route(client, sockets, word));
             }
         });
-        Self(directory)
+        Self(directory, ended)
     }
 
     pub(crate) fn directory(&self) -> &Path {
         self.0.path()
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.1.store(true, Ordering::Relaxed);
+        let _ = UnixStream::connect(self.0.path().join(".s.PGSQL.5432"));
     }
 }
 

@@ -68,18 +68,8 @@ fn odd_paths_are_not_found() {
     assert_refused(&server.get(&format!("/{long}")), 404, 0);
     assert_refused(&server.get(&format!("{PAGE}{long}")), 400, 12_001);
     assert_eq!(server.get(&format!("{PAGE}?a=b")).status, 200);
-    for odd in [
-        "*",
-        "//",
-        "//v1/page/one",
-        "/v1//page/one",
-        "/v1/./page/one",
-        "/../v1/page/one",
-        "http://elsewhere/health/x",
-        "/%00",
-        "/%ff",
-        "/health/",
-    ] {
+    let odd = "* // //v1/page/one /v1//page/one /v1/./page/one /../v1/page/one http://elsewhere/health/x /%00 /%ff /health/";
+    for odd in odd.split(' ') {
         assert_refused(&server.get(odd), 404, 0);
     }
     let others = "/ /v1 /v1/page /v1/pages/one";

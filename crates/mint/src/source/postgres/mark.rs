@@ -1,6 +1,6 @@
 //! What a statement proves about itself, and whether new rows can be told by their transactions since the last one.
 
-use super::session::Session;
+use super::session::{START, Session};
 use crate::source::schema::Notes;
 use crate::source::{Result, SourceError};
 
@@ -51,7 +51,7 @@ impl Proof {
                  pg_catalog.floor(pg_catalog.date_part('epoch',
                      LEAST(pg_catalog.now(), pg_catalog.statement_timestamp())))::bigint::text,
                  pg_catalog.pg_snapshot_xmin(s)::text, pg_catalog.pg_snapshot_xmax(s)::text, ({has_newest})::text,
-                 pg_catalog.pg_postmaster_start_time()::text, pg_catalog.pg_backend_pid()::text, pg_catalog.now()::text,
+                 {START}, pg_catalog.pg_backend_pid()::text, pg_catalog.now()::text,
                  t.oid::text,
                  (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter)::text,
                  (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::text,

@@ -2,7 +2,7 @@
 //!
 //! Each call opens a new connection, which costs some milliseconds a minute. In return, no connection stays open at the
 //! mint's server between readings, and a server that was restarted, moved or given another password needs no special case.
-//! With several hosts, each time all of them are asked who the mint's primary is.
+//! Each time all hosts are asked who they are: one address may lead to another server than before, too.
 //!
 //! Everything runs in one transaction, `READ COMMITTED, READ ONLY`. Settings apply to it only (`SET LOCAL`): behind a
 //! connection pooler, a setting of the session would be inherited by the next client, which might be the mint.
@@ -57,9 +57,13 @@ const BEGIN: &str = "
     SELECT CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 130000
         THEN pg_catalog.current_setting('server_version') END, pg_catalog.pg_is_in_recovery()";
 
-/// Who a server that accepts writes is: the identifier of its database system, its timeline as 8 hex digits, its start.
-const WHO: &str = "SELECT system_identifier, pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8),
-    pg_catalog.pg_postmaster_start_time() FROM pg_catalog.pg_control_system()";
+/// Text that is later for a server that started later.
+pub(super) const START: &str = "pg_catalog.to_char(pg_catalog.timezone('UTC', pg_catalog.pg_postmaster_start_time()), \
+    'YYYY-MM-DD HH24:MI:SS.US')";
+
+/// Selects who a server that accepts writes is, with [`START`]: the identifier of its database system, its timeline as 8 hex digits.
+const WHO: &str = "system_identifier, pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)
+    FROM pg_catalog.pg_control_system()";
 
 /// Rows of a copy that are taken from the connection at once.
 const ROWS: usize = 4096;
@@ -68,8 +72,8 @@ const ROWS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) url: PostgresUrl,
-    /// With several hosts: identifier and timeline of each database system so far; the last one is the present one.
-    known: Vec<[String; 2]>,
+    /// The last server of each database system so far: start, identifier and timeline. The last system is the present one.
+    known: Vec<Who>,
     /// The version of the pgpool-II at this address, once asked; the inner one is `None` for Postgres itself.
     router: Option<Option<String>>,
 }
@@ -119,7 +123,7 @@ impl Link {
 pub(super) struct Session<'u> {
     server: Server<'u>,
     client: Client,
-    /// The start of the server that was chosen out of several.
+    /// The start of the server that was chosen; `None` if the only one does not tell who it is.
     start: Option<String>,
 }
 
@@ -156,7 +160,7 @@ impl<'u> Session<'u> {
         self.server.url
     }
 
-    /// The start of the server that was chosen out of several.
+    /// The start of the server that was chosen; `None` if the only one does not tell who it is.
     pub(super) fn start(&self) -> Option<&str> {
         self.start.as_deref()
     }
@@ -217,60 +221,89 @@ async fn connect(config: &Config, tls: MakeRustlsConnect) -> Result<Client, Erro
     Ok(client)
 }
 
-/// Connects to one of several hosts, and asks who it is.
-async fn ask(config: &Config, tls: MakeRustlsConnect) -> Result<(Client, TextRow), Error> {
+/// Connects to a host, and asks who it is.
+async fn ask(
+    config: &Config,
+    tls: MakeRustlsConnect,
+) -> Result<(Client, Result<TextRow, Error>), Error> {
     let client = connect(config, tls).await?;
-    let who = texts(client.simple_query(WHO).await?);
-    Ok((client, who.into_iter().flatten().collect()))
+    let who = client.simple_query(&format!("SELECT {START}, {WHO}")).await;
+    let who = who.map(|who| texts(who).into_iter().flatten().collect());
+    Ok((client, who))
 }
 
-/// The one of several servers that accept writes which the mint uses, and its start; or why that cannot be told. A server
-/// that was promoted has a higher timeline than the one that it followed.
+/// Start, identifier of the database system, and timeline.
+type Who = [String; 3];
+
+/// The one of the servers that accept writes which the mint uses, and its start; or why that cannot be told. A server that was
+/// promoted has a higher timeline than the one that it followed.
 fn choose<C>(
     writers: Vec<(String, C, TextRow)>,
-    known: &mut Vec<[String; 2]>,
+    known: &mut Vec<Who>,
 ) -> Result<Option<(C, String)>, String> {
     let mut found = vec![];
     for (host, client, who) in writers {
         let who = who.into_iter().collect::<Option<Vec<_>>>();
-        let who = who.and_then(|who| <[String; 3]>::try_from(who).ok());
+        let who = who.and_then(|who| Who::try_from(who).ok());
         let who = who.ok_or_else(|| format!("host {host} does not tell who it is"))?;
         found.push((host, client, who));
     }
-    let different = |found: &[(String, C, [String; 3])], field: usize| {
+    let different = |found: &[(String, C, Who)], field: usize| {
         let (first, _, who) = found.first()?;
         let (other, ..) = found
             .iter()
             .find(|(.., other)| other[field] != who[field])?;
         Some(format!("hosts {first} and {other}"))
     };
-    if let Some(hosts) = different(&found, 0) {
+    if let Some(hosts) = different(&found, SYSTEM) {
         return Err(format!(
             "{hosts} are primaries of different database systems; give only hosts of the mint's"
         ));
     }
-    let highest = found.iter().map(|(.., who)| who[1].clone()).max();
-    found.retain(|(.., who)| Some(&who[1]) == highest.as_ref());
-    if let Some(hosts) = different(&found, 2) {
+    let highest = found.iter().map(|(.., who)| who[TIMELINE].clone()).max();
+    found.retain(|(.., who)| Some(&who[TIMELINE]) == highest.as_ref());
+    if let Some(hosts) = different(&found, START_OF) {
         return Err(format!(
             "{hosts} both accept writes on the same timeline; stop the one that the mint does not write to, or remove it \
              from the URL"
         ));
     }
-    let Some((host, client, [system, timeline, start])) = found.pop() else {
+    let Some((host, client, who)) = found.pop() else {
         return Ok(None);
     };
-    let before = known.iter().position(|[before, _]| *before == system);
-    if before.is_some_and(|at| at + 1 < known.len() || known[at][1] > timeline) {
-        return Err(format!(
-            "host {host} (timeline {timeline}) is the primary from before a failover or an upgrade; start the present one, or \
-             restart this service if an older copy was restored"
-        ));
+    let [start, system, timeline] = &who;
+    let last = known.iter().position(|last| last[SYSTEM] == *system);
+    if let Some(at) = last {
+        let (is_former, last) = (at + 1 < known.len(), &mut known[at]);
+        if is_former || last[TIMELINE] > *timeline {
+            return Err(format!(
+                "host {host} (timeline {timeline}) is the primary from before a failover or an upgrade; start the present one, or \
+                 restart this service if an older copy was restored"
+            ));
+        }
+        if last[TIMELINE] == *timeline && last[START_OF] > *start {
+            // Nobody knows which of them the mint uses. It sorts behind all other starts.
+            if !last[START_OF].starts_with(SEVERAL) {
+                last[START_OF].insert_str(0, SEVERAL);
+            }
+            return Err(format!(
+                "host {host} leads to several servers on the same timeline, which started at {start} and {}; stop those that the mint \
+                 does not write to, then restart this service",
+                last[START_OF].trim_start_matches(SEVERAL)
+            ));
+        }
     }
-    before.map(|_| known.pop());
-    known.push([system, timeline]);
+    last.map(|_| known.pop());
+    let start = start.clone();
+    known.push(who);
     Ok(Some((client, start)))
 }
+
+/// Begins the start of a server that is not the only one.
+const SEVERAL: &str = "~";
+const START_OF: usize = 0;
+const SYSTEM: usize = 1;
+const TIMELINE: usize = 2;
 
 /// A server that is waited for.
 struct Server<'u> {
@@ -280,20 +313,14 @@ struct Server<'u> {
 }
 
 impl<'u> Server<'u> {
-    /// Connects to the mint's primary. With several hosts, also returns the start of that server.
-    fn login(
-        url: &'u PostgresUrl,
-        known: &mut Vec<[String; 2]>,
-    ) -> Result<(Self, Client, Option<String>)> {
+    /// Connects to the mint's primary. Also returns the start of that server.
+    fn login(url: &'u PostgresUrl, known: &mut Vec<Who>) -> Result<(Self, Client, Option<String>)> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| SourceError::Other(error.into()))?);
         let (server, tls) = (Self { url, runtime }, tls::connector(url)?);
         let one = url.servers[0].get_connect_timeout();
         let limit = one.map_or(STATEMENT_LIMIT, |one| one.saturating_mul(LOGIN_FACTOR));
-        if let [config] = &*url.servers {
-            let client = server.wait(CONNECTING, limit, connect(config, tls))?;
-            return Ok((server, client, None));
-        }
+        let is_only = url.servers.len() == 1;
         let answers = join_all(url.servers.iter().map(|config| {
             let asked = ask(config, tls.clone());
             async { (name(config), tokio::time::timeout(limit, asked).await) }
@@ -302,14 +329,22 @@ impl<'u> Server<'u> {
         let (mut writers, mut error) = (vec![], None);
         for (host, answer) in answers {
             match answer {
-                Ok(Ok((client, who))) => writers.push((host, client, who)),
-                Ok(Err(failed)) if failed.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                Ok(Ok((client, Ok(who)))) => writers.push((host, client, who)),
+                // It may be a standby, as the next statement tells, or lack the function.
+                Ok(Ok((client, Err(failed)))) if is_only && failed.as_db_error().is_some() => {
+                    return Ok((server, client, None));
+                }
+                Ok(Ok((_, Err(failed))))
+                    if failed.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) =>
+                {
                     let reason = format!(
                         "the role cannot ask host {host} who it is; GRANT EXECUTE ON FUNCTION pg_control_system() TO the role"
                     );
                     return Err(SourceError::schema(url, reason));
                 }
-                Ok(Err(failed)) => error = Some(server.failed(CONNECTING, failed)),
+                Ok(Ok((_, Err(failed))) | Err(failed)) => {
+                    error = Some(server.failed(CONNECTING, failed));
+                }
                 Err(_) => {}
             }
         }
@@ -368,28 +403,35 @@ mod tests {
         let mut known = vec![];
         for (writers, chosen) in [
             (&[][..], Ok(None)),
-            (&["7 1 a"], Ok(Some((0, "a")))),
-            (&["7 1 a", "7 2 b"], Ok(Some((1, "b")))),
-            (&["7 2 b", "7 1 a"], Ok(Some((0, "b")))),
+            (&["a 7 1"], Ok(Some((0, "a")))),
+            (&["a 7 1", "b 7 2"], Ok(Some((1, "b")))),
+            (&["b 7 2", "a 7 1"], Ok(Some((0, "b")))),
             // Two names of one server.
-            (&["7 2 b", "7 2 b"], Ok(Some((1, "b")))),
-            (&["7 1 a", "7 1 x", "7 2 b"], Ok(Some((2, "b")))),
+            (&["b 7 2", "b 7 2"], Ok(Some((1, "b")))),
+            (&["a 7 1", "x 7 1", "b 7 2"], Ok(Some((2, "b")))),
             (
-                &["7 2 b", "7 2 c", "7 1 a"],
+                &["b 7 2", "c 7 2", "a 7 1"],
                 Err("h0 and h1 both accept writes"),
             ),
             (
-                &["7 2 b", "8 1 d"],
+                &["b 7 2", "d 8 1"],
                 Err("h0 and h1 are primaries of different"),
             ),
             (
-                &["7 1 a"],
+                &["a 7 1"],
                 Err("h0 (timeline 1) is the primary from before"),
             ),
-            (&["7 2 c"], Ok(Some((0, "c")))),
+            (&["c 7 2"], Ok(Some((0, "c")))),
+            // Others of the same timeline, behind the same address.
+            (&["e 7 2"], Ok(Some((0, "e")))),
+            (
+                &["b 7 2"],
+                Err("on the same timeline, which started at b and e"),
+            ),
+            (&["e 7 2"], Err("which started at e and e")),
             // A new cluster, as pg_upgrade makes it.
-            (&["8 1 d"], Ok(Some((0, "d")))),
-            (&["7 2 c"], Err("from before a failover or an upgrade")),
+            (&["d 8 1"], Ok(Some((0, "d")))),
+            (&["c 7 2"], Err("from before a failover or an upgrade")),
             (&["8"], Err("does not tell")),
         ] {
             let named = writers.iter().enumerate();

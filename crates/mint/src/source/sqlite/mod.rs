@@ -154,11 +154,7 @@ impl MintSource for SqliteSource {
         });
         let as_of = match opened.is_closed() {
             false => AsOf::Beginning,
-            true => newest_time(&opened, schema)?
-                .zip(opened.files.modified())
-                .map_or(AsOf::Unknown, |(newest, modified)| {
-                    AsOf::LastChange(newest.min(modified))
-                }),
+            true => newest_time(&opened, schema)?.map_or(AsOf::Unknown, AsOf::LastChange),
         };
         let mut rows = ByKeyset::new(sink, notes, kind);
         let (mark, reason) = match mark {

@@ -18,6 +18,19 @@ pub(super) fn verify(opened: &Opened, mint: Option<MintType>) -> Result<&'static
         let there = columns(opened, table.name)?;
         let has = |column: &str| there.iter().any(|name| name.eq_ignore_ascii_case(column));
         schema.verify_columns(table, &path, (!there.is_empty()).then_some(has))?;
+        let sql = "SELECT 1 FROM pragma_table_list(?1) WHERE type = 'view' OR wr";
+        let mut has_ids = true;
+        opened.rows("reading the schema", sql, [[table.name]], |_| {
+            has_ids = false;
+            Ok(())
+        })?;
+        if !has_ids {
+            let table = table.name;
+            let reason = format!(
+                "unsupported schema: `{table}` is a view or a table WITHOUT ROWID, whose rows have no ids"
+            );
+            return Err(SourceError::schema(path, reason));
+        }
         // Such a column hides the row id.
         let hiding = ["rowid", "oid", "_rowid_"];
         if let Some(name) = hiding.into_iter().find(|name| has(name)) {
@@ -43,11 +56,15 @@ fn columns(opened: &Opened, table: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The newest time, in Unix seconds, that a counting row of either kind has of its own. Everything that was committed before it is in
-/// the database. A row can be older than its place tells, so many are asked.
+/// The newest time, in Unix seconds, that a counting row of either kind has of its own, up to the file's last change. Everything that
+/// was committed before it is in the database. A row can be older than its place tells, so many are asked. A time after the last
+/// change is not when the row was written, and alone it claims no more than that change.
 /// CDK's rows from before its column have the time 0, which claims nothing.
 pub(super) fn newest_time(opened: &Opened, schema: &Schema) -> Result<Option<u64>> {
-    let mut newest = None;
+    let Some(modified) = opened.files.modified() else {
+        return Ok(None);
+    };
+    let (mut newest, mut is_later) = (None, false);
     for notes in [&schema.spent, &schema.issued] {
         let there = columns(opened, notes.table.name)?;
         let times = notes
@@ -60,18 +77,20 @@ pub(super) fn newest_time(opened: &Opened, schema: &Schema) -> Result<Option<u64
             })
             .collect();
         let sql = format!(
-            "SELECT max(time) FROM (SELECT {}, max(-1, -1{times}) AS time FROM {} NOT INDEXED
+            "SELECT max(iif(time <= ?1, time, -1)), max(time > ?1)
+             FROM (SELECT {}, max(-1, -1{times}) AS time FROM {} NOT INDEXED
              WHERE counts = 1 AND time >= 0 ORDER BY rowid DESC LIMIT 4096)",
             notes.columns(),
             notes.table.name
         );
-        opened.rows("looking up the newest time", &sql, [()], |row| {
-            let time = value(row, 0).as_i64().ok();
-            newest = newest.max(time.and_then(|time| u64::try_from(time).ok()));
+        let until = [i64::try_from(modified).unwrap_or(i64::MAX)];
+        opened.rows("looking up the newest time", &sql, [until], |row| {
+            newest = newest.max(number(value(row, 0)));
+            is_later |= is_true(value(row, 1));
             Ok(())
         })?;
     }
-    Ok(newest)
+    Ok(newest.or(is_later.then_some(modified)))
 }
 
 /// Warns about how the database is accessed, if the operator should know.
