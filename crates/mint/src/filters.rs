@@ -1,9 +1,10 @@
 //! The filters of a mint within its own process, or in one beside it.
 
-use std::io;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{io, thread};
 
 use axum::Router;
 use nutfilter_objects::{OpenError, Table};
@@ -145,7 +146,9 @@ impl Filters {
     ) -> Result<(Self, Result<RefreshReport, RefreshError>), StartError> {
         let (site, mut refresher, pace) = prepare(source, options)?;
         refresher.set_grid(pace.grid());
-        let report = refresher.refresh(true);
+        // A source may have a runtime of its own, which an async thread cannot enter.
+        let report = thread::scope(|scope| scope.spawn(move || refresher.refresh(true)).join());
+        let report = report.unwrap_or_else(|panic| resume_unwind(panic));
         Ok((Self(Arc::new(Inner { site, thread: None })), report))
     }
 

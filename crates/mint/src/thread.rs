@@ -178,7 +178,7 @@ fn run(mut refresher: Refresher, pace: Pace, wishes: &Wishes) {
                     .zip(cpu_time())
                     .map_or(took, |(before, now)| now - before);
                 let pause = pause(pace.interval, took, refresher.now(), random());
-                (took + pause, pace.soonest(cpu))
+                (took.saturating_add(pause), pace.soonest(cpu))
             }
             Outcome::Bad => {
                 let pause = retry.min(pace.interval);
@@ -210,7 +210,8 @@ fn pause(interval: Duration, took: Duration, now: Duration, random: f64) -> Dura
     let passed = now.as_nanos() % interval.as_nanos();
     // Less than the interval; 64 bits of nanoseconds last for 584 years.
     let passed = Duration::from_nanos(u64::try_from(passed).unwrap_or(0));
-    interval.saturating_sub(passed) + interval.mul_f64(JITTER).min(GRID / 2).mul_f64(random)
+    let jitter = interval.mul_f64(JITTER).min(GRID / 2).mul_f64(random);
+    interval.saturating_sub(passed).saturating_add(jitter)
 }
 
 /// Returns a number from 0 to 1. It need not be unpredictable, so a hasher's random key is enough.
@@ -264,7 +265,15 @@ enum Outcome {
 fn refresh(refresher: &mut Refresher, whole: bool) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| refresher.refresh(whole)));
     match result {
-        Ok(Ok(report)) if report.is_complete() => Outcome::Good,
+        // What holds a keyset stays until everything is read, and no other keyset waits for that.
+        Ok(Ok(report))
+            if report
+                .failures
+                .iter()
+                .all(|(_, error)| matches!(error, RefreshError::Held)) =>
+        {
+            Outcome::Good
+        }
         Ok(Err(RefreshError::OtherMint { .. })) => Outcome::OtherMint,
         Ok(_) => Outcome::Bad,
         Err(panic) => {

@@ -3,7 +3,7 @@
 //!     cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS]]
 //!
 //! The filters are kept in DIRECTORY, or in memory if it is `-`, which is for tries. They are as fresh as MILLISECONDS; the default is
-//! that of the library. Payments are simulated: every invoice is paid at once.
+//! that of the library. With `none` the mint has no filters, to compare. Payments are simulated: every invoice is paid at once.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -39,19 +39,21 @@ async fn main() -> anyhow::Result<()> {
     let routes = cdk_axum::create_mint_router(Arc::new(mint), vec!["bolt11".into()]).await?;
 
     let mut options = Options::default();
-    options.directory = more
-        .first()
-        .filter(|directory| *directory != "-")
-        .map(Into::into);
+    let directory = more.first().map_or("-", String::as_str);
+    options.directory = (directory != "-").then(|| directory.into());
     if let Some(milliseconds) = more.get(1) {
         options.min_interval = Duration::from_millis(milliseconds.parse()?);
     }
-    // The mint has made its tables by now.
-    let filters = Filters::open(&DatabaseLocation::from(Path::new(database)), options)?;
-    let app = routes
-        .layer(from_fn_with_state(filters.clone(), tell_changes))
-        .layer(from_fn(announce))
-        .merge(filters.router());
+    let app = if directory == "none" {
+        routes
+    } else {
+        // The mint has made its tables by now.
+        let filters = Filters::open(&DatabaseLocation::from(Path::new(database)), options)?;
+        routes
+            .layer(from_fn_with_state(filters.clone(), tell_changes))
+            .layer(from_fn(announce))
+            .merge(filters.router())
+    };
 
     let listener = tokio::net::TcpListener::bind(listen).await?;
     println!("listening on http://{}", listener.local_addr()?);

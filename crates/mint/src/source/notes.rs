@@ -18,7 +18,7 @@
 //! 7. After a failed reading, and at first, the whole store is read. What the failed one took had landed before, so it is there.
 
 use core::fmt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, LinkedList};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -118,7 +118,7 @@ impl Notes {
         let notes = self.clone();
         Commit {
             token: CommitToken { notes, key },
-            notes: vec![],
+            notes: Default::default(),
             has_word: false,
         }
     }
@@ -152,7 +152,8 @@ impl Notes {
 #[derive(Debug)]
 pub struct Commit {
     token: CommitToken,
-    notes: Vec<(NoteKind, KeysetId, Vec<u64>, Option<RowFault>)>,
+    /// By kind and keyset.
+    notes: [BTreeMap<KeysetId, (Vec<u64>, Option<RowFault>)>; 2],
     has_word: bool,
 }
 
@@ -172,16 +173,16 @@ impl Commit {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        let (items, expected) = (items.into_iter(), keyset.point_kind().bytes());
-        let (mut hashes, mut fault) = (Vec::with_capacity(items.size_hint().0), None);
+        let of_kind = &mut self.notes[kind as usize];
+        let (hashes, fault) = of_kind.entry(keyset.clone()).or_default();
+        let expected = keyset.point_kind().bytes();
         for item in items {
             let (item, found) = (item.as_ref(), item.as_ref().len());
             match found == expected {
                 true => hashes.push(Nut25.hash(item)),
-                false => fault = Some(RowFault::NotAPoint { found, expected }),
+                false => *fault = Some(RowFault::NotAPoint { found, expected }),
             }
         }
-        self.notes.push((kind, keyset.clone(), hashes, fault));
     }
 
     /// The database has committed: the notes count.
@@ -189,10 +190,10 @@ impl Commit {
         let notes = core::mem::take(&mut self.notes);
         let is_read = self.token.notes.0.reader.strong_count() > 0;
         let mut shard = self.leave();
-        for (kind, keyset, hashes, fault) in notes.into_iter().filter(|_| is_read) {
-            let done = &mut shard.done[kind as usize];
-            done.bad.extend(fault.map(|fault| (keyset.clone(), fault)));
-            done.add(keyset, hashes);
+        for (done, notes) in shard.done.iter_mut().zip(notes).filter(|_| is_read) {
+            for (keyset, (hashes, fault)) in notes {
+                done.add(keyset, hashes, fault);
+            }
         }
     }
 
@@ -424,40 +425,35 @@ fn now() -> (SystemTime, Instant) {
     (SystemTime::now(), Instant::now())
 }
 
+/// By keyset: hashes in chunks, and a fault, which holds its filters as an unreadable row does.
 #[derive(Default)]
-struct Done {
-    /// In chunks, by keyset.
-    hashes: BTreeMap<KeysetId, Vec<Vec<u64>>>,
-    /// A fault holds the filters of its keyset, as an unreadable row does.
-    bad: Vec<(KeysetId, RowFault)>,
-}
+struct Done(BTreeMap<KeysetId, (LinkedList<Vec<u64>>, Option<RowFault>)>);
 
 impl Done {
     fn pass_on(self, kind: NoteKind, sink: &mut dyn ItemSink) -> Result<()> {
-        let mut hashes = self.hashes.iter().flat_map(|(keyset, chunks)| {
-            let chunks = chunks.iter();
-            chunks.map(move |chunk| (keyset, chunk))
-        });
-        let mut bad = self.bad.into_iter().map(|(keyset, fault)| {
-            let row = format!("keyset {keyset}, {kind}: handed over by the mint");
-            (keyset, SourceError::BadRow(row, fault))
-        });
-        let stops = hashes.any(|(keyset, chunk)| sink.hashes(keyset, chunk).is_break())
-            || bad.any(|(keyset, error)| sink.bad_row(Some(&keyset), error).is_break());
-        match stops {
-            true => Err(SourceError::Stopped),
-            false => Ok(()),
+        for (keyset, (chunks, fault)) in self.0 {
+            let row = || format!("keyset {keyset}, {kind}: handed over by the mint");
+            let bad = fault.map(|fault| SourceError::BadRow(row(), fault));
+            let mut chunks = chunks.iter();
+            if chunks.any(|chunk| sink.hashes(&keyset, chunk).is_break())
+                || bad.is_some_and(|error| sink.bad_row(Some(&keyset), error).is_break())
+            {
+                return Err(SourceError::Stopped);
+            }
         }
+        Ok(())
     }
 
-    fn add(&mut self, keyset: KeysetId, mut hashes: Vec<u64>) {
-        let chunks = self.hashes.entry(keyset).or_default();
-        match chunks.last_mut() {
+    /// The writers of other commits wait meanwhile: it moves one chunk at most.
+    fn add(&mut self, keyset: KeysetId, mut hashes: Vec<u64>, fault: Option<RowFault>) {
+        let (chunks, known) = self.0.entry(keyset).or_default();
+        *known = known.or(fault);
+        match chunks.back_mut() {
             Some(last) if last.capacity() - last.len() >= hashes.len() => last.extend(hashes),
             last => {
                 let room = last.map_or(0, |last| (2 * last.capacity()).min(CHUNK));
                 hashes.reserve_exact(room.saturating_sub(hashes.len()));
-                chunks.push(hashes);
+                chunks.push_back(hashes);
             }
         }
     }
@@ -506,7 +502,7 @@ mod tests {
             (hashes.len(), reading.as_of != AsOf::Beginning)
         };
         let reader = std::thread::spawn(read);
-        while !lock(&notes.0.shards[0]).done[0].hashes.is_empty() {
+        while !lock(&notes.0.shards[0]).done[0].0.is_empty() {
             std::thread::yield_now();
         }
         first.done();
@@ -543,8 +539,8 @@ mod tests {
     fn kept_notes_take_at_most_16_bytes_each() {
         for count in [1, 2, 10, 513, 5_000] {
             let mut done = Done::default();
-            (0..20).for_each(|_| done.add(keyset(1), vec![0; count]));
-            let chunks = &done.hashes[&keyset(1)];
+            (0..20).for_each(|_| done.add(keyset(1), vec![0; count], None));
+            let (chunks, _) = &done.0[&keyset(1)];
             let room: usize = chunks.iter().map(Vec::capacity).sum();
             assert!(room <= 2 * 20 * count, "{count}: room for {room}");
         }
@@ -559,7 +555,7 @@ mod tests {
             commit.spent(&keyset(1), [[2; 33]]);
             let key = commit.token.key;
             commit.done();
-            assert_eq!(notes.shard(key).done[0].hashes.len(), expected);
+            assert_eq!(notes.shard(key).done[0].0.len(), expected);
             source = None;
         }
         drop(source);
