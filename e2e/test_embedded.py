@@ -5,6 +5,7 @@ import concurrent.futures
 import http.client
 import json
 import os
+import pathlib
 import random
 import statistics
 import subprocess
@@ -69,7 +70,7 @@ class Mint(RealMint):
 
     def cpu(self):
         """CPU seconds so far."""
-        times = (ROOT / f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+        times = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
         return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
     def kill(self):

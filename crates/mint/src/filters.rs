@@ -14,7 +14,7 @@ use crate::refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
 use crate::site::{FilterSite, check_published};
 use crate::source::{MintSource, SourceError};
 use crate::status::{Loss, Monitor, Status, lock};
-use crate::thread::{Pace, RefreshThread};
+use crate::thread::{ALL, NEW, Pace, RefreshThread};
 use crate::{KeysetId, MintType};
 
 /// How [`Filters`] work.
@@ -168,15 +168,17 @@ impl Filters {
     /// a call while a refresh runs is followed by another one. A call that is forgotten costs time, at most
     /// [`Options::interval`], and no note.
     pub fn changed(&self) {
-        if let Some(thread) = &self.0.thread {
-            thread.changed();
-        }
+        self.ask(NEW);
     }
 
     /// Reads everything now, as is done every [`RefreshOptions::reread`]; for an operator who changed the database.
     pub fn reread(&self) {
+        self.ask(ALL);
+    }
+
+    fn ask(&self, wish: usize) {
         if let Some(thread) = &self.0.thread {
-            thread.refresh_now();
+            thread.ask(wish);
         }
     }
 

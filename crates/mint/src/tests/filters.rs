@@ -255,14 +255,12 @@ fn loss_of_a_held_keyset_is_accepted_while_the_mint_runs() {
         filters
     };
     let stop = |filters: Filters| assert!(filters.stop(PATIENCE));
+    let date = |filters: &Filters| {
+        let served = filters.site().monitor().table().get(&path(Spent, 1));
+        served.map(|object| object.date())
+    };
     let first = start(&fake);
-    let date = first
-        .site()
-        .monitor()
-        .table()
-        .get(&path(Spent, 1))
-        .unwrap()
-        .date();
+    let before = date(&first);
     stop(first);
     // One keyset loses notes; then the store is another one.
     fake.state().rows[Spent as usize].remove(0);
@@ -270,36 +268,24 @@ fn loss_of_a_held_keyset_is_accepted_while_the_mint_runs() {
     other.state().listed = vec![7];
     for (fake, losses) in [(fake, &[(1, 1)][..]), (other, &[(1, 5), (2, 2)])] {
         let filters = start(&fake);
-        let held = || {
-            filters
-                .status()
-                .held
-                .iter()
-                .map(|loss| loss.values)
-                .collect::<Vec<_>>()
-        };
+        let held = || Vec::from_iter(filters.status().held.iter().map(|loss| loss.values));
         assert_eq!(held(), Vec::from_iter(losses.iter().map(|loss| loss.1)));
-        let unknown = filters.accept_loss(&keyset(9), 1).unwrap_err().to_string();
-        assert_eq!(
-            unknown,
-            "keyset 0000000000000009 is not held, so no loss can be accepted"
-        );
-        for &(number, values) in losses {
-            let error: LossError = filters
-                .accept_loss(&keyset(number), values - 1)
-                .unwrap_err();
-            assert!(error.to_string().contains(&format!(
-                "lacks {values} values, more than the {}",
-                values - 1
-            )));
+        let refused = |number, values| {
+            let error: LossError = filters.accept_loss(&keyset(number), values).unwrap_err();
             assert!(!held().is_empty());
+            error.to_string()
+        };
+        let expected = "keyset 0000000000000009 is not held, so no loss can be accepted";
+        assert_eq!(refused(9, 1), expected);
+        for &(number, values) in losses {
+            let less = values - 1;
+            let expected = format!("lacks {values} values, more than the {less} ");
+            assert!(refused(number, less).contains(&expected));
             filters.accept_loss(&keyset(number), values).unwrap();
         }
-        until("accepted", || {
-            held().is_empty() && !filters.status().other_mint
-        });
-        let spent = filters.site().monitor().table().get(&path(Spent, 1));
-        assert!(spent.is_none_or(|spent| spent.date() >= date));
+        let is_accepted = || held().is_empty() && !filters.status().other_mint;
+        until("accepted", is_accepted);
+        assert!(date(&filters).is_none_or(|date| Some(date) >= before));
         stop(filters);
     }
 }
