@@ -152,8 +152,7 @@ impl Notes {
 #[derive(Debug)]
 pub struct Commit {
     token: CommitToken,
-    /// By kind and keyset.
-    notes: [BTreeMap<KeysetId, (Vec<u64>, Option<RowFault>)>; 2],
+    notes: [Done; 2],
     has_word: bool,
 }
 
@@ -173,8 +172,9 @@ impl Commit {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        let of_kind = &mut self.notes[kind as usize];
-        let (hashes, fault) = of_kind.entry(keyset.clone()).or_default();
+        let of_kind = &mut self.notes[kind as usize].0;
+        let (chunks, fault) = of_kind.entry(keyset.clone()).or_default();
+        let mut hashes = chunks.pop_back().unwrap_or(Vec::with_capacity(CHUNK));
         let expected = keyset.point_kind().bytes();
         for item in items {
             let (item, found) = (item.as_ref(), item.as_ref().len());
@@ -183,17 +183,16 @@ impl Commit {
                 false => *fault = Some(RowFault::NotAPoint { found, expected }),
             }
         }
+        chunks.push_back(hashes);
     }
 
     /// The database has committed: the notes count.
     pub fn done(mut self) {
-        let notes = core::mem::take(&mut self.notes);
+        let mut notes = core::mem::take(&mut self.notes);
         let is_read = self.token.notes.0.reader.strong_count() > 0;
         let mut shard = self.leave();
-        for (done, notes) in shard.done.iter_mut().zip(notes).filter(|_| is_read) {
-            for (keyset, (hashes, fault)) in notes {
-                done.add(keyset, hashes, fault);
-            }
+        for (done, notes) in shard.done.iter_mut().zip(&mut notes).filter(|_| is_read) {
+            done.append(notes);
         }
     }
 
@@ -352,8 +351,8 @@ const HANGS: Duration = Duration::from_secs(1);
 /// Threads seldom meet at a lock.
 const SHARDS: usize = 8;
 
-/// The most hashes that are kept together, unless a commit brings more. To add a few never moves many.
-const CHUNK: usize = 1024;
+/// Hashes that are kept together at least, in the room that their first commit brings.
+const CHUNK: usize = 64;
 
 /// When a commit began, and its number.
 type Key = (Instant, u64);
@@ -426,7 +425,7 @@ fn now() -> (SystemTime, Instant) {
 }
 
 /// By keyset: hashes in chunks, and a fault, which holds its filters as an unreadable row does.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Done(BTreeMap<KeysetId, (LinkedList<Vec<u64>>, Option<RowFault>)>);
 
 impl Done {
@@ -444,16 +443,20 @@ impl Done {
         Ok(())
     }
 
-    /// The writers of other commits wait meanwhile: it moves one chunk at most.
-    fn add(&mut self, keyset: KeysetId, mut hashes: Vec<u64>, fault: Option<RowFault>) {
-        let (chunks, known) = self.0.entry(keyset).or_default();
-        *known = known.or(fault);
-        match chunks.back_mut() {
-            Some(last) if last.capacity() - last.len() >= hashes.len() => last.extend(hashes),
-            last => {
-                let room = last.map_or(0, |last| (2 * last.capacity()).min(CHUNK));
-                hashes.reserve_exact(room.saturating_sub(hashes.len()));
-                chunks.push_back(hashes);
+    /// Takes all of another one. Other commits wait meanwhile, so it copies less than a chunk, and makes no room for it.
+    fn append(&mut self, more: &mut Self) {
+        for (keyset, (new, fault)) in &mut more.0 {
+            let Some((chunks, known)) = self.0.get_mut(keyset) else {
+                let new = (core::mem::take(new), *fault);
+                self.0.insert(keyset.clone(), new);
+                continue;
+            };
+            *known = known.or(*fault);
+            match (chunks.back_mut(), new.front()) {
+                (Some(last), Some(new)) if last.capacity() - last.len() >= new.len() => {
+                    last.extend(new);
+                }
+                _ => chunks.append(new),
             }
         }
     }
@@ -537,12 +540,20 @@ mod tests {
 
     #[test]
     fn kept_notes_take_at_most_16_bytes_each() {
-        for count in [1, 2, 10, 513, 5_000] {
+        let (notes, _source) = Notes::new(Fake::default());
+        for count in [1, 2, 10, 40, 65, 513, 5_000] {
             let mut done = Done::default();
-            (0..20).for_each(|_| done.add(keyset(1), vec![0; count], None));
+            for _ in 0..20 {
+                let mut commit = notes.begin();
+                (0..count).for_each(|_| commit.spent(&keyset(1), [[2; 33]]));
+                done.append(&mut commit.notes[0]);
+                commit.rolled_back();
+            }
             let (chunks, _) = &done.0[&keyset(1)];
-            let room: usize = chunks.iter().map(Vec::capacity).sum();
-            assert!(room <= 2 * 20 * count, "{count}: room for {room}");
+            let [room, held] =
+                [Vec::capacity, Vec::len].map(|of| chunks.iter().map(of).sum::<usize>());
+            assert_eq!(held, 20 * count);
+            assert!(room <= 2 * held + CHUNK, "{count}: room for {room}");
         }
     }
 
