@@ -1,20 +1,22 @@
 // Mints, swaps and melts at a mint that has its filters itself, and fetches them after each answer until they have the notes:
 //
-//     node embedded.mjs MINT SWAPS WORDS [OTHER DESCRIPTION]
+//     node embedded.mjs MINT SWAPS WORDS [OTHER]
 //
-// The melts pay invoices of the mint OTHER; one is settled later, as its DESCRIPTION tells the mint. It is the only client, so a filter
-// has the notes once its N is their number. Prints a line of JSON: the delays in milliseconds, and every Y and B_. With 0 SWAPS it
-// swaps until the mint is gone, and does not fetch.
+// The melts pay invoices of the mint OTHER, and are pending at first. It is the only client, so a filter has the notes once its N is
+// their number. Prints a line of JSON: the delays in milliseconds, and every Y and B_. With 0 SWAPS it swaps until the mint is gone,
+// and does not fetch.
 import { pbkdf2Sync } from 'node:crypto';
 import { Wallet, hashToCurve } from '@cashu/cashu-ts';
 
-const [mint, swaps, words, other, description] = process.argv.slice(2);
-const notes = { spent: [], issued: [] };
+const [mint, swaps, words, other] = process.argv.slice(2);
+const notes = { spent: [], issued: [], left: 0 };
 const plain = globalThis.fetch;
 const textOf = (secret) => new TextEncoder().encode(secret);
+const valueOf = (parts) => parts.reduce((sum, { amount }) => sum + Number(amount), 0);
 const note = ({ inputs = [], outputs = [] }, { signatures, change }) => {
   notes.spent.push(...inputs.map(({ secret }) => hashToCurve(textOf(secret)).toHex(true)));
   notes.issued.push(...outputs.slice(0, (signatures ?? change ?? []).length).map(({ B_ }) => B_));
+  notes.left += valueOf(change ?? []);
 };
 let pending;
 globalThis.fetch = async (url, options = {}) => {
@@ -58,29 +60,25 @@ for (let done = 0; swaps === '0' || done < swaps; done += 1) {
   }
 }
 const headers = { 'content-type': 'application/json' };
-let keep = proofs;
-for (const told of [undefined, description]) {
-  const body = JSON.stringify({ amount: 16, unit: 'sat', description: told });
+const body = JSON.stringify({ amount: 16, unit: 'sat' });
+for (let melts = 0; melts < 4; melts += 1) {
   const invoice = await (await plain(`${other}/v1/mint/quote/bolt11`, { method: 'POST', headers, body })).json();
   const quote = await wallet.createMeltQuoteBolt11(invoice.request);
-  const parts = await wallet.send(Number(quote.amount) + Number(quote.fee_reserve), keep, {}, { send: type, keep: type });
+  const parts = await wallet.send(Number(quote.amount) + Number(quote.fee_reserve), proofs, {}, { send: type, keep: type });
+  proofs = parts.keep;
   await published();
   await wallet.meltProofsBolt11(quote, parts.send, {}, type);
-  keep = parts.keep;
-  if (told) {
-    if (!pending) {
-      throw new Error('the melt is not pending');
-    }
-    await published();
+  if (!pending) {
+    throw new Error('the melt is not pending');
   }
+  await published();
   let answer;
   do {
     answer = await (await plain(`${mint}/v1/melt/quote/bolt11/${quote.quote}`)).json();
   } while (answer.state === 'PENDING');
-  if (pending) {
-    note(pending, answer);
-    pending = undefined;
-  }
+  note(pending, answer);
+  pending = undefined;
   await published();
 }
-console.log(JSON.stringify({ delays, ...notes, left: keep.reduce((sum, { amount }) => sum + Number(amount), 0) }));
+notes.left += valueOf(proofs);
+console.log(JSON.stringify({ delays, ...notes }));

@@ -1,9 +1,10 @@
 //! A mint of the Cashu Development Kit that publishes its filters itself: one process, one port, one database. Nothing in CDK changes.
 //!
-//!     cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS]]
+//!     cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS [SECONDS]]]
 //!
 //! The filters are kept in DIRECTORY, or in memory if it is `-`, which is for tries. They are as fresh as MILLISECONDS; the default is
-//! that of the library. With `none` the mint has no filters, to compare. Payments are simulated: every invoice is paid at once.
+//! that of the library. With `none` the mint has no filters, to compare. Payments are simulated: every invoice is paid at once,
+//! or within SECONDS.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -33,9 +34,10 @@ async fn main() -> anyhow::Result<()> {
         .init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [database, listen, more @ ..] = &arguments[..] else {
-        anyhow::bail!("usage: cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS]]");
+        anyhow::bail!("usage: cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS [SECONDS]]]");
     };
-    let mint = mint(database).await?;
+    let delay = more.get(2).map_or(Ok(0), |seconds| seconds.parse())?;
+    let mint = mint(database, delay).await?;
     let routes = cdk_axum::create_mint_router(Arc::new(mint), vec!["bolt11".into()]).await?;
 
     let mut options = Options::default();
@@ -99,7 +101,7 @@ async fn announce(request: Request, next: Next) -> Response {
 }
 
 /// A mint as CDK's guide builds it.
-async fn mint(database: &str) -> anyhow::Result<Mint> {
+async fn mint(database: &str, delay: u64) -> anyhow::Result<Mint> {
     let store = Arc::new(MintSqliteDatabase::new(database).await?);
     let fees = FeeReserve {
         min_fee_reserve: 1.into(),
@@ -109,7 +111,7 @@ async fn mint(database: &str) -> anyhow::Result<Mint> {
         fees,
         HashMap::default(),
         HashSet::default(),
-        0,
+        delay,
         CurrencyUnit::Sat,
     );
     let mut builder = MintBuilder::new(store.clone()).with_name("embedded".into());
