@@ -1,10 +1,11 @@
 //! The filters of a mint within its own process, or in one beside it.
 
+use std::io;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
-use std::{io, thread};
 
 use axum::Router;
 use nutfilter_objects::{OpenError, Table};
@@ -139,7 +140,7 @@ impl Filters {
     ///
     /// # Errors
     ///
-    /// If the directory cannot be used. The second result is that of [`Refresher::refresh`].
+    /// If the directory cannot be used, or the system cannot start a thread. The second result is that of [`Refresher::refresh`].
     pub fn once(
         source: impl MintSource + 'static,
         options: Options,
@@ -147,7 +148,12 @@ impl Filters {
         let (site, mut refresher, pace) = prepare(source, options)?;
         refresher.set_grid(pace.grid());
         // A source may have a runtime of its own, which an async thread cannot enter.
-        let report = thread::scope(|scope| scope.spawn(move || refresher.refresh(true)).join());
+        let report = thread::scope(|scope| {
+            let thread = thread::Builder::new();
+            let thread = thread.spawn_scoped(scope, move || refresher.refresh(true));
+            thread.map(ScopedJoinHandle::join)
+        });
+        let report = report.map_err(StartError::Thread)?;
         let report = report.unwrap_or_else(|panic| resume_unwind(panic));
         Ok((Self(Arc::new(Inner { site, thread: None })), report))
     }

@@ -253,16 +253,10 @@ enum Outcome {
 /// longer renewed.
 fn refresh(refresher: &mut Refresher, whole: bool) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| refresher.refresh(whole)));
+    // It stays so until everything is read, and no other keyset waits for that.
+    let is_held = |(_, error): &(String, RefreshError)| matches!(error, RefreshError::Held);
     match result {
-        // What holds a keyset stays until everything is read, and no other keyset waits for that.
-        Ok(Ok(report))
-            if report
-                .failures
-                .iter()
-                .all(|(_, error)| matches!(error, RefreshError::Held)) =>
-        {
-            Outcome::Good
-        }
+        Ok(Ok(report)) if report.failures.iter().all(is_held) => Outcome::Good,
         Ok(Err(RefreshError::OtherMint { .. })) => Outcome::OtherMint,
         Ok(_) => Outcome::Bad,
         Err(panic) => {

@@ -174,8 +174,7 @@ impl Commit {
     {
         let of_kind = &mut self.notes[kind as usize].0;
         let (chunks, fault) = of_kind.entry(keyset.clone()).or_default();
-        let mut hashes = chunks.pop_back().unwrap_or(Vec::with_capacity(CHUNK));
-        let expected = keyset.point_kind().bytes();
+        let (mut hashes, expected) = (Vec::with_capacity(CHUNK), keyset.point_kind().bytes());
         for item in items {
             let (item, found) = (item.as_ref(), item.as_ref().len());
             match found == expected {
@@ -183,7 +182,10 @@ impl Commit {
                 false => *fault = Some(RowFault::NotAPoint { found, expected }),
             }
         }
-        chunks.push_back(hashes);
+        match chunks.back_mut() {
+            Some(known) => known.append(&mut hashes),
+            None => chunks.push_back(hashes),
+        }
     }
 
     /// The database has committed: the notes count.
