@@ -116,7 +116,7 @@ real-mints minutes='5' seed='1': _binary _e2e-venv
     {{e2e}} -m follow --minutes {{minutes}} --seed {{seed}} --require
 [group('campaign'), doc('A mint of CDK that has filters in its own process; its first build takes 10 to 20 minutes')]
 embedded *options: _binary _e2e-venv
-    cargo build --quiet --locked --manifest-path examples/cdk-mint/Cargo.toml
+    cargo build --quiet --locked --release --manifest-path examples/cdk-mint/Cargo.toml
     npm ci --no-audit --no-fund --ignore-scripts --silent --prefix e2e/cashu-ts
     {{e2e}} -m embedded --require -s {{options}}
 [group('campaign'), doc('End to end: `faults`, `load` or `bitcoin`, for example `just e2e load -k requests -s`')]

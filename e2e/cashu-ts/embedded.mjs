@@ -2,22 +2,30 @@
 //
 //     node embedded.mjs MINT SWAPS WORDS [OTHER]
 //
-// The melt pays an invoice of the mint OTHER. It is the only client, so a filter has the notes once its N is their number. Prints a line of JSON: the delays in milliseconds,
-// and every Y and B_. With 0 SWAPS it swaps until the mint is gone, and does not fetch.
+// The melts pay invoices of the mint OTHER, and are pending at first. It is the only client, so a filter has the notes once its N is
+// their number. Prints a line of JSON: the delays in milliseconds, and every Y and B_. With 0 SWAPS it swaps until the mint is gone,
+// and does not fetch.
 import { pbkdf2Sync } from 'node:crypto';
 import { Wallet, hashToCurve } from '@cashu/cashu-ts';
 
 const [mint, swaps, words, other] = process.argv.slice(2);
-const notes = { spent: [], issued: [] };
+const notes = { spent: [], issued: [], left: 0 };
 const plain = globalThis.fetch;
 const textOf = (secret) => new TextEncoder().encode(secret);
-globalThis.fetch = async (url, options) => {
-  const answer = await plain(url, options);
-  if (answer.ok && options?.method === 'POST' && !`${url}`.includes('/quote/')) {
-    const { inputs = [], outputs = [] } = JSON.parse(options.body);
-    const signed = (await answer.clone().json()).signatures ?? [];
-    notes.spent.push(...inputs.map(({ secret }) => hashToCurve(textOf(secret)).toHex(true)));
-    notes.issued.push(...outputs.slice(0, signed.length).map(({ B_ }) => B_));
+const valueOf = (parts) => parts.reduce((sum, { amount }) => sum + Number(amount), 0);
+const note = ({ inputs = [], outputs = [] }, { signatures, change }) => {
+  notes.spent.push(...inputs.map(({ secret }) => hashToCurve(textOf(secret)).toHex(true)));
+  notes.issued.push(...outputs.slice(0, (signatures ?? change ?? []).length).map(({ B_ }) => B_));
+  notes.left += valueOf(change ?? []);
+};
+let pending;
+globalThis.fetch = async (url, options = {}) => {
+  const answer = await plain(url, { ...options, headers: { ...options.headers, prefer: 'respond-async' } });
+  const said = answer.ok && options.method === 'POST' && !`${url}`.includes('/quote/') ? await answer.clone().json() : null;
+  if (said?.state === 'PENDING') {
+    pending = JSON.parse(options.body);
+  } else if (said) {
+    note(JSON.parse(options.body), said);
   }
   return answer;
 };
@@ -51,11 +59,26 @@ for (let done = 0; swaps === '0' || done < swaps; done += 1) {
     await published();
   }
 }
-const body = JSON.stringify({ amount: 32, unit: 'sat' });
 const headers = { 'content-type': 'application/json' };
-const invoice = await (await plain(`${other}/v1/mint/quote/bolt11`, { method: 'POST', headers, body })).json();
-const quote = await wallet.createMeltQuoteBolt11(invoice.request);
-const { send, keep } = await wallet.send(Number(quote.amount) + Number(quote.fee_reserve), proofs, {}, { send: type, keep: type });
-await wallet.meltProofsBolt11(quote, send, {}, type);
-await published();
-console.log(JSON.stringify({ delays, ...notes, left: keep.reduce((sum, { amount }) => sum + Number(amount), 0) }));
+const body = JSON.stringify({ amount: 16, unit: 'sat' });
+for (let melts = 0; melts < 4; melts += 1) {
+  const invoice = await (await plain(`${other}/v1/mint/quote/bolt11`, { method: 'POST', headers, body })).json();
+  const quote = await wallet.createMeltQuoteBolt11(invoice.request);
+  const parts = await wallet.send(Number(quote.amount) + Number(quote.fee_reserve), proofs, {}, { send: type, keep: type });
+  proofs = parts.keep;
+  await published();
+  await wallet.meltProofsBolt11(quote, parts.send, {}, type);
+  if (!pending) {
+    throw new Error('the melt is not pending');
+  }
+  await published();
+  let answer;
+  do {
+    answer = await (await plain(`${mint}/v1/melt/quote/bolt11/${quote.quote}`)).json();
+  } while (answer.state === 'PENDING');
+  note(pending, answer);
+  pending = undefined;
+  await published();
+}
+notes.left += valueOf(proofs);
+console.log(JSON.stringify({ delays, ...notes }));

@@ -1,8 +1,10 @@
 //! The filters of a mint within its own process, or in one beside it.
 
 use std::io;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use axum::Router;
@@ -13,7 +15,7 @@ use crate::refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
 use crate::site::{FilterSite, check_published};
 use crate::source::{MintSource, SourceError};
 use crate::status::{Loss, Monitor, Status, lock};
-use crate::thread::{Pace, RefreshThread};
+use crate::thread::{ALL, NEW, Pace, RefreshThread};
 use crate::{KeysetId, MintType};
 
 /// How [`Filters`] work.
@@ -138,14 +140,21 @@ impl Filters {
     ///
     /// # Errors
     ///
-    /// If the directory cannot be used. The second result is that of [`Refresher::refresh`].
+    /// If the directory cannot be used, or the system cannot start a thread. The second result is that of [`Refresher::refresh`].
     pub fn once(
         source: impl MintSource + 'static,
         options: Options,
     ) -> Result<(Self, Result<RefreshReport, RefreshError>), StartError> {
         let (site, mut refresher, pace) = prepare(source, options)?;
         refresher.set_grid(pace.grid());
-        let report = refresher.refresh(true);
+        // A source may have a runtime of its own, which an async thread cannot enter.
+        let report = thread::scope(|scope| {
+            let thread = thread::Builder::new();
+            let thread = thread.spawn_scoped(scope, move || refresher.refresh(true));
+            thread.map(ScopedJoinHandle::join)
+        });
+        let report = report.map_err(StartError::Thread)?;
+        let report = report.unwrap_or_else(|panic| resume_unwind(panic));
         Ok((Self(Arc::new(Inner { site, thread: None })), report))
     }
 
@@ -165,15 +174,17 @@ impl Filters {
     /// a call while a refresh runs is followed by another one. A call that is forgotten costs time, at most
     /// [`Options::interval`], and no note.
     pub fn changed(&self) {
-        if let Some(thread) = &self.0.thread {
-            thread.changed();
-        }
+        self.ask(NEW);
     }
 
     /// Reads everything now, as is done every [`RefreshOptions::reread`]; for an operator who changed the database.
     pub fn reread(&self) {
+        self.ask(ALL);
+    }
+
+    fn ask(&self, wish: usize) {
         if let Some(thread) = &self.0.thread {
-            thread.refresh_now();
+            thread.ask(wish);
         }
     }
 

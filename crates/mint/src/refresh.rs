@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nutfilter::Params;
@@ -257,7 +258,11 @@ impl Refresher {
             let began = self.clock.now();
             let mut found = Found::new(&self.monitor.stop);
             let reading = self.source.0.read(kind, whole || is_due, &mut found)?;
-            Ok((began, reading, found))
+            // A source may end where it is stopped, and call that a reading.
+            match self.monitor.stop.load(Ordering::Relaxed) {
+                true => Err(SourceError::Stopped),
+                false => Ok((began, reading, found)),
+            }
         })?;
         let orphans = found.orphans();
         let taken = sets.take(found, reading.whole.is_some()).inspect_err(|_| {

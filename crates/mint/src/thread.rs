@@ -3,14 +3,13 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, Thread};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::refresh::{RefreshError, Refresher};
-use crate::status::{Monitor, lock};
+use crate::status::Monitor;
 
 /// First pause after a failed refresh. It doubles up to the interval. A mint that restarts is back within seconds,
 /// and a missing database should not be polled constantly.
@@ -89,17 +88,20 @@ impl Pace {
 pub(crate) struct RefreshThread {
     monitor: Arc<Monitor>,
     wishes: Arc<Wishes>,
-    thread: Thread,
-    /// Disconnected when the thread has ended.
-    ended: Mutex<Receiver<()>>,
+    thread: JoinHandle<()>,
 }
 
-/// What was asked for since the last refresh began.
-#[derive(Debug, Default)]
-struct Wishes {
-    new: AtomicBool,
-    whole: AtomicBool,
-}
+/// Which refreshes were asked for since the last one began.
+type Wishes = [AtomicBool; 2];
+
+/// A refresh of what is new, after the pace of changes.
+pub(crate) const NEW: usize = 0;
+
+/// A refresh of everything, now.
+pub(crate) const ALL: usize = 1;
+
+/// How often to look whether the thread has ended.
+const POLL: Duration = Duration::from_millis(2);
 
 impl RefreshThread {
     /// Starts the thread.
@@ -110,50 +112,37 @@ impl RefreshThread {
     pub(crate) fn start(mut refresher: Refresher, pace: Pace) -> io::Result<Self> {
         refresher.set_grid(pace.grid());
         let (monitor, wishes) = (Arc::clone(refresher.monitor()), Arc::<Wishes>::default());
-        let (end, ended) = mpsc::channel();
         let asked = Arc::clone(&wishes);
-        let thread = thread::Builder::new()
-            .name("nutfilter-refresh".to_owned())
-            .spawn(move || {
-                run(refresher, pace, &asked);
-                drop(end);
-            })?;
+        let thread = thread::Builder::new().name("nutfilter-refresh".to_owned());
+        let thread = thread.spawn(move || run(refresher, pace, &asked))?;
         Ok(Self {
             monitor,
             wishes,
-            thread: thread.thread().clone(),
-            ended: Mutex::new(ended),
+            thread,
         })
     }
 
-    /// Requests a refresh of what is new. If one is running, exactly one more follows it, regardless of the number of requests.
-    pub(crate) fn changed(&self) {
-        self.ask(&self.wishes.new);
-    }
-
-    /// Requests a refresh of everything now, in the same way.
-    pub(crate) fn refresh_now(&self) {
-        self.ask(&self.wishes.whole);
-    }
-
-    fn ask(&self, wish: &AtomicBool) {
+    /// Requests a refresh. If one is running, exactly one more follows it, regardless of the number of requests.
+    pub(crate) fn ask(&self, wish: usize) {
         // Who asked first wakes the thread.
-        if !wish.swap(true, Ordering::AcqRel) {
-            self.thread.unpark();
+        if !self.wishes[wish].swap(true, Ordering::AcqRel) {
+            self.thread.thread().unpark();
         }
     }
 
-    /// Asks the thread to end and waits for at most `patience`. Returns whether it has ended. A thread that has not
-    /// ended is in the middle of a query; it only reads, so it can be left running.
+    /// Asks the thread to end and waits for at most `patience`. Returns whether it has ended.
     pub(crate) fn stop(&self, patience: Duration) -> bool {
         self.signal();
-        let ended = lock(&self.ended);
-        ended.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
+        let start = Instant::now();
+        while !self.thread.is_finished() && start.elapsed() < patience {
+            thread::sleep(POLL);
+        }
+        self.thread.is_finished()
     }
 
     fn signal(&self) {
         self.monitor.stop();
-        self.thread.unpark();
+        self.thread.thread().unpark();
     }
 }
 
@@ -167,7 +156,7 @@ fn run(mut refresher: Refresher, pace: Pace, wishes: &Wishes) {
     let (mut retry, mut whole) = (FIRST_RETRY, true);
     while !refresher.monitor().stop.load(Ordering::Relaxed) {
         // What is asked for from now on may come too late for this reading.
-        wishes.new.swap(false, Ordering::AcqRel);
+        wishes[NEW].swap(false, Ordering::AcqRel);
         let (began, cpu) = (Instant::now(), cpu_time());
         let outcome = refresh(&mut refresher, whole);
         let took = began.elapsed();
@@ -178,7 +167,7 @@ fn run(mut refresher: Refresher, pace: Pace, wishes: &Wishes) {
                     .zip(cpu_time())
                     .map_or(took, |(before, now)| now - before);
                 let pause = pause(pace.interval, took, refresher.now(), random());
-                (took + pause, pace.soonest(cpu))
+                (took.saturating_add(pause), pace.soonest(cpu))
             }
             Outcome::Bad => {
                 let pause = retry.min(pace.interval);
@@ -210,7 +199,8 @@ fn pause(interval: Duration, took: Duration, now: Duration, random: f64) -> Dura
     let passed = now.as_nanos() % interval.as_nanos();
     // Less than the interval; 64 bits of nanoseconds last for 584 years.
     let passed = Duration::from_nanos(u64::try_from(passed).unwrap_or(0));
-    interval.saturating_sub(passed) + interval.mul_f64(JITTER).min(GRID / 2).mul_f64(random)
+    let jitter = interval.mul_f64(JITTER).min(GRID / 2).mul_f64(random);
+    interval.saturating_sub(passed).saturating_add(jitter)
 }
 
 /// Returns a number from 0 to 1. It need not be unpredictable, so a hasher's random key is enough.
@@ -229,10 +219,10 @@ fn wait(
 ) -> bool {
     let mut checked = Instant::now();
     loop {
-        if wishes.whole.swap(false, Ordering::AcqRel) {
+        if wishes[ALL].swap(false, Ordering::AcqRel) {
             return true;
         }
-        let until = match wishes.new.load(Ordering::Acquire) {
+        let until = match wishes[NEW].load(Ordering::Acquire) {
             true => pause.min(soonest),
             false => pause,
         };
@@ -263,8 +253,10 @@ enum Outcome {
 /// longer renewed.
 fn refresh(refresher: &mut Refresher, whole: bool) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| refresher.refresh(whole)));
+    // It stays so until everything is read, and no other keyset waits for that.
+    let is_held = |(_, error): &(String, RefreshError)| matches!(error, RefreshError::Held);
     match result {
-        Ok(Ok(report)) if report.is_complete() => Outcome::Good,
+        Ok(Ok(report)) if report.failures.iter().all(is_held) => Outcome::Good,
         Ok(Err(RefreshError::OtherMint { .. })) => Outcome::OtherMint,
         Ok(_) => Outcome::Bad,
         Err(panic) => {

@@ -1,9 +1,10 @@
 //! A mint of the Cashu Development Kit that publishes its filters itself: one process, one port, one database. Nothing in CDK changes.
 //!
-//!     cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS]]
+//!     cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS [SECONDS]]]
 //!
 //! The filters are kept in DIRECTORY, or in memory if it is `-`, which is for tries. They are as fresh as MILLISECONDS; the default is
-//! that of the library. Payments are simulated: every invoice is paid at once.
+//! that of the library. With `none` the mint has no filters, to compare. Payments are simulated: every invoice is paid at once,
+//! or within SECONDS.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -33,25 +34,28 @@ async fn main() -> anyhow::Result<()> {
         .init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [database, listen, more @ ..] = &arguments[..] else {
-        anyhow::bail!("usage: cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS]]");
+        anyhow::bail!("usage: cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS [SECONDS]]]");
     };
-    let mint = mint(database).await?;
+    let delay = more.get(2).map_or(Ok(0), |seconds| seconds.parse())?;
+    let mint = mint(database, delay).await?;
     let routes = cdk_axum::create_mint_router(Arc::new(mint), vec!["bolt11".into()]).await?;
 
     let mut options = Options::default();
-    options.directory = more
-        .first()
-        .filter(|directory| *directory != "-")
-        .map(Into::into);
+    let directory = more.first().map_or("-", String::as_str);
+    options.directory = (directory != "-").then(|| directory.into());
     if let Some(milliseconds) = more.get(1) {
         options.min_interval = Duration::from_millis(milliseconds.parse()?);
     }
-    // The mint has made its tables by now.
-    let filters = Filters::open(&DatabaseLocation::from(Path::new(database)), options)?;
-    let app = routes
-        .layer(from_fn_with_state(filters.clone(), tell_changes))
-        .layer(from_fn(announce))
-        .merge(filters.router());
+    let app = if directory == "none" {
+        routes
+    } else {
+        // The mint has made its tables by now.
+        let filters = Filters::open(&DatabaseLocation::from(Path::new(database)), options)?;
+        routes
+            .layer(from_fn_with_state(filters.clone(), tell_changes))
+            .layer(from_fn(announce))
+            .merge(filters.router())
+    };
 
     let listener = tokio::net::TcpListener::bind(listen).await?;
     println!("listening on http://{}", listener.local_addr()?);
@@ -97,7 +101,7 @@ async fn announce(request: Request, next: Next) -> Response {
 }
 
 /// A mint as CDK's guide builds it.
-async fn mint(database: &str) -> anyhow::Result<Mint> {
+async fn mint(database: &str, delay: u64) -> anyhow::Result<Mint> {
     let store = Arc::new(MintSqliteDatabase::new(database).await?);
     let fees = FeeReserve {
         min_fee_reserve: 1.into(),
@@ -107,7 +111,7 @@ async fn mint(database: &str) -> anyhow::Result<Mint> {
         fees,
         HashMap::default(),
         HashSet::default(),
-        0,
+        delay,
         CurrencyUnit::Sat,
     );
     let mut builder = MintBuilder::new(store.clone()).with_name("embedded".into());

@@ -18,7 +18,7 @@
 //! 7. After a failed reading, and at first, the whole store is read. What the failed one took had landed before, so it is there.
 
 use core::fmt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, LinkedList};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -118,7 +118,7 @@ impl Notes {
         let notes = self.clone();
         Commit {
             token: CommitToken { notes, key },
-            notes: vec![],
+            notes: Default::default(),
             has_word: false,
         }
     }
@@ -152,7 +152,7 @@ impl Notes {
 #[derive(Debug)]
 pub struct Commit {
     token: CommitToken,
-    notes: Vec<(NoteKind, KeysetId, Vec<u64>, Option<RowFault>)>,
+    notes: [Done; 2],
     has_word: bool,
 }
 
@@ -172,27 +172,29 @@ impl Commit {
     where
         I: IntoIterator<Item: AsRef<[u8]>>,
     {
-        let (items, expected) = (items.into_iter(), keyset.point_kind().bytes());
-        let (mut hashes, mut fault) = (Vec::with_capacity(items.size_hint().0), None);
+        let of_kind = &mut self.notes[kind as usize].0;
+        let (chunks, fault) = of_kind.entry(keyset.clone()).or_default();
+        let (mut hashes, expected) = (Vec::with_capacity(CHUNK), keyset.point_kind().bytes());
         for item in items {
             let (item, found) = (item.as_ref(), item.as_ref().len());
             match found == expected {
                 true => hashes.push(Nut25.hash(item)),
-                false => fault = Some(RowFault::NotAPoint { found, expected }),
+                false => *fault = Some(RowFault::NotAPoint { found, expected }),
             }
         }
-        self.notes.push((kind, keyset.clone(), hashes, fault));
+        match chunks.back_mut() {
+            Some(known) => known.append(&mut hashes),
+            None => chunks.push_back(hashes),
+        }
     }
 
     /// The database has committed: the notes count.
     pub fn done(mut self) {
-        let notes = core::mem::take(&mut self.notes);
+        let mut notes = core::mem::take(&mut self.notes);
         let is_read = self.token.notes.0.reader.strong_count() > 0;
         let mut shard = self.leave();
-        for (kind, keyset, hashes, fault) in notes.into_iter().filter(|_| is_read) {
-            let done = &mut shard.done[kind as usize];
-            done.bad.extend(fault.map(|fault| (keyset.clone(), fault)));
-            done.add(keyset, hashes);
+        for (done, notes) in shard.done.iter_mut().zip(&mut notes).filter(|_| is_read) {
+            done.append(notes);
         }
     }
 
@@ -351,8 +353,8 @@ const HANGS: Duration = Duration::from_secs(1);
 /// Threads seldom meet at a lock.
 const SHARDS: usize = 8;
 
-/// The most hashes that are kept together, unless a commit brings more. To add a few never moves many.
-const CHUNK: usize = 1024;
+/// Hashes that are kept together at least, in the room that their first commit brings.
+const CHUNK: usize = 64;
 
 /// When a commit began, and its number.
 type Key = (Instant, u64);
@@ -424,40 +426,39 @@ fn now() -> (SystemTime, Instant) {
     (SystemTime::now(), Instant::now())
 }
 
-#[derive(Default)]
-struct Done {
-    /// In chunks, by keyset.
-    hashes: BTreeMap<KeysetId, Vec<Vec<u64>>>,
-    /// A fault holds the filters of its keyset, as an unreadable row does.
-    bad: Vec<(KeysetId, RowFault)>,
-}
+/// By keyset: hashes in chunks, and a fault, which holds its filters as an unreadable row does.
+#[derive(Debug, Default)]
+struct Done(BTreeMap<KeysetId, (LinkedList<Vec<u64>>, Option<RowFault>)>);
 
 impl Done {
     fn pass_on(self, kind: NoteKind, sink: &mut dyn ItemSink) -> Result<()> {
-        let mut hashes = self.hashes.iter().flat_map(|(keyset, chunks)| {
-            let chunks = chunks.iter();
-            chunks.map(move |chunk| (keyset, chunk))
-        });
-        let mut bad = self.bad.into_iter().map(|(keyset, fault)| {
-            let row = format!("keyset {keyset}, {kind}: handed over by the mint");
-            (keyset, SourceError::BadRow(row, fault))
-        });
-        let stops = hashes.any(|(keyset, chunk)| sink.hashes(keyset, chunk).is_break())
-            || bad.any(|(keyset, error)| sink.bad_row(Some(&keyset), error).is_break());
-        match stops {
-            true => Err(SourceError::Stopped),
-            false => Ok(()),
+        for (keyset, (chunks, fault)) in self.0 {
+            let row = || format!("keyset {keyset}, {kind}: handed over by the mint");
+            let bad = fault.map(|fault| SourceError::BadRow(row(), fault));
+            let mut chunks = chunks.iter();
+            if chunks.any(|chunk| sink.hashes(&keyset, chunk).is_break())
+                || bad.is_some_and(|error| sink.bad_row(Some(&keyset), error).is_break())
+            {
+                return Err(SourceError::Stopped);
+            }
         }
+        Ok(())
     }
 
-    fn add(&mut self, keyset: KeysetId, mut hashes: Vec<u64>) {
-        let chunks = self.hashes.entry(keyset).or_default();
-        match chunks.last_mut() {
-            Some(last) if last.capacity() - last.len() >= hashes.len() => last.extend(hashes),
-            last => {
-                let room = last.map_or(0, |last| (2 * last.capacity()).min(CHUNK));
-                hashes.reserve_exact(room.saturating_sub(hashes.len()));
-                chunks.push(hashes);
+    /// Takes all of another one. Other commits wait meanwhile, so it copies less than a chunk, and makes no room for it.
+    fn append(&mut self, more: &mut Self) {
+        for (keyset, (new, fault)) in &mut more.0 {
+            let Some((chunks, known)) = self.0.get_mut(keyset) else {
+                let new = (core::mem::take(new), *fault);
+                self.0.insert(keyset.clone(), new);
+                continue;
+            };
+            *known = known.or(*fault);
+            match (chunks.back_mut(), new.front()) {
+                (Some(last), Some(new)) if last.capacity() - last.len() >= new.len() => {
+                    last.extend(new);
+                }
+                _ => chunks.append(new),
             }
         }
     }
@@ -506,7 +507,7 @@ mod tests {
             (hashes.len(), reading.as_of != AsOf::Beginning)
         };
         let reader = std::thread::spawn(read);
-        while !lock(&notes.0.shards[0]).done[0].hashes.is_empty() {
+        while !lock(&notes.0.shards[0]).done[0].0.is_empty() {
             std::thread::yield_now();
         }
         first.done();
@@ -541,12 +542,20 @@ mod tests {
 
     #[test]
     fn kept_notes_take_at_most_16_bytes_each() {
-        for count in [1, 2, 10, 513, 5_000] {
+        let (notes, _source) = Notes::new(Fake::default());
+        for count in [1, 2, 10, 40, 65, 513, 5_000] {
             let mut done = Done::default();
-            (0..20).for_each(|_| done.add(keyset(1), vec![0; count]));
-            let chunks = &done.hashes[&keyset(1)];
-            let room: usize = chunks.iter().map(Vec::capacity).sum();
-            assert!(room <= 2 * 20 * count, "{count}: room for {room}");
+            for _ in 0..20 {
+                let mut commit = notes.begin();
+                (0..count).for_each(|_| commit.spent(&keyset(1), [[2; 33]]));
+                done.append(&mut commit.notes[0]);
+                commit.rolled_back();
+            }
+            let (chunks, _) = &done.0[&keyset(1)];
+            let [room, held] =
+                [Vec::capacity, Vec::len].map(|of| chunks.iter().map(of).sum::<usize>());
+            assert_eq!(held, 20 * count);
+            assert!(room <= 2 * held + CHUNK, "{count}: room for {room}");
         }
     }
 
@@ -559,7 +568,7 @@ mod tests {
             commit.spent(&keyset(1), [[2; 33]]);
             let key = commit.token.key;
             commit.done();
-            assert_eq!(notes.shard(key).done[0].hashes.len(), expected);
+            assert_eq!(notes.shard(key).done[0].0.len(), expected);
             source = None;
         }
         drop(source);

@@ -146,6 +146,105 @@ fn filters_of_one_second_have_its_date_and_other_tags() {
 }
 
 #[test]
+fn router_answers_wherever_a_mint_mounts_it() {
+    let (directory, fake) = (tempfile::tempdir().unwrap(), Fake::new());
+    let mut options = options(HOUR);
+    options.directory = Some(directory.path().into());
+    // The source enters a runtime, which no async thread can do; this one has neither timers nor other threads.
+    fake.hook(|_| {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {});
+        Ok(())
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (filters, report) = Filters::once(fake.clone(), options.clone()).unwrap();
+        assert!(report.unwrap().is_complete());
+        let second = Filters::with_source(fake, options).unwrap_err();
+        assert!(
+            matches!(second, crate::StartError::Directory(_)),
+            "{second}"
+        );
+        let count =
+            axum::middleware::from_fn(|request, next: axum::middleware::Next| next.run(request));
+        let own =
+            axum::Router::new().route("/v1/swap", axum::routing::post(|| async { "swapped" }));
+        let app = own.fallback(|| async { StatusCode::IM_A_TEAPOT });
+        let app = app
+            .nest("/mint/a", filters.router())
+            .merge(filters.router())
+            .layer(count);
+        let path = path(Spent, 1);
+        let tag = filters
+            .site()
+            .monitor()
+            .table()
+            .get(&path)
+            .unwrap()
+            .tag()
+            .to_owned();
+        for (method, path, tag, expected) in [
+            ("GET", format!("/{path}"), "", (200, true)),
+            ("GET", format!("/mint/a/{path}"), "", (200, true)),
+            ("HEAD", format!("/mint/a/{path}"), "", (200, false)),
+            ("GET", format!("/mint/a/{path}"), &*tag, (304, false)),
+            ("POST", format!("/{path}"), "", (405, true)),
+            ("POST", "/v1/swap".to_owned(), "", (200, true)),
+            ("GET", "/v1/keys".to_owned(), "", (418, false)),
+        ] {
+            let request = Request::builder().method(method).uri(&path);
+            let request = request.header("if-none-match", format!("\"{tag}\""));
+            let answer = app
+                .clone()
+                .oneshot(request.body(Body::empty()).unwrap())
+                .await
+                .unwrap();
+            let status = answer.status().as_u16();
+            let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            assert_eq!((status, !body.is_empty()), expected, "{method} {path}");
+        }
+    });
+}
+
+#[test]
+fn held_keyset_does_not_slow_down_others() {
+    let (notes, source) = Notes::new(Fake::new());
+    let filters = Filters::with_source(source, options(LEAST)).unwrap();
+    until("ready", || filters.ready().is_ok());
+    let start = Instant::now();
+    for number in 0..5 {
+        let mut commit = notes.begin();
+        commit.spent(&keyset(1), [notes::point(number)]);
+        commit.issued(&keyset(2), [b"not a point"]);
+        commit.done();
+        filters.changed();
+        let path = format!("/{}", path(Spent, 1));
+        until("in", || {
+            u64::from(get(&filters, &path, None).2) == 4 + number
+        });
+    }
+    // After failures it would have waited for 1, 2, 4 and 8 s.
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert!(filters.status().failure.is_some());
+}
+
+#[test]
+fn reading_that_ends_where_it_is_stopped_is_not_published() {
+    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
+    let mut refresher = refresher(&fake, &clocks);
+    let monitor = Arc::clone(refresher.monitor());
+    fake.hook(move |kind| {
+        if kind == Issued {
+            monitor.stop();
+        }
+        Ok(())
+    });
+    refresher.refresh(true).unwrap_err();
+    assert!(refresher.monitor().table().objects().is_empty());
+}
+
+#[test]
 fn loss_of_a_held_keyset_is_accepted_while_the_mint_runs() {
     let (directory, fake) = (tempfile::tempdir().unwrap(), Fake::new());
     let start = |fake: &Fake| {
@@ -156,14 +255,12 @@ fn loss_of_a_held_keyset_is_accepted_while_the_mint_runs() {
         filters
     };
     let stop = |filters: Filters| assert!(filters.stop(PATIENCE));
+    let date = |filters: &Filters| {
+        let served = filters.site().monitor().table().get(&path(Spent, 1));
+        served.map(|object| object.date())
+    };
     let first = start(&fake);
-    let date = first
-        .site()
-        .monitor()
-        .table()
-        .get(&path(Spent, 1))
-        .unwrap()
-        .date();
+    let before = date(&first);
     stop(first);
     // One keyset loses notes; then the store is another one.
     fake.state().rows[Spent as usize].remove(0);
@@ -171,36 +268,24 @@ fn loss_of_a_held_keyset_is_accepted_while_the_mint_runs() {
     other.state().listed = vec![7];
     for (fake, losses) in [(fake, &[(1, 1)][..]), (other, &[(1, 5), (2, 2)])] {
         let filters = start(&fake);
-        let held = || {
-            filters
-                .status()
-                .held
-                .iter()
-                .map(|loss| loss.values)
-                .collect::<Vec<_>>()
-        };
+        let held = || Vec::from_iter(filters.status().held.iter().map(|loss| loss.values));
         assert_eq!(held(), Vec::from_iter(losses.iter().map(|loss| loss.1)));
-        let unknown = filters.accept_loss(&keyset(9), 1).unwrap_err().to_string();
-        assert_eq!(
-            unknown,
-            "keyset 0000000000000009 is not held, so no loss can be accepted"
-        );
-        for &(number, values) in losses {
-            let error: LossError = filters
-                .accept_loss(&keyset(number), values - 1)
-                .unwrap_err();
-            assert!(error.to_string().contains(&format!(
-                "lacks {values} values, more than the {}",
-                values - 1
-            )));
+        let refused = |number, values| {
+            let error: LossError = filters.accept_loss(&keyset(number), values).unwrap_err();
             assert!(!held().is_empty());
+            error.to_string()
+        };
+        let expected = "keyset 0000000000000009 is not held, so no loss can be accepted";
+        assert_eq!(refused(9, 1), expected);
+        for &(number, values) in losses {
+            let less = values - 1;
+            let expected = format!("lacks {values} values, more than the {less} ");
+            assert!(refused(number, less).contains(&expected));
             filters.accept_loss(&keyset(number), values).unwrap();
         }
-        until("accepted", || {
-            held().is_empty() && !filters.status().other_mint
-        });
-        let spent = filters.site().monitor().table().get(&path(Spent, 1));
-        assert!(spent.is_none_or(|spent| spent.date() >= date));
+        let is_accepted = || held().is_empty() && !filters.status().other_mint;
+        until("accepted", is_accepted);
+        assert!(date(&filters).is_none_or(|date| Some(date) >= before));
         stop(filters);
     }
 }
@@ -220,14 +305,15 @@ fn cost_of_a_refresh() {
             RefreshOptions::default(),
         );
         refresh(&mut refresher);
-        let mut points = (0..).map(notes::point);
+        let mut next = 0;
         for (new, times) in [(first, 1), (1, 9), (10_000, 9)] {
             let mut taken = vec![];
             for _ in 0..times {
-                let points = Vec::from_iter(points.by_ref().take(new));
+                let points = (next..next + new).map(notes::point);
+                next += new;
                 let mut commit = handed.begin();
-                commit.spent(&keyset(1), &points);
-                commit.issued(&keyset(1), &points);
+                commit.spent(&keyset(1), points.clone());
+                commit.issued(&keyset(1), points);
                 commit.done();
                 let before = crate::thread::cpu_time();
                 refresh(&mut refresher);
