@@ -19,7 +19,7 @@ TASKS = [
 
 def table(cpu: Cpu, native: Cpu | None) -> str:
     levels = cpu.levels
-    heads = [*(LEVELS[level] for level in levels), "fastest other"] + ["ours and it, built for this CPU"] * bool(native)
+    heads = [*(LEVELS[level] for level in levels), "fastest other"] + ["ours and fastest other, all built for this CPU"] * bool(native)
     lines = [f"| one million notes | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for task, group in TASKS:
         rows, best = cpu.rows(group), cpu.best_peer(group)

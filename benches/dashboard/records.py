@@ -80,7 +80,8 @@ class Row:
         if self.kind == "ours":
             return f"nutfilter, {LEVELS[self.who]}"
         name = PEERS.get(self.who, self.who)
-        return f"{name}, {one_in(self.false_positive_rate)}" if self.false_positive_rate else name
+        # Of whole hashes nobody meets one.
+        return f"{name}, {one_in(self.false_positive_rate)}" if (self.false_positive_rate or 0) > 1e-12 else name
 
     @property
     def seconds(self) -> float:
@@ -180,6 +181,8 @@ def read(folder: Path) -> list[Cpu]:
 def one_in(rate: float) -> str:
     """A false-positive rate for people."""
     inverse = 1 / rate
+    if inverse >= 1e12:
+        return f"1 in {inverse / 1e12:.0f} trillion"
     return f"1 in {inverse:,.0f}" if inverse < 1e9 else f"1 in {inverse / 1e9:.1f} billion"
 
 
