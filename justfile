@@ -100,11 +100,11 @@ seed-notes: _e2e-venv
 native:
     .ci/native.sh
 [group('campaign'), doc('Write the benchmark page to target/dashboard/index.html')]
-page *own: _programs
+page: _programs
     {{venv}}/pip install -q -r benches/dashboard/requirements.txt
-    {{venv}}/python -m benches.dashboard page {{own}}
+    {{venv}}/python -m benches.dashboard page
 [group('campaign'), doc('The benchmark page in a real browser')]
-dashboard: (page "$(ls benches/record/*.json | head -1)")
+dashboard: page
     {{venv}}/pip install -q -r benches/dashboard/requirements-test.txt
     {{venv}}/python benches/dashboard/browser_test.py
 # Their programs come from npm; also the tests of Postgres on each version.

@@ -1,4 +1,4 @@
-"""python -m benches.dashboard page [RECORD...] | readme [--check]"""
+"""python -m benches.dashboard page | readme [--check]"""
 
 import argparse
 import json
@@ -16,7 +16,6 @@ def main() -> int:
     parser.add_argument("--records", type=Path, default=ROOT / "benches/record", help="folder of records")
     commands = parser.add_subparsers(dest="command", required=True)
     page = commands.add_parser("page", help="write the page (needs benches/dashboard/requirements.txt)")
-    page.add_argument("own", nargs="*", type=Path, metavar="RECORD", help="your own run, shown beside the records")
     page.add_argument("--output", type=Path, default=ROOT / "target/dashboard/index.html")
     table = commands.add_parser("readme", help="write the README's table")
     table.add_argument("--check", action="store_true", help="only check that it is up to date")
@@ -26,9 +25,8 @@ def main() -> int:
         return readme.update(ROOT / "README.md", cpus, arguments.check)
     from . import page as page_module  # Altair is needed for the page only.
 
-    own = records.Cpu([records.load(path) for path in arguments.own]) if arguments.own else None
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(page_module.html(cpus, own, json.loads(SPACE.read_text())["rows"]))
+    arguments.output.write_text(page_module.html([cpu for cpu in cpus if not cpu.native], json.loads(SPACE.read_text())["rows"]))
     print(arguments.output)
     return 0
 

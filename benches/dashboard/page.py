@@ -33,7 +33,11 @@ STRUCTURES = [
     ("Binary fuse, 32 bits (xorf)", "xorf-binary-fuse-32", "no, rebuild"),
     ("VFilter, 20 bits (sux)", "sux-vfilter-20", "no, rebuild"),
     ("Elias-Fano list (sux)", "sux-elias-fano", "rebuild from the sorted values"),
+    ("HashSet of hashes (std)", "std-hash-set", "yes, in place"),
 ]
+# Bits per note of the hashes themselves, which are sent in place of the table.
+SENT = {"std-hash-set": 64}
+COLUMNS = ("sent", "kept", "build", "single", "many")
 
 
 def bars(data: list[dict]) -> alt.LayerChart:
@@ -126,19 +130,6 @@ def rates(table: list[dict]) -> alt.Chart:
     )
 
 
-def beside(own: Cpu, cpus: list[Cpu]) -> list[list[str]]:
-    """For each group of a reader's own run: nanoseconds per item and the lead, next to those of the records."""
-
-    def cell(cpu: Cpu, group: str) -> str:
-        if not (ours := cpu.best_own(group)):
-            return ""
-        lead = cpu.lead(group)
-        return f"{digits(ours.median)} ns" + (f", {lead:.2f}×" if lead else "")
-
-    groups = [group for group in own.groups if own.best_own(group)]
-    return [[group, *(cell(cpu, group) for cpu in (own, *cpus))] for group in groups]
-
-
 def sentences(cpu: Cpu) -> dict:
     """For each level and size: the hero and one sentence per chart."""
     return {level: {size: for_choice(cpu, level, size) for size in SIZES} for level in cpu.levels}
@@ -193,21 +184,17 @@ def structures(cpu: Cpu) -> list[dict]:
     level, rows = cpu.levels[0], []
     for name, who, merge in STRUCTURES:
         resident = name.endswith("resident form")
-        if not (build := cpu.rows("build/nut23/1m").get(who or level)):
-            continue  # An older record.
-        seconds, bits = build.seconds, build.bits_per_item
-        if resident:
-            if not (made := cpu.rows("index/resident/1m").get(level)):
-                continue  # An older record.
-            seconds, bits = seconds + made.seconds, made.bits_per_item or bits
+        build, made = cpu.rows("build/nut23/1m")[who or level], cpu.rows("index/resident/1m")[level]
+        seconds = build.seconds + made.seconds * resident
         single, many = (cpu.rows(f"{group}/1m")[who or level] for group in (RESIDENT if resident else INDEXED))
-        rate, single, many = build.false_positive_rate, single.seconds, many.seconds
+        sent, kept, rate = SENT.get(who, build.bits_per_item), single.bits_per_item, build.false_positive_rate
         rows.append({
-            "name": name, "rate": one_in(rate), "comparable": abs(rate * RATE - 1) < 0.05, "bits": (bits, f"{bits:.1f} bits"),
-            "build": (seconds, duration(seconds)), "single": (single, duration(single, ("ns", 1e9))),
-            "many": (many, duration(many, ("µs", 1e6))), "merge": merge,
+            "name": name, "rate": one_in(rate), "comparable": rate * RATE < 1.05, "sent": (sent, f"{sent:.1f} bits"),
+            "kept": (kept, f"{kept:.1f} bits"), "build": (seconds, duration(seconds)),
+            "single": (single.seconds, duration(single.seconds, ("ns", 1e9))),
+            "many": (many.seconds, duration(many.seconds, ("µs", 1e6))), "merge": merge,
         })
-    for column in ("bits", "build", "single", "many"):
+    for column in COLUMNS:
         best = min(row[column][0] for row in rows if row["comparable"])
         for row in rows:
             row[column] = {"text": row[column][1], "best": row["comparable"] and row[column][0] == best}
@@ -223,7 +210,7 @@ def measurements(cpu: Cpu) -> list[dict]:
     ]
 
 
-def html(cpus: list[Cpu], own: Cpu | None, space: list[dict]) -> str:
+def html(cpus: list[Cpu], space: list[dict]) -> str:
     charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(space)}
     specs = {key: chart.to_dict() for key, chart in charts.items()}
     environment = Environment(
@@ -242,9 +229,9 @@ def html(cpus: list[Cpu], own: Cpu | None, space: list[dict]) -> str:
         ],
         levels={level: name for level, name in LEVELS.items() if any(level in cpu.levels for cpu in cpus)},
         sizes=SIZES,
+        columns=COLUMNS,
         charts=[*((key, title) for key, title, _ in CHARTS), ("size", "Size")],
         first=for_choice(cpus[0], cpus[0].levels[0], "1m"),
-        own=own and {"name": own.name, "record": own.records[0], "rows": beside(own, cpus)},
         specs=script_json(specs),
         texts=script_json({cpu.key: sentences(cpu) for cpu in cpus}),
         library=vl_convert.javascript_bundle().replace("</script", "<\\/script"),

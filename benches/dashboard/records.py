@@ -23,6 +23,7 @@ PEERS = {
     "radsort": "radsort",
     "voracious": "voracious radix sort",
     "vqsort": "VQSort (Highway, C++)",
+    "std-hash-set": "HashSet of hashes (std)",
     "sux-elias-fano": "Elias-Fano (sux)",
     "sux-vfilter-20": "VFilter of 20 bits (sux)",
     "xorf-binary-fuse-16": "binary fuse 16 (xorf)",
@@ -79,7 +80,8 @@ class Row:
         if self.kind == "ours":
             return f"nutfilter, {LEVELS[self.who]}"
         name = PEERS.get(self.who, self.who)
-        return f"{name}, {one_in(self.false_positive_rate)}" if self.false_positive_rate else name
+        # Of whole hashes nobody meets one.
+        return f"{name}, {one_in(self.false_positive_rate)}" if (self.false_positive_rate or 0) > 1e-12 else name
 
     @property
     def seconds(self) -> float:
@@ -121,9 +123,14 @@ class Cpu:
         return f"{name} ({core})" if core else name
 
     @property
+    def native(self) -> bool:
+        """Whether everything was compiled with `-C target-cpu=native`, as dsi-bitstream and sux advise."""
+        return is_native(self.records[0])
+
+    @property
     def key(self) -> str:
         """Names the CPU in the page's address."""
-        return self.machine["cpu_version"]
+        return self.machine["cpu_version"] + "-native" * self.native
 
     @cached_property
     def levels(self) -> list[str]:
@@ -141,10 +148,10 @@ class Cpu:
         ours = [row for row in self.rows(group).values() if row.kind == "ours"]
         return min(ours, key=lambda row: row.median, default=None)
 
-    def lead(self, group: str) -> float | None:
-        """How many times as fast as the fastest other we are; below 1, it is ahead."""
-        ours, other = self.best_own(group), self.best_peer(group)
-        return other.median / ours.median if ours and other else None
+
+
+def is_native(record: dict) -> bool:
+    return "target-cpu=native" in record["build"]["rustflags"]
 
 
 def load(path: Path) -> dict:
@@ -159,20 +166,23 @@ def load(path: Path) -> dict:
 
 
 def read(folder: Path) -> list[Cpu]:
-    """All CPUs with records: those with the most SIMD levels first, then the one that was measured last."""
+    """All CPUs with records, newest first; what was built for one comes after it."""
     kinds: dict[tuple, list[dict]] = {}
     for path in sorted(folder.glob("*.json")):
         record = load(path)
         machine = record["machine"]
-        kinds.setdefault((machine["cpu"], machine["cpu_version"]), []).append(record)
+        kinds.setdefault((machine["cpu"], machine["cpu_version"], is_native(record)), []).append(record)
     if not kinds:
         raise SystemExit(f"{folder}: no records")
-    return sorted((Cpu(records) for records in kinds.values()), key=lambda cpu: (len(cpu.levels), cpu.records[0]["date"]), reverse=True)
+    cpus = (Cpu(records) for records in kinds.values())
+    return sorted(cpus, key=lambda cpu: (not cpu.native, cpu.records[0]["date"]), reverse=True)
 
 
 def one_in(rate: float) -> str:
     """A false-positive rate for people."""
     inverse = 1 / rate
+    if inverse >= 1e12:
+        return f"1 in {inverse / 1e12:.0f} trillion"
     return f"1 in {inverse:,.0f}" if inverse < 1e9 else f"1 in {inverse / 1e9:.1f} billion"
 
 

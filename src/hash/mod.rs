@@ -281,14 +281,20 @@ fn each_record(
     out: &mut [u64],
     hash: impl Fn(&[u8]) -> u64,
 ) {
+    let (records, out) = whole(records, record_bytes, out);
     if record_bytes.get() == POINT_BYTES {
-        // With a constant length, the loop does not check the length of each record.
+        // With a constant length, the loop does not check the length of each record. Two at a time: built for one CPU, the
+        // compiler otherwise puts all products of one first, and its chain waits.
         let (points, _) = records.as_chunks::<POINT_BYTES>();
-        for (at, (out, point)) in out.iter_mut().zip(points).enumerate() {
+        let ((pairs, rest), (outs, last)) = (points.as_chunks::<2>(), out.as_chunks_mut::<2>());
+        for (at, (out, [first, second])) in outs.iter_mut().zip(pairs).enumerate() {
             // The CPU's own prefetching is too slow: from memory, this takes a fifth to a half less time.
-            if let Some(later) = points.get(at + AHEAD) {
+            if let Some(later) = points.get(2 * at + AHEAD) {
                 prefetch(later);
             }
+            *out = [hash(first), hash(second)];
+        }
+        for (out, point) in last.iter_mut().zip(rest) {
             *out = hash(point);
         }
     } else {

@@ -249,3 +249,28 @@ fn map_stays_in_range_and_preserves_order() {
     }
     assert_eq!(map_to_range(u64::MAX, u64::MAX), u64::MAX - 1);
 }
+
+/// Its own hash is the first byte.
+#[derive(Clone, Debug, PartialEq)]
+struct First;
+
+impl ItemHash for First {
+    fn hash(&self, item: &[u8]) -> u64 {
+        item[0].into()
+    }
+}
+
+#[test]
+fn excess_records_and_slots_are_ignored() {
+    let width = NonZeroUsize::new(33).unwrap();
+    let bytes: Vec<u8> = (1..10).flat_map(|first| [first; 33]).collect();
+    for (records, slots) in (0..9).flat_map(|records| (0..9).map(move |slots| (records, slots))) {
+        let mut out = vec![0; slots];
+        First.hash_records(&bytes[..records * 33], width, &mut out);
+        let expected = (1..=slots as u64).map(|first| first * u64::from(first <= records as u64));
+        assert!(
+            out.iter().copied().eq(expected),
+            "{records} records: {out:?}"
+        );
+    }
+}

@@ -10,15 +10,15 @@ use nutfilter_benchmarks::schedule::Effort;
 /// Measure nutfilter and other libraries in turns and write a record.
 #[derive(Parser)]
 pub(crate) struct Options {
-    /// A quick run: --sizes 100k --seconds 0.5
+    /// A quick run of the README's rows: --sizes 1m --seconds 0.5; prints for each our time and that of the fastest other
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
     /// Numbers of items
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "100k,1m,10m",
-        default_value_if("quick", "true", "100k")
+        default_value_if("quick", "true", "1m")
     )]
     pub(crate) sizes: Vec<Size>,
     /// Time per group of rows
@@ -26,14 +26,22 @@ pub(crate) struct Options {
     seconds: Duration,
     /// Measure only rows whose names begin with PREFIX, as in decode/plain/1m; may be repeated
     #[arg(long, value_name = "PREFIX")]
-    pub(crate) only: Vec<String>,
-    /// Measure nothing: write what `nutfilter build FILE --input text --format raw` does, with the fastest crates
-    #[arg(long, value_name = "FILE")]
-    pub(crate) build_lines: Option<PathBuf>,
-    /// Where to write the record [default: standard output]
+    only: Vec<String>,
+    /// Where to write the record [default: standard output; with --quick nutfilter-quick.json in the folder for temporary files]
     #[arg(long)]
-    pub(crate) output: Option<PathBuf>,
+    output: Option<PathBuf>,
 }
+
+/// The groups of the README's table, as in benches/dashboard/readme.py.
+pub(crate) const README: [&str; 7] = [
+    "match/1k-absent",
+    "lookup/latency",
+    "match/1k-absent-resident",
+    "lookup/latency-resident",
+    "build/nut25",
+    "increment/10k-new",
+    "decode/plain",
+];
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
@@ -41,6 +49,18 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Options {
+    pub(crate) fn only(&self) -> Vec<String> {
+        match self.quick && self.only.is_empty() {
+            true => README.map(|group| format!("{group}/")).to_vec(),
+            false => self.only.clone(),
+        }
+    }
+
+    pub(crate) fn output(&self) -> Option<PathBuf> {
+        let quick = || std::env::temp_dir().join("nutfilter-quick.json");
+        self.output.clone().or_else(|| self.quick.then(quick))
+    }
+
     pub(crate) fn effort(&self) -> Effort {
         Effort {
             per_group: self.seconds,
@@ -60,7 +80,7 @@ fn explicit_options_override_quick() {
     };
     for (line, sizes, seconds) in [
         ("", "100k,1m,10m", 3.0),
-        ("--quick", "100k", 0.5),
+        ("--quick", "1m", 0.5),
         ("--sizes 7,2k --quick --seconds 0.01", "7,2k", 0.01),
     ] {
         assert_eq!(parse(line), Some((sizes.to_owned(), seconds)));

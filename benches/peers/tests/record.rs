@@ -12,8 +12,8 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_quick_run_writes_a_record() {
-    let output = run(&["--quick", "--sizes", "10k", "--seconds", "0.01"]);
+fn a_run_writes_a_record() {
+    let output = run(&["--sizes", "10k", "--seconds", "0.01"]);
     let progress = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{progress}");
     let record: Record = serde_json::from_slice(&output.stdout).unwrap();
@@ -24,12 +24,12 @@ fn a_quick_run_writes_a_record() {
     for name in [
         "decode/plain/10k/reference",
         "decode/plain/10k/portable",
-        "decode/fold/10k/rust-bitcoin",
         "hash/nut25/10k/mur3",
-        "build/bip158/10k/rust-bitcoin",
+        "match/1k-absent/10k/rust-bitcoin",
         "build/nut23/10k/best-of-crates",
         "lookup/latency/10k/xorf-binary-fuse-16",
         "lookup/latency/10k/sux-vfilter-20",
+        "lookup/latency-resident/10k/std-hash-set",
     ] {
         assert!(names.contains(name), "{name} is missing");
     }
@@ -41,5 +41,30 @@ fn a_quick_run_writes_a_record() {
         assert!(row.lower_quartile <= row.median, "{row:?}");
         assert!(row.median <= row.upper_quartile, "{row:?}");
         assert!(row.samples >= 3, "{row:?}");
+    }
+}
+
+#[test]
+fn a_quick_run_names_the_lead_in_each_row_of_the_readme() {
+    let file = std::env::temp_dir().join(format!("nutfilter-peers-{}.json", std::process::id()));
+    let path = file.to_str().unwrap();
+    let output = run(&[
+        "--quick",
+        "--sizes",
+        "10k",
+        "--seconds",
+        "0.01",
+        "--output",
+        path,
+    ]);
+    let record: Record = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(record.rows.iter().all(|row| !row.name.starts_with("scan/")));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let leads: Vec<&str> = text.lines().collect();
+    assert_eq!(leads.len(), 7, "{text}");
+    for lead in leads {
+        let word = lead.split(' ').next().unwrap();
+        assert!(["ahead", "behind"].contains(&word), "{lead}");
     }
 }

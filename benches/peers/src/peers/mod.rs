@@ -2,11 +2,8 @@
 
 mod best_of_crates;
 mod bip158;
-pub(crate) mod lines;
 mod other_formats;
 mod sorts_and_hashes;
-#[cfg(feature = "vqsort")]
-mod vqsort;
 
 use nutfilter_benchmarks::rows::LARGEST_FOR_SLOW;
 use nutfilter_benchmarks::{Fixture, Group};
@@ -18,7 +15,6 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         ("decode", "fold" | "serial" | "to-vec") => {
             best_of_crates::values(group, fixture);
             other_formats::iterate(group, fixture);
-            bip158::decode(group, fixture);
         }
         ("decode", _) => best_of_crates::decode(group, fixture),
         ("hash", task) if task.ends_with("-48") => {}
@@ -29,10 +25,8 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         ("build", "nut25-records") => {}
         ("build", profile) => {
             best_of_crates::build(group, fixture);
-            match profile {
-                "bip158" => bip158::build(group, fixture),
-                "nut23" => other_formats::build(group, fixture),
-                _ => {}
+            if profile == "nut23" {
+                other_formats::build(group, fixture);
             }
         }
         ("increment", _) => best_of_crates::increment(group, fixture),

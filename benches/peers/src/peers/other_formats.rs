@@ -1,9 +1,12 @@
-//! Other structures for the same task: Elias-Fano and VFilter (sux), binary fuse (xorf) and Bloom (fastbloom) filters. No
-//! protocol serves them to wallets; they show the cost of a look-up, a build and a bit in other designs.
+//! Other structures for the same task: Elias-Fano and VFilter (sux), binary fuse (xorf) and Bloom (fastbloom) filters, and
+//! the standard library's set of hashes. No protocol serves them to wallets; they show the cost of a look-up, a build and a
+//! bit in other designs.
 //!
 //! All of them hash items with fastmurmur3. Elias-Fano stores the mapped values and so has the filter's false-positive
 //! rate; the others have rates of their own, which the record contains.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{Ordering, fence};
 
 use dsi_progress_logger::no_logging;
@@ -139,28 +142,19 @@ impl Structure for VFilter20 {
     }
 }
 
-/// A Bloom filter with our false-positive rate or (`SAME_BITS`) of our size.
-struct Bloom<const SAME_BITS: bool> {
+/// A Bloom filter with our false-positive rate.
+struct Bloom {
     filter: BloomFilter,
     n: usize,
 }
 
-impl<const SAME_BITS: bool> Structure for Bloom<SAME_BITS> {
-    const NAME: &'static str = match SAME_BITS {
-        true => "fastbloom-same-bits",
-        false => "fastbloom-same-rate",
-    };
+impl Structure for Bloom {
+    const NAME: &'static str = "fastbloom-same-rate";
 
     fn make(hashes: Vec<u64>) -> Self {
-        let (n, params) = (hashes.len(), Params::default());
-        let mut filter = if SAME_BITS {
-            let bits = params.bits_per_item() * n as f64;
-            let filter = BloomFilter::with_num_bits(bits as usize);
-            filter.seed(&1).expected_items(n)
-        } else {
-            let filter = BloomFilter::with_false_pos(params.false_positive_rate());
-            filter.seed(&1).expected_items(n)
-        };
+        let n = hashes.len();
+        let filter = BloomFilter::with_false_pos(Params::default().false_positive_rate());
+        let mut filter = filter.seed(&1).expected_items(n);
         for hash in hashes {
             filter.insert_hash(hash);
         }
@@ -180,6 +174,47 @@ impl<const SAME_BITS: bool> Structure for Bloom<SAME_BITS> {
     }
 }
 
+/// A hash is its own hash.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers are hashed")
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type HashSet64 = HashSet<u64, BuildHasherDefault<Identity>>;
+
+impl Structure for HashSet64 {
+    const NAME: &'static str = "std-hash-set";
+
+    fn make(hashes: Vec<u64>) -> Self {
+        hashes.into_iter().collect()
+    }
+
+    fn contains(&self, item: &[u8; 33]) -> bool {
+        HashSet::contains(self, &fastmurmur3(item))
+    }
+
+    /// Seven of eight buckets can be used, and each has another byte.
+    fn bits(&self) -> usize {
+        self.capacity().next_power_of_two() * 72
+    }
+
+    fn rate(&self) -> f64 {
+        self.len() as f64 * 0.5_f64.powi(64)
+    }
+}
+
 /// Calls a function for each structure.
 macro_rules! each_structure {
     ($work:ident, $group:expr, $fixture:expr) => {
@@ -187,8 +222,8 @@ macro_rules! each_structure {
         $work::<BinaryFuse16>($group, $fixture);
         $work::<BinaryFuse32>($group, $fixture);
         $work::<VFilter20>($group, $fixture);
-        $work::<Bloom<false>>($group, $fixture);
-        $work::<Bloom<true>>($group, $fixture);
+        $work::<HashSet64>($group, $fixture);
+        $work::<Bloom>($group, $fixture);
     };
 }
 
