@@ -62,6 +62,8 @@ export interface RestoredKeyset {
   nextCounter: number;
   gap: number;
   proofs: RestoredProof[];
+  /** Signed notes that may be spent: the mint has no filters, and did not answer about their state. Their problem is named. */
+  unchecked: RestoredProof[];
   problems: RestoreProblem[];
   /** What the filters said. Undefined if the mint was shown every candidate. */
   byFilters?: Pick<Restored, 'asOf' | 'warnings' | 'chance'>;
@@ -71,6 +73,8 @@ export interface RestoredKeyset {
 export interface RestoredWallet {
   /** The notes that are not spent. */
   proofs: RestoredProof[];
+  /** Signed notes of which nothing says whether they are spent: restore again, or ask the mint about them (NUT-07) before use. */
+  unchecked: RestoredProof[];
   keysets: RestoredKeyset[];
   /** What could not be restored. Without problems and warnings everything is known, as of the filters' times. */
   problems: RestoreProblem[];
@@ -130,7 +134,7 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   }
   const call = new Call(options);
   const client = clientOf(wallet, options);
-  const found: RestoredWallet = { proofs: [], keysets: [], problems: [] };
+  const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
   try {
     await call.race(wallet.loadMint());
     const info = infoOf(wallet.getMintInfo().cache);
@@ -261,35 +265,45 @@ const LEFT_OUT: Partial<Record<Outcome['state'], string>> = {
   expired: 'its keyset has expired',
 };
 
-/** Asks the mint for the states of what is live (NUT-07). Returns the error that left some unknown. */
-async function checkLive(run: Run, notes: Notes, outcomes: Outcome[]): Promise<WalletError | undefined> {
+/** Asks the mint for the states of what is live (NUT-07). Without filters, a note that it does not answer about may be spent. */
+async function checkLive(run: Run, { keyset, notes }: Opened, { outcomes, asOf, error }: Answered): Promise<RestoreProblem[]> {
+  const { id } = keyset;
   const live = outcomes.flatMap(({ state }, counter) => (state === 'live' ? [counter] : []));
-  const [now, error] = await ask(run, states, live.map((counter) => toHex(notes.ys(counter, counter + 1)[0]!)));
+  const isOver = error?.code === 'Aborted';
+  const [now, fault] = isOver ? [[]] : await ask(run, states, live.map((counter) => toHex(notes.ys(counter, counter + 1)[0]!)));
+  const problems: RestoreProblem[] = fault ? [{ keyset: id, error: fault }] : [];
   live.forEach((counter, i) => {
     const state = now[i];
     if (state === 'spent' || state === 'pending') {
       outcomes[counter] = { state };
+    } else if (state !== 'unspent' && !asOf) {
+      outcomes[counter] = { ...(outcomes[counter] as Outcome & { state: 'live' }), state: 'unchecked' };
+    }
+    if (state instanceof WalletError) {
+      problems.push({ keyset: id, counter, state: outcomes[counter]!.state, error: state });
     }
   });
-  return error;
+  return problems;
 }
 
 /** Makes proofs of what is live, hands them out, and writes the counter. What was answered is kept, whatever fails. */
-async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Answered): Promise<void> {
+async function finish(run: Run, opened: Opened, answered: Answered): Promise<void> {
+  const { keyset: { id }, notes } = opened;
   const { call, wallet, options, known, found } = run;
   const { outcomes, nextCounter, gap, asOf, warnings, chance, error } = answered;
-  const unchecked = error?.code !== 'Aborted' && (options.confirm || !asOf) ? await checkLive(run, notes, outcomes) : undefined;
+  const problems: RestoreProblem[] = error ? [{ keyset: id, error }] : [];
+  problems.push(...(options.confirm || !asOf ? await checkLive(run, opened, answered) : []));
   const proofs: RestoredProof[] = [];
-  const problems: RestoreProblem[] = [error, unchecked].flatMap((error) => (error ? [{ keyset: id, error }] : []));
+  const unchecked: RestoredProof[] = [];
   const loop = new Call({});
   for (const [counter, outcome] of outcomes.entries()) {
     const { state } = outcome;
     try {
-      if (outcome.state === 'live') {
+      if (outcome.state === 'live' || outcome.state === 'unchecked') {
         const output = notes.output(counter);
         const proof = outcome.signature.amount > 0 ? await toProof(run, output, outcome.signature) : undefined;
         if (proof && !(known.has(proof.secret) && (known.get(proof.secret) ?? proof.C) === proof.C)) {
-          proofs.push(proof);
+          (state === 'live' ? proofs : unchecked).push(proof);
         }
       } else if (outcome.state === 'refused') {
         throw outcome.error;
@@ -303,9 +317,10 @@ async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Ans
     }
     await loop.breathe();
   }
-  const keyset = { id, nextCounter, gap, proofs, problems, ...(asOf && { byFilters: { asOf, warnings: warnings!, ...(chance && { chance }) } }) };
+  const keyset = { id, nextCounter, gap, proofs, unchecked, problems, ...(asOf && { byFilters: { asOf, warnings: warnings!, ...(chance && { chance }) } }) };
   found.keysets.push(keyset);
   found.proofs.push(...proofs);
+  found.unchecked.push(...unchecked);
   found.problems.push(...problems);
   await guarded(run, id, () => call.settle(() => options.onKeyset?.(keyset)));
   // A store may refuse the counter of a keyset that it does not hold yet, so it comes last.

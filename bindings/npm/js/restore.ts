@@ -35,6 +35,8 @@ export type Outcome =
   | { state: 'pending' }
   /** Signed and not spent. */
   | { state: 'live'; signature: BlindSignature }
+  /** Signed, and perhaps spent: there are no filters, and the mint did not say. Only in `restoreAll`. */
+  | { state: 'unchecked'; signature: BlindSignature }
   /** It is in `issued`, by chance or not, and the mint has no signature. */
   | { state: 'unsigned' }
   /** The keyset has expired. The mint was not asked. */

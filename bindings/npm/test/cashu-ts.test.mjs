@@ -137,6 +137,36 @@ test('pending notes are listed and not handed out', async (t) => {
   }
 });
 
+test('without filters, what the mint does not say to be unspent is kept apart', async (t) => {
+  const keysets = [{ number: 1, signed: range(0, 8), spent: [0, 1], pending: [2] }];
+  const fail = (name, status) => (asked) => (asked === name ? json({ detail: 'no' }, status) : noFilter(asked));
+  const only = (edit) => (name, said) => (name === 'checkstate' ? edit(said) : undefined);
+  const { Y: left } = fakeMint(seed, keysets).notes[0][3];
+  const abort = new AbortController();
+  for (const [mint, options, counts, expected] of [
+    [{ respond: noFilter }, {}, [5, 0], ['pending']],
+    [{ respond: fail('checkstate', 500) }, {}, [0, 8], [undefined]],
+    [{ respond: fail('checkstate', 404) }, {}, [0, 8], [undefined]],
+    [{ respond: fail('checkstate', 400) }, { batch: 100 }, [0, 8], Array(8).fill('unchecked')],
+    [{ respond: noFilter, change: only(({ states }) => ({ states: states.filter(({ Y }) => Y !== left) })) }, {}, [4, 1], [undefined, 'pending']],
+    [{ respond: noFilter, change: only(() => ({ states: [] })) }, {}, [0, 8], [undefined]],
+    [{ respond: noFilter, change: only(({ states }) => ({ states: states.map((one) => ({ ...one, state: 'LIVE' })) })) }, {}, [0, 8], [undefined]],
+    // By the filters they are live, as of a date.
+    [{ respond: (asked) => (asked === 'checkstate' ? json({}, 500) : undefined) }, { confirm: true }, [6, 0], [undefined, undefined]],
+    [{ respond: (asked) => (asked === 'checkstate' ? (abort.abort(), new Promise(() => undefined)) : noFilter(asked)) }, { signal: abort.signal }, [0, 8], [undefined]],
+  ]) {
+    const here = world(t, mint, keysets);
+    const handed = [];
+    const onKeyset = ({ proofs, unchecked }) => void handed.push(proofs, unchecked);
+    const found = await here.restoreAll({ ...options, onKeyset }).catch((error) => error.restored);
+    const sizes = [found.proofs.length, found.unchecked.length];
+    const states = found.problems.map(({ state }) => state);
+    const text = `${mint.respond} ${mint.change}`;
+    assert.deepEqual([sizes, handed.map(({ length }) => length), states], [counts, counts, expected], text);
+    assert.equal(await here.wallet.counters.peekNext(here.ids[0]), 8 + GAP, text);
+  }
+});
+
 test('a counter store that fails takes nothing away, and is named', async (t) => {
   const store = (more) => ({ reserve: async () => ({ start: 0, count: 0 }), advanceToAtLeast: async () => undefined, ...more });
   const broken = async () => {
