@@ -187,7 +187,7 @@ for (const one of restores) {
       const { fallback } = one.options ?? {};
       const isAllowed = fallback === 'never' || (warnings.includes('WithoutFilters') && fallback !== 'always');
       const isOther = !isAllowed && (code ?? 'NoFilters') === 'NoFilters';
-      const expected = code === 'Cut' ? 'Transport' : (code ?? 'NoFilters');
+      const expected = code === 'Cut' ? 'Transport' : isAllowed || code === undefined ? 'NoFilters' : code;
       assert.equal(isOther ? found.name === 'WalletError' && found.code !== 'NoFilters' : found.code === expected, true, found.stack);
       assert.equal(posted.length, 0);
     } else {

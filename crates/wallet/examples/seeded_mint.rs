@@ -47,6 +47,8 @@ struct Keyset {
 
 /// The mint, and the requests so far.
 pub(crate) struct Mint {
+    /// Whether it answers about the states of notes.
+    pub(crate) has_states: bool,
     /// Whether it has filters.
     pub(crate) has_filters: bool,
     /// Whether it announces them.
@@ -140,6 +142,7 @@ impl Mint {
     ) -> Result<(String, Seen), Error> {
         let keysets = KEYSETS.map(|id| Keyset::new(seed, id));
         let mut mint = Self {
+            has_states: true,
             has_filters: true,
             announces: true,
             params: Params::CASHU,
@@ -167,7 +170,7 @@ impl Mint {
         });
         Ok(Some(match (path, named) {
             ("/v1/restore", _) => return Ok(self.restore(body)),
-            ("/v1/checkstate", _) => self.states(body).to_string(),
+            ("/v1/checkstate", _) if self.has_states => self.states(body).to_string(),
             ("/v1/info", _) => {
                 json!({"filters": {"supported": self.has_filters && self.announces}}).to_string()
             }

@@ -88,6 +88,9 @@ pub enum Outcome {
     Pending,
     /// The note was not spent at the time of the `spent` filter, and this is the mint's signature.
     Live(BlindSignature),
+    /// Signed, and perhaps spent: there are no filters, and the mint has not said which of the signed notes are spent. Ask
+    /// it (NUT-07), or restore again, before the note counts as money.
+    Unchecked(BlindSignature),
     /// In `issued`, but the mint gave no signature: a false positive, or withheld.
     Unsigned,
     /// The keyset has expired, so the mint was not asked. The note was not spent.
@@ -109,6 +112,7 @@ impl Outcome {
             Outcome::Spent => "spent",
             Outcome::Pending => "pending",
             Outcome::Live(_) => "live",
+            Outcome::Unchecked(_) => "unchecked",
             Outcome::Unsigned => "unsigned",
             Outcome::Expired => "expired",
             Outcome::Unknown => "unknown",
@@ -146,12 +150,20 @@ impl Restored {
 
     /// The signatures on live notes, with their counters.
     pub fn live(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
-        (0..)
-            .zip(&self.outcomes)
-            .filter_map(|(counter, outcome)| match outcome {
-                Outcome::Live(signature) => Some((counter, signature)),
-                _ => None,
-            })
+        let all = (0..).zip(&self.outcomes);
+        all.filter_map(|(counter, outcome)| match outcome {
+            Outcome::Live(signature) => Some((counter, signature)),
+            _ => None,
+        })
+    }
+
+    /// The signatures on notes that may be spent, with their counters: only without filters.
+    pub fn unchecked(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
+        let all = (0..).zip(&self.outcomes);
+        all.filter_map(|(counter, outcome)| match outcome {
+            Outcome::Unchecked(signature) => Some((counter, signature)),
+            _ => None,
+        })
     }
 }
 
@@ -432,12 +444,13 @@ impl Restore {
         let counters: Vec<_> = (first..end.min(first.saturating_add(size.get() as u32))).collect();
         self.is_searched = counters.is_empty();
         let (counters, points) = if self.is_searched {
-            let live: Vec<_> = self.so_far().live().map(|(counter, _)| counter).collect();
+            let signed = self.so_far();
+            let signed: Vec<_> = signed.unchecked().map(|(counter, _)| counter).collect();
             let mut given = Vec::new();
-            for &counter in &live {
+            for &counter in &signed {
                 given.extend(ys(&self.keyset, &mut points, counter..counter + 1)?);
             }
-            (live, given)
+            (signed, given)
         } else {
             let messages = messages(&self.keyset, &mut points, &counters)?;
             self.outcomes
@@ -548,7 +561,8 @@ impl Restore {
             self.signatures.answer(reply, max, |question, body| {
                 let said = signature::read(question, curve, body)?;
                 Ok(said.map(|signature| match signature {
-                    Some(signature) => Some(Outcome::Live(signature)),
+                    Some(signature) if has_filters => Some(Outcome::Live(signature)),
+                    Some(signature) => Some(Outcome::Unchecked(signature)),
                     None if has_filters => Some(Outcome::Unsigned),
                     None => Some(Outcome::Unused),
                 }))
@@ -565,16 +579,21 @@ impl Restore {
         }?;
         match step {
             Step::Wait(wait) => return Ok(Some(wait)),
+            // A signature is kept, whatever the mint says of the note's state.
+            Step::Refused(place, _) if matches!(self.outcomes[place], Outcome::Unchecked(_)) => {}
             Step::Refused(place, error) => self.outcomes[place] = Outcome::Refused(error),
             Step::Found(found, error) => {
                 for (place, outcome) in found {
-                    match (outcome, self.messages.get(&(place as u32))) {
+                    let message = self.messages.get(&(place as u32));
+                    match (outcome, &self.outcomes[place]) {
                         (Some(outcome), _) => self.outcomes[place] = outcome,
-                        (None, Some(message)) => self.unspent.push(Asked {
+                        (None, Outcome::Unchecked(signature)) => {
+                            self.outcomes[place] = Outcome::Live(signature.clone());
+                        }
+                        (None, _) => self.unspent.extend(message.map(|message| Asked {
                             point: message.clone(),
                             place,
-                        }),
-                        (None, None) => {}
+                        })),
                     }
                 }
                 if let Some(error) = error {
@@ -611,7 +630,8 @@ impl Restore {
             .collect();
         let mut warnings = self.warnings.clone();
         type About = fn(Vec<u32>) -> Warning;
-        let left: [(&str, About); 4] = [
+        let left: [(&str, About); 5] = [
+            ("unchecked", |counters| Warning::Unchecked { counters }),
             ("unsigned", |counters| Warning::Unsigned { counters }),
             ("pending", |counters| Warning::Pending { counters }),
             ("refused", |counters| Warning::Refused { counters }),

@@ -136,6 +136,24 @@ fn mint_without_filters_gives_the_same_notes() {
 }
 
 #[test]
+fn notes_that_may_be_spent_are_kept_apart() {
+    let world = World::new(|mint| {
+        mint.has_filters = false;
+        mint.has_states = false;
+    });
+    let wallet = world.restore(Fallback::default(), None);
+    let signed = SIGNED.len() * 3;
+    let found = [wallet.notes().count(), wallet.unchecked().count()];
+    assert_eq!((found, wallet.worth()), ([0, signed], 0));
+    for keyset in &wallet.keysets[..3] {
+        let restored = keyset.restored.as_ref().expect("results");
+        let counters = SIGNED.to_vec();
+        assert!(restored.warnings.contains(&Warning::Unchecked { counters }));
+        assert_eq!((keyset.problems.len(), restored.next_counter()), (1, 166));
+    }
+}
+
+#[test]
 fn far_more_notes_than_expected_show_the_mint_nothing() {
     let world = World::new(|_| {});
     let wallet = world.restore(Fallback::default(), Some(1));

@@ -46,8 +46,10 @@ pub struct RestoredWallet {
 pub struct RestoredKeyset {
     /// The keyset.
     pub keyset: MintKeyset,
-    /// The notes, in the order of their counters.
+    /// The notes that are not spent, in the order of their counters.
     pub notes: Vec<Note>,
+    /// Notes that may be spent: the mint has no filters, and did not answer about their state. Ask it before they are used.
+    pub unchecked: Vec<Note>,
     /// Every counter that was searched, the next counter, and the date; `None` if nothing is known.
     pub restored: Option<Restored>,
     /// Why more may be there. Without problems and [warnings](Restored::warnings), everything is known.
@@ -105,12 +107,17 @@ pub enum WalletError {
 }
 
 impl RestoredWallet {
-    /// The notes of all keysets.
+    /// The notes of all keysets that are not spent.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
         self.keysets.iter().flat_map(|keyset| &keyset.notes)
     }
 
-    /// The sum of all notes, in the unit.
+    /// The notes of all keysets that may be spent ([`RestoredKeyset::unchecked`]).
+    pub fn unchecked(&self) -> impl Iterator<Item = &Note> {
+        self.keysets.iter().flat_map(|keyset| &keyset.unchecked)
+    }
+
+    /// The sum of all notes that are not spent, in the unit.
     #[must_use]
     pub fn worth(&self) -> u64 {
         let amounts = self.notes().map(|note| note.amount);
@@ -324,6 +331,7 @@ impl Searched {
         let mut restored = RestoredKeyset {
             keyset: self.keyset,
             notes: Vec::new(),
+            unchecked: Vec::new(),
             restored: None,
             problems: self.problems,
         };
@@ -339,14 +347,17 @@ impl Searched {
             restored.problems.push(cause.into());
             restore.so_far()
         });
-        for (counter, signature) in found.live().filter(|(_, signature)| signature.amount > 0) {
+        let live = found.live().map(|one| (one, true));
+        let signed = live.chain(found.unchecked().map(|one| (one, false)));
+        for ((counter, signature), is_live) in signed.filter(|((_, of), _)| of.amount > 0) {
             let id = &signature.keyset;
             let keys = keys
                 .entry(id.clone())
                 .or_insert_with(|| fetch_keys(client, id, end));
             match keys {
                 Ok(keys) => match Note::unblind(&points, counter, signature, keys) {
-                    Ok(note) => restored.notes.push(note),
+                    Ok(note) if is_live => restored.notes.push(note),
+                    Ok(note) => restored.unchecked.push(note),
                     Err(error) => restored.problems.push(error.into()),
                 },
                 Err(cause) => restored.problems.push(Problem::Keys {
