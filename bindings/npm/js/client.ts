@@ -178,12 +178,14 @@ export class MintClient {
     } catch (error) {
       throw WalletError.with(WalletError.from(error, 'Transport', 'the restore failed'), 'unfinished', restore);
     }
+    await call.breathe();
     return restore.soFar();
   }
 
   /** @internal Sends requests until there is no further one. */
   async ask(call: Call, asked: Pick<Restore, 'request' | 'answer'>, onAnswer?: () => void): Promise<void> {
     for (let request; (request = asked.request()); ) {
+      await call.breathe();
       const { status, retryAfter, body } = await this.post(call, request);
       const seconds = asked.answer(status, retryAfter, body, this.now());
       if (seconds !== undefined) {

@@ -45,6 +45,9 @@ const LONGEST_TIMER = 2 ** 31 - 2;
 /** Milliseconds after which the event loop runs. */
 const BREATH = 12;
 
+/** Bytes of a body that are taken at once. */
+const PART = 1 << 18;
+
 /** Milliseconds in which what was begun may end when a call is over. */
 const MOMENT = 50;
 
@@ -230,8 +233,13 @@ async function readBody(response: Response, limit: number, sink: Sink | undefine
     if (done || value === undefined) {
       break;
     }
-    total += value.length;
-    take(value);
+    // What is no stream comes in one part.
+    for (let at = 0; at < value.length && total <= limit; at += PART) {
+      const part = value.subarray(at, at + PART);
+      await more(total);
+      total += part.length;
+      take(part);
+    }
   }
   return parts.all().subarray(0, limit);
 }

@@ -4,6 +4,8 @@
 //! cargo run -p nutfilter-wallet --features cashu --example seeded_mint
 //! ```
 
+#![allow(clippy::disallowed_methods)]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
