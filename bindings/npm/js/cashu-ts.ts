@@ -11,9 +11,9 @@ import { toHex } from './hex.js';
 import { clientOf, type RequestFunction } from './mint.js';
 import { show } from './params.js';
 import { secp256k1 } from './points.js';
-import { integer } from './policy.js';
-import { BATCH, Batches, type BlindSignature, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
-import { Candidates, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
+import { isObject } from './policy.js';
+import { BATCH, Batches, type BlindSignature, expiryOf, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
+import { Candidates, checkNumbers, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
 import { printableText } from './text.js';
 import { Call } from './transport.js';
 import { WalletError, type WalletErrorCode } from './wallet-error.js';
@@ -125,13 +125,12 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   if (!['never', 'unannounced', 'always'].includes(fallback)) {
     throw new WalletError('BadArgument', `fallback is ${show(fallback)}; expected 'never', 'unannounced' or 'always'`);
   }
-  for (const name of ['gap', 'searchGap', 'lastActivity', 'batch'] as const) {
-    integer(options[name] ?? 0, name);
+  if (!isObject(expected) || !isObject(lastSeen)) {
+    throw new WalletError('BadArgument', 'expected and lastSeen are given by keyset ID');
   }
-  Object.entries(expected).forEach(([id, count]) => integer(count, `expected of keyset ${id}`));
-  for (const [id, seen] of Object.entries(lastSeen)) {
-    [seen?.spent, seen?.issued].forEach((time) => integer(time ?? 0, `lastSeen of keyset ${id}`));
-  }
+  checkNumbers({ ...options, expected: undefined, lastSeen: undefined });
+  Object.values(expected).forEach((expected) => checkNumbers({ expected }));
+  Object.values(lastSeen).forEach((lastSeen) => checkNumbers({ lastSeen }));
   const call = new Call(options);
   const client = clientOf(wallet, options);
   const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
@@ -204,7 +203,7 @@ async function byFilters(run: Run, { keyset, notes }: Opened): Promise<Answered 
   try {
     return await client.restore(id, notes, {
       ...{ call, confirm, gap, searchGap, lastActivity, batch },
-      finalExpiry: keyset.expiry ?? null,
+      finalExpiry: expiryOf(keyset.expiry) ?? null,
       expected: expected[id],
       lastSeen: lastSeen[id],
       onProgress: (progress) => tell(run, id, progress),
@@ -227,15 +226,16 @@ async function ask<T>({ client, call, batch }: Run, question: Question<T>, point
 }
 
 /** Shows the mint every candidate, as cashu-ts does. */
-async function byMint(run: Run, { keyset: { id, expiry }, notes }: Opened): Promise<Answered> {
+async function byMint(run: Run, { keyset, notes }: Opened): Promise<Answered> {
   const { call, options, batch } = run;
+  const { id } = keyset;
   const { gap = GAP, searchGap = SEARCH_GAPS[1] } = options;
   const candidates = new Candidates(notes, secp256k1);
   const outcomes: Outcome[] = [];
   let error: WalletError | undefined;
   let isAnswered = true;
   try {
-    if (expiry != null && expiry * 1000 <= Date.now()) {
+    if ((expiryOf(keyset.expiry) ?? Infinity) * 1000 <= Date.now()) {
       throw new WalletError('LeftOut', `nothing is known: ${LEFT_OUT.expired}`);
     }
     for (let end = searchGap; outcomes.length < end && isAnswered; end = nextCounter(outcomes, searchGap)) {

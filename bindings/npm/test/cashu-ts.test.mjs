@@ -384,7 +384,9 @@ test('what is refused is refused before anything is sent', async (t) => {
     [() => restoreAll(wallet, 'seed'), 'BadArgument'],
     [() => restoreAll(wallet, seed, { gap: -1 }), 'BadArgument'],
     [() => restoreAll(wallet, seed, { fallback: 'sometimes' }), 'BadArgument'],
+    [() => restoreAll(wallet, seed, { gap: 2 ** 31 }), 'BadArgument'],
     [() => restoreAll(wallet, seed, { expected: { a: 0.5 } }), 'BadArgument'],
+    [() => restoreAll(wallet, seed, { expected: 5 }), 'BadArgument'],
     [() => restoreAll(wallet, seed, { timeLimit: NaN }), 'BadArgument'],
     [() => restoreAll(wallet, seed, { lastSeen: { a: { spent: '5' } } }), 'BadArgument'],
   ]) {
