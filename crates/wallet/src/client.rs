@@ -208,6 +208,10 @@ impl MintClient {
         options: &RestoreOptions,
         end: Instant,
     ) -> Result<Restore, SearchError> {
+        options.check().map_err(|error| SearchError {
+            cause: error.into(),
+            has_filters: false,
+        })?;
         let mut no_cache = false;
         loop {
             let fetch = |kind, last_seen| {

@@ -9,14 +9,14 @@ use nutfilter::ItemHash;
 use nutfilter_cashu::KeysetId;
 
 use crate::batches::{Asked, BATCH, Batches, MintInfo, Reply, Step, shuffle};
-use crate::error::{MintError, MintKeyset};
+use crate::error::{CheckError, MintError, MintKeyset};
 use crate::match_limit::match_limit;
 use crate::matches::{AsOf, FilterSource, Warning};
 use crate::mint_filter::MintFilter;
 use crate::points::Points;
 use crate::policy::Policy;
 use crate::query_error::QueryError;
-use crate::search::{Finding, UNTOUCHED, messages, search, ys};
+use crate::search::{COUNTERS, Finding, UNTOUCHED, messages, search, ys};
 use crate::signature::{self, BlindSignature};
 use crate::state::{self, State};
 
@@ -70,6 +70,18 @@ impl Default for RestoreOptions {
             fallback: Fallback::default(),
             // 600 batches at the 60 requests a minute that a stock nutshell allows.
             time_limit: Duration::from_secs(600),
+        }
+    }
+}
+
+impl RestoreOptions {
+    pub(crate) fn check(&self) -> Result<(), CheckError> {
+        match [("search", self.search), ("gap", self.gap)]
+            .into_iter()
+            .find(|one| one.1 >= COUNTERS)
+        {
+            Some((option, value)) => Err(CheckError::BadOption { option, value }),
+            None => Ok(()),
         }
     }
 }
@@ -144,8 +156,8 @@ impl Restored {
     pub fn next_counter(&self) -> u32 {
         let is_free = |outcome: &Outcome| matches!(outcome, Outcome::Unused);
         let used = self.outcomes.iter().rposition(|outcome| !is_free(outcome));
-        used.map_or(0, |last| last as u32 + 1)
-            .saturating_add(self.gap)
+        let behind = used.map_or(0, |last| last as u32 + 1);
+        behind.saturating_add(self.gap).min(COUNTERS - 1)
     }
 
     /// The signatures on live notes, with their counters.
@@ -427,6 +439,7 @@ impl Restore {
     ///
     /// [`QueryError::Points`], [`QueryError::Check`], [`QueryError::Randomness`].
     pub fn more(&mut self, mut points: impl Points) -> Result<(), QueryError> {
+        self.options.check()?;
         let is_asked = self.signatures.left() == 0;
         if self.as_of.is_some() || self.is_searched || self.is_expired || !is_asked {
             return Ok(());

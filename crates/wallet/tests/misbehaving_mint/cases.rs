@@ -474,7 +474,14 @@ fn restores_end_as_in_the_file() {
 
 fn assert_expected(name: &str, expect: &Value, restored: &Restored) {
     let found = counts(restored);
-    let words = ["live", "spent", "unsigned", "pending", "expired", "unchecked"];
+    let words = [
+        "live",
+        "spent",
+        "unsigned",
+        "pending",
+        "expired",
+        "unchecked",
+    ];
     for word in words.into_iter().chain(["refused", "unknown"]) {
         let found = found.get(word).copied().unwrap_or(0) as u64;
         assert_eq!(found, expect[word].as_u64().unwrap_or(0), "{name}: {word}");
