@@ -10,7 +10,7 @@ import { Notes } from './derivation.js';
 import { toHex } from './hex.js';
 import { clientOf, type RequestFunction } from './mint.js';
 import { show } from './params.js';
-import { secp256k1 } from './points.js';
+import { canonicalKeyset, secp256k1 } from './points.js';
 import { isObject } from './policy.js';
 import { BATCH, Batches, type BlindSignature, expiryOf, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
 import { Candidates, checkNumbers, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
@@ -95,6 +95,8 @@ interface Run {
   known: ReadonlyMap<string, string | undefined>;
   batch: number;
   found: RestoredWallet;
+  /** Of all notes: two keysets derive the same ones if a mint chose their IDs so. */
+  secrets: Set<string>;
   /** Keysets with their keys, by ID. */
   keys: Map<string, Promise<Keyset>>;
 }
@@ -135,10 +137,12 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   const client = clientOf(wallet, options);
   const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
   try {
-    await call.race(wallet.loadMint());
+    // What is cached may lack a keyset. A GET is sent once more.
+    const load = (): Promise<void> => call.race(async () => wallet.loadMint(true));
+    await load().catch(load);
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
-    const run = { wallet, client, call, options, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, keys: new Map() };
+    const run = { wallet, client, call, options, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
     const keysets = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
     const silent: (Opened & { error: WalletError })[] = [];
     let hasFilters = Object.keys(lastSeen).length > 0;
@@ -302,6 +306,9 @@ async function finish(run: Run, opened: Opened, answered: Answered): Promise<voi
       if (outcome.state === 'live' || outcome.state === 'unchecked') {
         const output = notes.output(counter);
         const proof = outcome.signature.amount > 0 ? await toProof(run, output, outcome.signature) : undefined;
+        if (proof && run.secrets.size === run.secrets.add(proof.secret).size) {
+          throw new WalletError('LeftOut', `counter ${counter} has the secret of a note of another keyset`);
+        }
         if (proof && !(known.has(proof.secret) && (known.get(proof.secret) ?? proof.C) === proof.C)) {
           (state === 'live' ? proofs : unchecked).push(proof);
         }
@@ -343,12 +350,13 @@ async function advance(wallet: Wallet, id: string, next: number): Promise<void> 
 /** The mint may have signed with another keyset, which must be of the wallet's unit. */
 async function toProof({ wallet, call, keys }: Run, output: OutputData, { amount, ...signature }: BlindSignature): Promise<RestoredProof> {
   const { keyChain, unit } = wallet;
-  const { id } = signature;
-  if (!keyChain.getKeysets().some((keyset) => keyset.id === id && keyset.unit === unit)) {
+  const named = canonicalKeyset(signature.id);
+  const id = keyChain.getKeysets().find((keyset) => keyset.unit === unit && canonicalKeyset(String(keyset.id)) === named)?.id;
+  if (id === undefined) {
     throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
   }
   const asked = keys.get(id) ?? call.settle(() => keyChain.ensureKeysetKeys(id));
   const keyset = await keys.set(id, asked).get(id)!;
   const plain = (amount <= Number.MAX_SAFE_INTEGER ? Number(amount) : amount) as never;
-  return { ...output.toProof({ ...signature, amount: plain } as never, keyset), amount: plain };
+  return { ...output.toProof({ ...signature, id, amount: plain } as never, keyset), amount: plain };
 }

@@ -104,8 +104,8 @@ export class Call {
   }
 
   /** The result of the work, unless the caller aborts or the time is over before. */
-  race<T>(work: T | PromiseLike<T>): Promise<T> {
-    return this.guard(async () => work);
+  race<T>(work: T | PromiseLike<T> | (() => Promise<T>)): Promise<T> {
+    return this.guard(async () => (typeof work === 'function' ? (work as () => Promise<T>)() : work));
   }
 
   /** The result of the caller's own work. It begins even if the call is over, and is then waited for a moment. */

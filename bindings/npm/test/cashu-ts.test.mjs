@@ -120,6 +120,7 @@ test('what cannot be restored is told, and the rest is kept', async (t) => {
     [alter((one) => (one.amount = 0)), 0, []],
     [alter((one) => (one.amount = 3)), 0, Array(6).fill(undefined)],
     [alter((one, i) => (one.dleq.e = i > 3 ? one.dleq.s : one.dleq.e)), 4, [undefined, undefined]],
+    [alter((one) => (one.id = one.id.toUpperCase())), 6, []],
     [alter((one) => (one.id = other)), 0, Array(6).fill(undefined)],
     [drop(1), 5, ['LeftOut']],
   ]) {
@@ -296,6 +297,32 @@ test('what the mint echoes is in no error, whichever way it comes', async (t) =>
       }
     }
   }
+});
+
+test('what is cached is fetched again, once more if that fails, and not for a call that is over', async (t) => {
+  const old = world(t, {}, KEYSETS.slice(0, 1));
+  await old.wallet.loadMint();
+  const names = [];
+  let fails = 1;
+  const respond = (name) => (names.push(name), name === 'keysets' && fails-- > 0 ? json({}, 503) : undefined);
+  globalThis.fetch = fakeMint(seed, KEYSETS, { respond }).fetch;
+  assert.equal((await old.restoreAll()).proofs.length, 10);
+  names.length = 0;
+  await assert.rejects(old.restoreAll({ signal: AbortSignal.abort() }), { code: 'Aborted' });
+  assert.deepEqual(names, []);
+});
+
+test('a note that two keysets derive is given once', async (t) => {
+  const { ids: [id] } = fakeMint(seed, [KEYSETS[1]]);
+  // The same number in the path of BIP32.
+  const twin = (BigInt(`0x${id}`) + 2n ** 31n - 1n).toString(16).padStart(16, '0');
+  const change = (name, said) => (name === 'keysets' ? { keysets: [...said.keysets, { ...said.keysets[0], id: twin, active: false }] } : undefined);
+  const here = world(t, { change }, [{ ...KEYSETS[1], active: true }]);
+  const { fetch } = globalThis;
+  globalThis.fetch = (url, init) => fetch(url.replace(twin, id), init);
+  const found = await here.restoreAll();
+  assert.deepEqual([found.proofs.length, new Set(found.proofs.map(({ secret }) => secret)).size], [4, 4]);
+  assert.deepEqual(found.problems.map(({ keyset, error }) => [keyset, error.code]), Array(4).fill([twin, 'LeftOut']));
 });
 
 test('an expired keyset is named and not shown, with filters and without', async (t) => {

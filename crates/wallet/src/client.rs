@@ -127,7 +127,7 @@ impl MintClient {
         let context = FetchContext::now(last_seen);
         let end = after(self.policy.deadline);
         let filter = self.fetch_until(keyset, kind, context, end);
-        filter.map_err(|error| self.explain(keyset, error))
+        filter.map_err(|error| self.explain(keyset, error, end))
     }
 
     fn fetch_until<H: ItemHash + Default>(
@@ -170,13 +170,13 @@ impl MintClient {
         let end = after(options.time_limit);
         let mut restore = match self.search_until(keyset, &mut points, options, end) {
             Ok(restore) => restore,
-            Err(error) if self.may_fall_back(options, &error) => {
+            Err(error) if self.may_fall_back_until(options, &error, end) => {
                 Restore::without_filters(keyset, options, &self.policy)
             }
             Err(SearchError {
                 cause: QueryError::Fetch(error),
                 ..
-            }) => return Err(self.explain(keyset, error).into()),
+            }) => return Err(self.explain(keyset, error, end).into()),
             Err(error) => return Err(error.cause.into()),
         };
         self.converse(&mut restore, points, end)
@@ -253,8 +253,17 @@ impl MintClient {
     /// answer is no.
     #[must_use]
     pub fn may_fall_back(&self, options: &RestoreOptions, error: &SearchError) -> bool {
-        let announces_none = || self.info().is_ok_and(|info| !info.has_filters);
-        error.allows(options, announces_none)
+        self.may_fall_back_until(options, error, after(self.policy.deadline))
+    }
+
+    fn may_fall_back_until(
+        &self,
+        options: &RestoreOptions,
+        error: &SearchError,
+        end: Instant,
+    ) -> bool {
+        let info = || self.info_until(end);
+        error.allows(options, || info().is_ok_and(|info| !info.has_filters))
     }
 
     /// Continues a restore after an error, or after [`search`](Self::search).
@@ -327,7 +336,7 @@ impl MintClient {
         self.info_until(after(self.policy.deadline))
     }
 
-    fn info_until(&self, end: Instant) -> Result<MintInfo, FetchError> {
+    pub(crate) fn info_until(&self, end: Instant) -> Result<MintInfo, FetchError> {
         let ask = || {
             let reply = self.get_small("/v1/info", end)?;
             MintInfo::parse(&reply.body).ok_or(FetchError::BadInfo)
@@ -394,7 +403,7 @@ impl MintClient {
     }
 
     /// The reason why the mint does not serve a filter, if it is not known from the answer itself.
-    fn explain(&self, keyset: &KeysetId, error: FetchError) -> FetchError {
+    fn explain(&self, keyset: &KeysetId, error: FetchError, end: Instant) -> FetchError {
         let is_missing = match &error {
             FetchError::Refused(RejectReason::Mint(error))
                 if error.code == Some(UNKNOWN_KEYSET) =>
@@ -406,7 +415,7 @@ impl MintClient {
             ) if matches!(status, 404 | 405 | 501) => Some(()),
             _ => return error,
         };
-        let mut keysets = self.keysets().unwrap_or_default();
+        let mut keysets = self.keysets_until(end).unwrap_or_default();
         let is_known = keysets.is_empty() || keysets.iter().any(|one| one.id == *keyset);
         if is_missing.is_some() && is_known {
             return FetchError::NoFilters;

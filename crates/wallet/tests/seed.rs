@@ -241,6 +241,76 @@ fn signatures_that_give_no_note_are_problems_of_their_own() {
 }
 
 #[test]
+fn signatures_of_another_unit_are_problems() {
+    let world = World::new(|mint| {
+        mint.others.clear();
+        mint.usd = KEYSETS[1];
+        mint.change = |signature| {
+            if signature["amount"] == 1 {
+                signature["id"] = KEYSETS[1].into();
+            }
+        };
+    });
+    let wallet = world.restore(Fallback::default(), None);
+    assert_eq!((wallet.keysets.len(), wallet.notes().count()), (2, 6));
+    for keyset in &wallet.keysets {
+        let problems = &keyset.problems[..];
+        assert!(matches!(
+            problems,
+            [Problem::OtherUnit { counter: 123, .. }]
+        ));
+    }
+}
+
+#[test]
+fn note_that_two_keysets_derive_is_given_once() {
+    // The same number in the path of BIP32.
+    let twin = "009a1f29b253e41d";
+    let world = World::new(|mint| (mint.others, mint.twin) = (vec![twin], twin));
+    let wallet = world.restore(Fallback::default(), None);
+    assert_eq!((wallet.keysets.len(), wallet.notes().count()), (4, 12));
+    let problems = &wallet.keysets[3].problems[..];
+    let is_same = |one: &Problem| matches!(one, Problem::SameSecret { .. });
+    assert!(problems.len() == 4 && problems.iter().all(is_same));
+}
+
+#[test]
+fn filter_that_did_not_come_holds_all_keysets() {
+    let world = World::new(|mint| {
+        (mint.has_filters, mint.silent) = (false, "filter/spent/012e");
+        mint.others.clear();
+    });
+    let policy = Policy {
+        deadline: std::time::Duration::from_millis(500),
+        ..Policy::default()
+    };
+    let client = MintClient::new(world.client.base_url(), policy).expect("a URL");
+    let wallet = restore_wallet(&client, &seed(), "sat", &WalletOptions::default());
+    assert_eq!(wallet.expect("keysets").notes().count(), 0);
+    assert_eq!(world.shown("/v1/restore", "outputs"), 0);
+}
+
+#[test]
+fn time_limit_holds_for_an_info_that_does_not_come() {
+    let world = World::new(|mint| (mint.has_filters, mint.silent) = (false, "info"));
+    let restore = RestoreOptions {
+        time_limit: std::time::Duration::from_secs(1),
+        ..RestoreOptions::default()
+    };
+    let begin = std::time::Instant::now();
+    let options = WalletOptions {
+        restore: restore.clone(),
+        ..WalletOptions::default()
+    };
+    let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
+    assert_eq!(wallet.notes().count(), 0);
+    let keyset = KEYSETS[0].parse().expect("an id");
+    let pairs = [([2_u8; 33], [2_u8; 33]); 0];
+    let restored = world.client.restore(&keyset, &pairs[..], &restore);
+    assert!(restored.is_err() && begin.elapsed().as_secs() < 10);
+}
+
+#[test]
 fn keysets_of_unknown_form_are_problems() {
     let id = format!("03{}", "cd".repeat(32));
     let world = World::new(|mint| mint.others = vec![id.clone().leak()]);

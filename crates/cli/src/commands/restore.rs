@@ -266,7 +266,8 @@ fn table(wallet: &RestoredWallet, globals: &Globals) {
     let rows = wallet.keysets.iter().map(|one| {
         let id = one.keyset.id.to_string();
         let found = one.notes.len().to_string();
-        let Some(restored) = &one.restored else {
+        let known = one.restored.as_ref();
+        let Some(restored) = known.filter(|restored| !restored.outcomes.is_empty()) else {
             return [&id, "?", "?", "?", "?", "?"].map(str::to_owned);
         };
         let count = |wanted: &Outcome| {

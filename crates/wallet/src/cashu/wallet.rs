@@ -1,8 +1,9 @@
 //! Restores all keysets of a unit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use cashu::secret::Secret;
 use cashu::{Amount, Keys, PublicKey};
 use nutfilter::Params;
 use nutfilter_cashu::KeysetId;
@@ -24,7 +25,8 @@ use crate::restore::{Restore, RestoreOptions, Restored};
 /// How a wallet restores from its seed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WalletOptions {
-    /// For each keyset; the time limit is for all, and the expected number of notes too.
+    /// For each keyset; the time limit is for all, and the expected number of notes too. Its `last_seen` is that of every keyset
+    /// that is not in [`last_seen`](Self::last_seen).
     pub restore: RestoreOptions,
     /// [`Restored::as_of`] of the last restore of each keyset: older filters are an error.
     pub last_seen: HashMap<KeysetId, AsOf>,
@@ -56,6 +58,22 @@ pub struct RestoredKeyset {
     pub problems: Vec<Problem>,
 }
 
+impl RestoredKeyset {
+    /// Leaves out notes whose secrets another keyset has.
+    fn leave_out(&mut self, secrets: &mut HashSet<Secret>) {
+        for notes in [&mut self.notes, &mut self.unchecked] {
+            notes.retain(|note| {
+                let is_new = secrets.insert(note.secret.clone());
+                if !is_new {
+                    let counter = note.counter;
+                    self.problems.push(Problem::SameSecret { counter });
+                }
+                is_new
+            });
+        }
+    }
+}
+
 /// Why notes of a keyset may be missing.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -83,6 +101,24 @@ pub enum Problem {
         amount: u64,
         /// Why.
         cause: String,
+    },
+    /// The mint signed with a keyset of another unit, or one that it does not list.
+    #[error(
+        "counter {counter}: the mint signed with keyset {keyset}, which is not one of unit {unit:?}"
+    )]
+    OtherUnit {
+        /// The keyset that the signature names.
+        keyset: KeysetId,
+        /// The counter.
+        counter: u32,
+        /// The unit of the restore.
+        unit: String,
+    },
+    /// The note of another keyset has the same secret: a mint can choose ids of keysets for which a seed gives the same notes.
+    #[error("counter {counter}: another keyset has a note with the same secret")]
+    SameSecret {
+        /// The counter.
+        counter: u32,
     },
     /// A signature gives no note.
     #[error(transparent)]
@@ -180,14 +216,19 @@ pub fn restore_wallet(
         .collect();
 
     // A valid filter announces those of the other keysets, so all are asked for before anything is shown.
+    // One that did not come may be valid, too.
     let is_sign = |one: &Searched| match &one.failed {
-        Some(error) => error.has_filters,
+        Some(error) => {
+            let is_answer = matches!(&error.cause, QueryError::Fetch(cause) if cause.is_answer());
+            error.has_filters || !is_answer
+        }
         None => one.restore.is_some(),
     };
-    let has_filters = !options.last_seen.is_empty() || all.iter().any(is_sign);
+    let is_seen = !options.last_seen.is_empty() || options.restore.last_seen.is_some();
+    let has_filters = is_seen || all.iter().any(is_sign);
     let mut info = None;
     let mut announces_none = || {
-        let asked = info.get_or_insert_with(|| client.info().ok());
+        let asked = info.get_or_insert_with(|| client.info_until(end).ok());
         asked.is_some_and(|info| !info.has_filters)
     };
     for one in &mut all {
@@ -212,11 +253,15 @@ pub fn restore_wallet(
         .iter()
         .any(|one| one.restore.as_ref().is_some_and(Restore::wants_info))
     {
-        true => client.info().unwrap_or_default(),
+        true => client.info_until(end).unwrap_or_default(),
         false => MintInfo::default(),
     };
-    let mut keys = HashMap::new();
-    let finish = |one: Searched| one.finish(client, &info, &keysets, &mut keys, end);
+    let (mut keys, mut secrets) = (HashMap::new(), HashSet::new());
+    let finish = |one: Searched| {
+        let mut restored = one.finish(client, &info, &keysets, &mut keys, end);
+        restored.leave_out(&mut secrets);
+        restored
+    };
     Ok(RestoredWallet {
         keysets: all.into_iter().map(finish).collect(),
         problems: unread(&body, unit),
@@ -306,7 +351,11 @@ impl Searched {
             }
         };
         let options = RestoreOptions {
-            last_seen: options.last_seen.get(id).copied(),
+            last_seen: options
+                .last_seen
+                .get(id)
+                .copied()
+                .or(options.restore.last_seen),
             // Of all keysets together.
             expected: None,
             ..options.restore.clone()
@@ -351,6 +400,16 @@ impl Searched {
         let signed = live.chain(found.unchecked().map(|one| (one, false)));
         for ((counter, signature), is_live) in signed.filter(|((_, of), _)| of.amount > 0) {
             let id = &signature.keyset;
+            let unit = &restored.keyset.unit;
+            if !keysets.iter().any(|one| one.id == *id && one.unit == *unit) {
+                let (keyset, unit) = (id.clone(), unit.clone());
+                restored.problems.push(Problem::OtherUnit {
+                    keyset,
+                    counter,
+                    unit,
+                });
+                continue;
+            }
             let keys = keys
                 .entry(id.clone())
                 .or_insert_with(|| fetch_keys(client, id, end));

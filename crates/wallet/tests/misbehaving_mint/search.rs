@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{Fallback, Outcome, Points, PointsError, QueryError, Restore, RestoreOptions};
+use nutfilter_wallet::{
+    Fallback, Outcome, Points, PointsError, QueryError, Restore, RestoreOptions,
+};
 
 /// The points of a wallet, in the form of points only, and what was derived.
 #[derive(Default)]
