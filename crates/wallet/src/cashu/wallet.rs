@@ -1,7 +1,6 @@
 //! Restores all keysets of a unit.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
 
 use cashu::secret::Secret;
 use cashu::{Amount, Keys, PublicKey};
@@ -14,7 +13,7 @@ use super::notes::{Note, NoteError};
 use super::points::{DeriveError, SeedPoints};
 use super::seed::Seed;
 use crate::batches::{Members, MintInfo};
-use crate::client::{MintClient, after};
+use crate::client::{End, MintClient};
 use crate::error::{CheckError, FetchError, MintKeyset, listed};
 use crate::match_limit::match_limit;
 use crate::matches::{AsOf, Warning};
@@ -195,7 +194,7 @@ pub fn restore_wallet(
     unit: &str,
     options: &WalletOptions,
 ) -> Result<RestoredWallet, WalletError> {
-    let end = after(options.restore.time_limit);
+    let end = End::of(options.restore.time_limit);
     let body = client.get_small("/v1/keysets", end)?.body;
     let keysets = MintKeyset::parse(&body);
     let mut ours: Vec<MintKeyset> = Vec::new();
@@ -333,7 +332,7 @@ impl Searched {
         seed: &Seed,
         keyset: MintKeyset,
         options: &WalletOptions,
-        end: Instant,
+        end: End,
     ) -> Self {
         let mut searched = Self {
             keyset,
@@ -375,7 +374,7 @@ impl Searched {
         info: &MintInfo,
         keysets: &[MintKeyset],
         keys: &mut HashMap<KeysetId, Result<Keys, FetchError>>,
-        end: Instant,
+        end: End,
     ) -> RestoredKeyset {
         let mut restored = RestoredKeyset {
             keyset: self.keyset,
@@ -433,7 +432,7 @@ impl Searched {
 }
 
 /// The public keys of a keyset (NUT-01). A key that is invalid is left out: the notes of other amounts are good.
-fn fetch_keys(client: &MintClient, keyset: &KeysetId, end: Instant) -> Result<Keys, FetchError> {
+fn fetch_keys(client: &MintClient, keyset: &KeysetId, end: End) -> Result<Keys, FetchError> {
     // nutshell takes ids in base64 in their URL-safe form only.
     let id = keyset.as_str().replace('+', "-").replace('/', "_");
     let reply = client.get_small(&format!("/v1/keys/{id}"), end)?;
