@@ -339,18 +339,13 @@ export class Restore {
   }
 
   private outcome({ B_, Y, isSpent }: Signed): Outcome {
-    const state = isSpent ? (this.rules.confirm && B_ && !this.hasExpired ? this.check.results.get(Y) : 'spent') : 'unspent';
-    if (state === 'spent' || state === 'pending') {
-      return { state };
-    }
-    if (this.hasExpired) {
-      return { state: 'expired' };
-    }
+    const asked = this.rules.confirm && B_ ? this.check.results.get(Y) : 'spent';
+    const state = isSpent ? (asked ?? (this.hasExpired ? 'spent' : undefined)) : 'unspent';
     const result = state === 'unspent' ? this.sign.results.get(B_!) : state;
     if (result instanceof WalletError) {
       return { state: 'refused', error: result };
     }
-    return typeof result === 'object' ? { state: 'live', signature: result } : { state: result ?? 'open' };
+    return typeof result === 'object' ? { state: 'live', signature: result } : { state: result ?? (this.hasExpired ? 'expired' : 'open') };
   }
 
   /** The distinct messages of notes that are live by what is known. */

@@ -233,7 +233,7 @@ async function readBody(response: Response, limit: number, sink: Sink | undefine
     if (done || value === undefined) {
       break;
     }
-    // What is no stream comes in one part.
+    // A body that is not a stream comes in one part.
     for (let at = 0; at < value.length && total <= limit; at += PART) {
       const part = value.subarray(at, at + PART);
       await more(total);

@@ -174,11 +174,11 @@ for (const one of restores) {
       return json({ outputs, signatures: outputs.map(sign) });
     };
     const { mint, requests } = clientOf(answer, { now: () => now });
-    const { expected, last_activity_age: activity, last_seen_age: seenAge } = one.options ?? {};
+    const { expected, confirm, last_activity_age: activity, last_seen_age: seenAge } = one.options ?? {};
     const lastSeen = seenAge && { issued: now - seenAge, spent: now - seenAge };
     const [from, to] = one.exchanged ?? [0, 0];
     const list = wallet.map(({ B_, Y }, i) => (i >= from && i < to ? { B_: Y, Y: B_ } : { B_, Y }));
-    const run = mint.restore(KEYSET, list, { expected, lastActivity: activity && now - activity, lastSeen });
+    const run = mint.restore(KEYSET, list, { expected, confirm, lastActivity: activity && now - activity, lastSeen });
     const { error: code, warnings = [], next_counter: next, filters, posts, ...states } = one.expect;
     const found = await run.catch((error) => error);
     const posted = requests.filter(({ body }) => body);

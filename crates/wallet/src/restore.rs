@@ -508,6 +508,12 @@ impl Restore {
         let expiry = ours.and_then(|keyset| keyset.final_expiry);
         if expiry.is_some_and(|expiry| expiry <= self.now) {
             self.is_expired = true;
+            // By the filter: nobody is asked to confirm it.
+            for place in self.states.places() {
+                if self.outcomes[place] == Outcome::Open {
+                    self.outcomes[place] = Outcome::Spent;
+                }
+            }
             for outcome in &mut self.outcomes {
                 if *outcome == Outcome::Open {
                     *outcome = Outcome::Expired;

@@ -406,6 +406,7 @@ fn restores_end_as_in_the_file() {
         let ago = |name: &str| given[name].as_u64().map(|age| now() - age);
         let options = RestoreOptions {
             expected: given["expected"].as_u64(),
+            confirm: given["confirm"] == true,
             last_activity: ago("last_activity_age"),
             last_seen: ago("last_seen_age").map(|at| AsOf {
                 spent: at,
