@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -65,6 +66,8 @@ pub(crate) struct Mint {
     pub(crate) twin: &'static str,
     /// The paths, or parts of them, that it does not answer at all.
     pub(crate) silent: &'static str,
+    /// After so many answers about messages it has no further ones.
+    pub(crate) restores: AtomicUsize,
     /// A change of each signature that it gives.
     pub(crate) change: fn(&mut Value),
     keysets: Vec<Keyset>,
@@ -158,6 +161,7 @@ impl Mint {
             usd: "",
             twin: "none",
             silent: "none",
+            restores: AtomicUsize::new(usize::MAX),
             change: |_| {},
             keysets: keysets.into_iter().collect::<Result<_, _>>()?,
         };
@@ -184,7 +188,14 @@ impl Mint {
             spelled.ends_with(&one.id) || spelled.ends_with(&url_safe)
         });
         Ok(Some(match (path, named) {
-            ("/v1/restore", _) => return Ok(self.restore(body)),
+            ("/v1/restore", _)
+                if self
+                    .restores
+                    .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
+                    .is_ok() =>
+            {
+                return Ok(self.restore(body));
+            }
             ("/v1/checkstate", _) if self.has_states => self.states(body).to_string(),
             ("/v1/info", _) => {
                 json!({"filters": {"supported": self.has_filters && self.announces}}).to_string()

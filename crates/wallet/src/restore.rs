@@ -270,6 +270,8 @@ pub struct Restore {
     messages: BTreeMap<u32, Vec<u8>>,
     /// Without filters: whether every message was asked about.
     is_searched: bool,
+    /// Without filters: whether the messages that are left are not asked about.
+    is_cut: bool,
     is_expired: bool,
     batch: Option<NonZeroUsize>,
     max_answer_bytes: u64,
@@ -411,6 +413,7 @@ impl Restore {
             unspent: Vec::new(),
             messages: BTreeMap::new(),
             is_searched: false,
+            is_cut: false,
             is_expired: false,
             batch: None,
             max_answer_bytes: policy.max_answer_bytes,
@@ -453,6 +456,7 @@ impl Restore {
         let end = points
             .end()
             .unwrap_or(behind.saturating_add(UNTOUCHED.min(self.options.search)));
+        let end = if self.is_cut { first } else { end };
         let size = self.batch.unwrap_or(BATCH);
         let counters: Vec<_> = (first..end.min(first.saturating_add(size.get() as u32))).collect();
         self.is_searched = counters.is_empty();
@@ -484,6 +488,15 @@ impl Restore {
             false => self.signatures.add(asked, size),
         }
         Ok(())
+    }
+
+    /// Without filters, after an error: asks about no further message, but which of the signed notes are spent. Returns whether
+    /// some are signed.
+    #[cfg(feature = "cashu")]
+    pub(crate) fn cut(&mut self) -> bool {
+        self.is_cut = true;
+        self.signatures = Batches::new(Vec::new(), u64::MAX);
+        !self.is_searched && self.so_far().unchecked().next().is_some()
     }
 
     /// Whether something is shown, and the mint has not said how many points a request may have, nor whether the keyset has

@@ -154,6 +154,20 @@ fn notes_that_may_be_spent_are_kept_apart() {
 }
 
 #[test]
+fn notes_signed_before_an_error_are_checked() {
+    let world = World::new(|mint| {
+        mint.has_filters = false;
+        mint.restores = 2.into();
+    });
+    let wallet = world.restore(Fallback::default(), None);
+    let found = [&wallet.keysets[0].notes, &wallet.keysets[0].unchecked].map(Vec::len);
+    assert_eq!(found, [4, 0]);
+    let problems = &wallet.keysets[0].problems[..];
+    assert!(matches!(problems, [Problem::Restore(QueryError::Fetch(_))]));
+    assert!(wallet.keysets[0].restored.as_ref().unwrap().next_counter() > 200);
+}
+
+#[test]
 fn far_more_notes_than_expected_show_the_mint_nothing() {
     let world = World::new(|_| {});
     let wallet = world.restore(Fallback::default(), Some(1));

@@ -393,6 +393,10 @@ impl Searched {
         let result = client.converse(&mut restore, &mut points, end);
         let found = result.unwrap_or_else(|cause| {
             restored.problems.push(cause.into());
+            if restore.source().is_none() && restore.cut() {
+                // What is not answered stays unchecked, with a warning.
+                let _ = client.converse(&mut restore, &mut points, end);
+            }
             restore.so_far()
         });
         let live = found.live().map(|one| (one, true));
