@@ -39,7 +39,7 @@ for (const one of responses) {
     const asked = items.slice(start, end);
     const lookUp = async (filter) => filter.matches(asked, one.expected);
     const accept = () => acceptFilter(status ?? 200, new TextEncoder().encode(body), { policy, now, lastSeen: one.last_seen });
-    const runs = [() => mint.fetch(KEYSET, 'spent', { lastSeen: one.last_seen, timeLimit: 1000 }).then(lookUp), async () => lookUp(accept())];
+    const runs = [() => mint.fetch(KEYSET, 'spent', { lastSeen: one.last_seen, timeLimit: 1900 }).then(lookUp), async () => lookUp(accept())];
     for (const run of runs) {
       if (one.error === undefined) {
         const matches = await run();

@@ -1,5 +1,7 @@
 //! Restores from a seed at the mint of the tutorial.
 
+#![allow(clippy::disallowed_methods)]
+
 #[path = "../examples/seeded_mint.rs"]
 mod seeded_mint;
 
