@@ -58,6 +58,13 @@ async function restored(t, mintOptions, options = {}, keysets = KEYSETS, more = 
   return { ...here, found, next, secrets: found.proofs.map(({ secret }) => secret).sort() };
 }
 
+/** Milliseconds by the clock and of CPU time, since other programs run on this machine. */
+const clocks = () => [performance.now(), (process.cpuUsage().user + process.cpuUsage().system) / 1000];
+const assertSoon = ([wall, cpu], text) => {
+  const took = [clocks()[0] - wall, clocks()[1] - cpu];
+  assert.ok(took[0] < 5000 && took[1] < 500, `${text}: ${took} ms`);
+};
+
 const codes = ({ problems }) => problems.map(({ error }) => error.code);
 const json = (value, status = 200) => new Response(JSON.stringify(value), { status });
 const noFilter = (name) => (name === 'filter' ? json({ detail: 'Not Found' }, 404) : undefined);
@@ -216,11 +223,11 @@ test('an abort rejects soon, with what is known', async (t) => {
   let begin;
   const onProgress = ({ keyset, step, counters }) => {
     if (keyset === ids[2] && step === 'search' && counters > 500 && begin === undefined) {
-      setTimeout(() => ((begin = performance.now()), abort.abort()), 10);
+      setTimeout(() => ((begin = clocks()), abort.abort()), 10);
     }
   };
   const error = await restoreAll({ signal: abort.signal, onProgress }).then(() => assert.fail('not aborted'), (error) => error);
-  assert.ok(performance.now() - begin < 500, `${performance.now() - begin} ms`);
+  assertSoon(begin, 'aborted');
   assert.deepEqual([error.code, error.restored.proofs.length, error.restored.keysets.length], ['Aborted', 10, 2]);
 });
 
@@ -244,11 +251,11 @@ test('an abort ends every wait, and what is known by then is handed out', async 
   ]) {
     const abort = new AbortController();
     let begin;
-    const stop = () => setTimeout(() => ((begin ??= performance.now()), abort.abort()), 20);
+    const stop = () => setTimeout(() => ((begin ??= clocks()), abort.abort()), 20);
     const counterSource = storing?.(stop);
     const here = world(t, at(stop), keysets, { counterSource });
     const error = await here.restoreAll({ signal: abort.signal, ...(typeof options === 'function' ? options(stop) : options) }).catch((error) => error);
-    assert.ok(performance.now() - begin < 500, `${at}: ${performance.now() - begin} ms`);
+    assertSoon(begin, at);
     assert.deepEqual([error.code, error.restored?.proofs.length], ['Aborted', proofs], `${at} ${options} ${storing}`);
     if (proofs > 0 && !counterSource) {
       assert.equal(await here.wallet.counters.peekNext(here.ids[0]), 6 + GAP);
