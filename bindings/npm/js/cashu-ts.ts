@@ -8,7 +8,7 @@ import type { Keyset, OutputData, Proof, Wallet } from '@cashu/cashu-ts';
 import { MintClient, type RestoreOptions, type RestoreProgress } from './client.js';
 import { Notes } from './derivation.js';
 import { toHex } from './hex.js';
-import { clientOf, type RequestFunction } from './mint.js';
+import { clientOf, type RequestFunction, twice } from './mint.js';
 import { show } from './params.js';
 import { canonicalKeyset, secp256k1 } from './points.js';
 import { isObject } from './policy.js';
@@ -137,9 +137,8 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   const client = clientOf(wallet, options);
   const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
   try {
-    // What is cached may lack a keyset. A GET is sent once more.
-    const load = (): Promise<void> => call.race(async () => wallet.loadMint(true));
-    await load().catch(load);
+    // What is cached may lack a keyset.
+    await twice(call, () => call.race(async () => wallet.loadMint(true)));
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
     const run = { wallet, client, call, options, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
@@ -355,7 +354,7 @@ async function toProof({ wallet, call, keys }: Run, output: OutputData, { amount
   if (id === undefined) {
     throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
   }
-  const asked = keys.get(id) ?? call.settle(() => keyChain.ensureKeysetKeys(id));
+  const asked = keys.get(id) ?? twice(call, () => call.settle(() => keyChain.ensureKeysetKeys(id)));
   const keyset = await keys.set(id, asked).get(id)!;
   const plain = (amount <= Number.MAX_SAFE_INTEGER ? Number(amount) : amount) as never;
   return { ...output.toProof({ ...signature, id, amount: plain } as never, keyset), amount: plain };

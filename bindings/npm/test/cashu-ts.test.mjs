@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import * as version4 from '@cashu/cashu-ts';
 import { restoreAll } from 'nutfilter/cashu-ts';
 import { MintClient } from 'nutfilter/wallet';
+import { withoutWaiting } from './helpers.mjs';
 import { fakeMint } from './mint.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -317,6 +318,20 @@ test('what is cached is fetched again, once more if that fails, and not for a ca
   names.length = 0;
   await assert.rejects(old.restoreAll({ signal: AbortSignal.abort() }), { code: 'Aborted' });
   assert.deepEqual(names, []);
+});
+
+test('keys and keysets that are limited are asked for again when the mint says', async (t) => {
+  const waits = withoutWaiting(t);
+  const limited = (name, id, headers) => {
+    let times = 1;
+    return (asked, [of]) => (asked === name && (of ?? '') === id && times-- > 0 ? new Response('{"detail":"slow down"}', { status: 429, headers }) : undefined);
+  };
+  const keysets = [KEYSETS[0], KEYSETS[1]];
+  const { ids } = fakeMint(seed, keysets);
+  for (const [respond, expected] of [[limited('keysets', '', { 'Retry-After': '7' }), [7]], [limited('keys', ids[1], {}), [61]]]) {
+    const { found } = await restored(t, { respond }, {}, keysets);
+    assert.deepEqual([found.proofs.length, codes(found), waits.splice(0).filter((wait) => wait < 100)], [10, [], expected]);
+  }
 });
 
 test('a note that two keysets derive is given once', async (t) => {
