@@ -8,12 +8,12 @@ import type { Keyset, OutputData, Proof, Wallet } from '@cashu/cashu-ts';
 import { MintClient, type RestoreOptions, type RestoreProgress } from './client.js';
 import { Notes } from './derivation.js';
 import { toHex } from './hex.js';
-import { clientOf, type RequestFunction } from './mint.js';
+import { clientOf, type RequestFunction, twice } from './mint.js';
 import { show } from './params.js';
-import { secp256k1 } from './points.js';
-import { integer } from './policy.js';
-import { BATCH, Batches, type BlindSignature, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
-import { Candidates, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
+import { canonicalKeyset, secp256k1 } from './points.js';
+import { isObject } from './policy.js';
+import { BATCH, Batches, type BlindSignature, expiryOf, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
+import { Candidates, checkNumbers, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
 import { printableText } from './text.js';
 import { Call } from './transport.js';
 import { WalletError, type WalletErrorCode } from './wallet-error.js';
@@ -62,6 +62,8 @@ export interface RestoredKeyset {
   nextCounter: number;
   gap: number;
   proofs: RestoredProof[];
+  /** Signed notes that may be spent: the mint has no filters, and did not answer about their state. Their problem is named. */
+  unchecked: RestoredProof[];
   problems: RestoreProblem[];
   /** What the filters said. Undefined if the mint was shown every candidate. */
   byFilters?: Pick<Restored, 'asOf' | 'warnings' | 'chance'>;
@@ -71,6 +73,8 @@ export interface RestoredKeyset {
 export interface RestoredWallet {
   /** The notes that are not spent. */
   proofs: RestoredProof[];
+  /** Signed notes of which nothing says whether they are spent: restore again, or ask the mint about them (NUT-07) before use. */
+  unchecked: RestoredProof[];
   keysets: RestoredKeyset[];
   /** What could not be restored. Without problems and warnings everything is known, as of the filters' times. */
   problems: RestoreProblem[];
@@ -91,6 +95,8 @@ interface Run {
   known: ReadonlyMap<string, string | undefined>;
   batch: number;
   found: RestoredWallet;
+  /** Of all notes: two keysets derive the same ones if a mint chose their IDs so. */
+  secrets: Set<string>;
   /** Keysets with their keys, by ID. */
   keys: Map<string, Promise<Keyset>>;
 }
@@ -121,21 +127,21 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   if (!['never', 'unannounced', 'always'].includes(fallback)) {
     throw new WalletError('BadArgument', `fallback is ${show(fallback)}; expected 'never', 'unannounced' or 'always'`);
   }
-  for (const name of ['gap', 'searchGap', 'lastActivity', 'batch'] as const) {
-    integer(options[name] ?? 0, name);
+  if (!isObject(expected) || !isObject(lastSeen)) {
+    throw new WalletError('BadArgument', 'expected and lastSeen are given by keyset ID');
   }
-  Object.entries(expected).forEach(([id, count]) => integer(count, `expected of keyset ${id}`));
-  for (const [id, seen] of Object.entries(lastSeen)) {
-    [seen?.spent, seen?.issued].forEach((time) => integer(time ?? 0, `lastSeen of keyset ${id}`));
-  }
+  checkNumbers({ ...options, expected: undefined, lastSeen: undefined });
+  Object.values(expected).forEach((expected) => checkNumbers({ expected }));
+  Object.values(lastSeen).forEach((lastSeen) => checkNumbers({ lastSeen }));
   const call = new Call(options);
   const client = clientOf(wallet, options);
-  const found: RestoredWallet = { proofs: [], keysets: [], problems: [] };
+  const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
   try {
-    await call.race(wallet.loadMint());
+    // What is cached may lack a keyset.
+    await twice(call, () => call.race(async () => wallet.loadMint(true)));
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
-    const run = { wallet, client, call, options, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, keys: new Map() };
+    const run = { wallet, client, call, options, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
     const keysets = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
     const silent: (Opened & { error: WalletError })[] = [];
     let hasFilters = Object.keys(lastSeen).length > 0;
@@ -200,7 +206,7 @@ async function byFilters(run: Run, { keyset, notes }: Opened): Promise<Answered 
   try {
     return await client.restore(id, notes, {
       ...{ call, confirm, gap, searchGap, lastActivity, batch },
-      finalExpiry: keyset.expiry ?? null,
+      finalExpiry: expiryOf(keyset.expiry) ?? null,
       expected: expected[id],
       lastSeen: lastSeen[id],
       onProgress: (progress) => tell(run, id, progress),
@@ -223,15 +229,16 @@ async function ask<T>({ client, call, batch }: Run, question: Question<T>, point
 }
 
 /** Shows the mint every candidate, as cashu-ts does. */
-async function byMint(run: Run, { keyset: { id, expiry }, notes }: Opened): Promise<Answered> {
+async function byMint(run: Run, { keyset, notes }: Opened): Promise<Answered> {
   const { call, options, batch } = run;
+  const { id } = keyset;
   const { gap = GAP, searchGap = SEARCH_GAPS[1] } = options;
   const candidates = new Candidates(notes, secp256k1);
   const outcomes: Outcome[] = [];
   let error: WalletError | undefined;
   let isAnswered = true;
   try {
-    if (expiry != null && expiry * 1000 <= Date.now()) {
+    if ((expiryOf(keyset.expiry) ?? Infinity) * 1000 <= Date.now()) {
       throw new WalletError('LeftOut', `nothing is known: ${LEFT_OUT.expired}`);
     }
     for (let end = searchGap; outcomes.length < end && isAnswered; end = nextCounter(outcomes, searchGap)) {
@@ -261,35 +268,48 @@ const LEFT_OUT: Partial<Record<Outcome['state'], string>> = {
   expired: 'its keyset has expired',
 };
 
-/** Asks the mint for the states of what is live (NUT-07). Returns the error that left some unknown. */
-async function checkLive(run: Run, notes: Notes, outcomes: Outcome[]): Promise<WalletError | undefined> {
+/** Asks the mint for the states of what is live (NUT-07). Without filters, a note that it does not answer about may be spent. */
+async function checkLive(run: Run, { keyset, notes }: Opened, { outcomes, asOf, error }: Answered): Promise<RestoreProblem[]> {
+  const { id } = keyset;
   const live = outcomes.flatMap(({ state }, counter) => (state === 'live' ? [counter] : []));
-  const [now, error] = await ask(run, states, live.map((counter) => toHex(notes.ys(counter, counter + 1)[0]!)));
+  const isOver = error?.code === 'Aborted';
+  const [now, fault] = isOver ? [[]] : await ask(run, states, live.map((counter) => toHex(notes.ys(counter, counter + 1)[0]!)));
+  const problems: RestoreProblem[] = fault ? [{ keyset: id, error: fault }] : [];
   live.forEach((counter, i) => {
     const state = now[i];
     if (state === 'spent' || state === 'pending') {
       outcomes[counter] = { state };
+    } else if (state !== 'unspent' && !asOf) {
+      outcomes[counter] = { ...(outcomes[counter] as Outcome & { state: 'live' }), state: 'unchecked' };
+    }
+    if (state instanceof WalletError) {
+      problems.push({ keyset: id, counter, state: outcomes[counter]!.state, error: state });
     }
   });
-  return error;
+  return problems;
 }
 
 /** Makes proofs of what is live, hands them out, and writes the counter. What was answered is kept, whatever fails. */
-async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Answered): Promise<void> {
+async function finish(run: Run, opened: Opened, answered: Answered): Promise<void> {
+  const { keyset: { id }, notes } = opened;
   const { call, wallet, options, known, found } = run;
   const { outcomes, nextCounter, gap, asOf, warnings, chance, error } = answered;
-  const unchecked = error?.code !== 'Aborted' && (options.confirm || !asOf) ? await checkLive(run, notes, outcomes) : undefined;
+  const problems: RestoreProblem[] = error ? [{ keyset: id, error }] : [];
+  problems.push(...(options.confirm || !asOf ? await checkLive(run, opened, answered) : []));
   const proofs: RestoredProof[] = [];
-  const problems: RestoreProblem[] = [error, unchecked].flatMap((error) => (error ? [{ keyset: id, error }] : []));
+  const unchecked: RestoredProof[] = [];
   const loop = new Call({});
   for (const [counter, outcome] of outcomes.entries()) {
     const { state } = outcome;
     try {
-      if (outcome.state === 'live') {
+      if (outcome.state === 'live' || outcome.state === 'unchecked') {
         const output = notes.output(counter);
         const proof = outcome.signature.amount > 0 ? await toProof(run, output, outcome.signature) : undefined;
+        if (proof && run.secrets.size === run.secrets.add(proof.secret).size) {
+          throw new WalletError('LeftOut', `counter ${counter} has the secret of a note of another keyset`);
+        }
         if (proof && !(known.has(proof.secret) && (known.get(proof.secret) ?? proof.C) === proof.C)) {
-          proofs.push(proof);
+          (state === 'live' ? proofs : unchecked).push(proof);
         }
       } else if (outcome.state === 'refused') {
         throw outcome.error;
@@ -303,9 +323,10 @@ async function finish(run: Run, { keyset: { id }, notes }: Opened, answered: Ans
     }
     await loop.breathe();
   }
-  const keyset = { id, nextCounter, gap, proofs, problems, ...(asOf && { byFilters: { asOf, warnings: warnings!, ...(chance && { chance }) } }) };
+  const keyset = { id, nextCounter, gap, proofs, unchecked, problems, ...(asOf && { byFilters: { asOf, warnings: warnings!, ...(chance && { chance }) } }) };
   found.keysets.push(keyset);
   found.proofs.push(...proofs);
+  found.unchecked.push(...unchecked);
   found.problems.push(...problems);
   await guarded(run, id, () => call.settle(() => options.onKeyset?.(keyset)));
   // A store may refuse the counter of a keyset that it does not hold yet, so it comes last.
@@ -328,12 +349,13 @@ async function advance(wallet: Wallet, id: string, next: number): Promise<void> 
 /** The mint may have signed with another keyset, which must be of the wallet's unit. */
 async function toProof({ wallet, call, keys }: Run, output: OutputData, { amount, ...signature }: BlindSignature): Promise<RestoredProof> {
   const { keyChain, unit } = wallet;
-  const { id } = signature;
-  if (!keyChain.getKeysets().some((keyset) => keyset.id === id && keyset.unit === unit)) {
+  const named = canonicalKeyset(signature.id);
+  const id = keyChain.getKeysets().find((keyset) => keyset.unit === unit && canonicalKeyset(String(keyset.id)) === named)?.id;
+  if (id === undefined) {
     throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
   }
-  const asked = keys.get(id) ?? call.settle(() => keyChain.ensureKeysetKeys(id));
+  const asked = keys.get(id) ?? twice(call, () => call.settle(() => keyChain.ensureKeysetKeys(id)));
   const keyset = await keys.set(id, asked).get(id)!;
   const plain = (amount <= Number.MAX_SAFE_INTEGER ? Number(amount) : amount) as never;
-  return { ...output.toProof({ ...signature, amount: plain } as never, keyset), amount: plain };
+  return { ...output.toProof({ ...signature, id, amount: plain } as never, keyset), amount: plain };
 }

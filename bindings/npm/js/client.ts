@@ -4,7 +4,7 @@ import { checkNames, MintFilter, type MintProfile, type NoteKind } from './mint-
 import { canonicalKeyset, checkRandomness, type Curve, curveOf } from './points.js';
 import { checkStatus, integer, type Policy, policyOf, ResponseReader, validating } from './policy.js';
 import { BATCH, infoOf, type KeysetInfo, keysetsOf, type MintInfo, type Request, retrySeconds, SILENCE } from './query.js';
-import { type Candidate, Candidates, type Points, Restore, type Restored, type RestoreRules } from './restore.js';
+import { type Candidate, Candidates, checkNumbers, type Points, Restore, type Restored, type RestoreRules } from './restore.js';
 import { type Answer, Call, type CallOptions, type Fetch, isBrowser, send, type Sending } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
@@ -148,6 +148,7 @@ export class MintClient {
    */
   async restore(keyset: string, candidates: Points | Iterable<Candidate>, options: RestoreOptions = {}): Promise<Restored> {
     const call = Call.of(options);
+    checkNumbers(options);
     checkRandomness();
     const checked = new Candidates(candidates, curveOf(keyset, this.options.bls));
     await checked.check(call);
@@ -166,6 +167,7 @@ export class MintClient {
       throw new WalletError('OtherSource', 'expected a Restore from filters of this mint');
     }
     const call = Call.of(options);
+    checkNumbers(options);
     restore.askAgain();
     try {
       if (restore.progress.done === 0 && restore.points > 0) {
@@ -178,12 +180,14 @@ export class MintClient {
     } catch (error) {
       throw WalletError.with(WalletError.from(error, 'Transport', 'the restore failed'), 'unfinished', restore);
     }
+    await call.breathe();
     return restore.soFar();
   }
 
   /** @internal Sends requests until there is no further one. */
   async ask(call: Call, asked: Pick<Restore, 'request' | 'answer'>, onAnswer?: () => void): Promise<void> {
     for (let request; (request = asked.request()); ) {
+      await call.breathe();
       const { status, retryAfter, body } = await this.post(call, request);
       const seconds = asked.answer(status, retryAfter, body, this.now());
       if (seconds !== undefined) {

@@ -156,12 +156,12 @@ function children(seed: Uint8Array, keyset: string): (counters: readonly number[
   return (counters) => {
     const nodes = counters.map((counter) => {
       const mac = begun.clone().update(indexed(parent, HARDENED + counter)).digest();
-      return { key: tweak(mac, numberOf(parent)), chain: mac.subarray(32) };
+      return { key: tweak(mac, numberOf(parent)), chain: mac.slice(32) };
     });
     const publicKeys = sums(nodes.map(({ key }) => digits(key))).map(compress);
     return nodes.map(({ key, chain }, i) => {
-      const begun = hmac.create(sha512, chain);
-      const child = (index: number): bigint => tweak(begun.clone().update(indexed(publicKeys[i]!, index)).digest(), key);
+      // A state that is kept for the factor would take kilobytes of each counter.
+      const child = (index: number): bigint => tweak(hmac(sha512, chain, indexed(publicKeys[i]!, index)), key);
       return { secret: ascii(toHex(bytesOf(child(0)))), factor: () => child(1) };
     });
   };

@@ -126,7 +126,7 @@ export class Index {
       const sample = decoder.item / SAMPLED;
       values[sample] = decoder.value;
       positions[sample] = decoder.position;
-      decoder.skipItems(Math.min(SAMPLED, decoder.n - decoder.item));
+      decoder.read(Math.min(SAMPLED, decoder.n - decoder.item));
     }
     if (decoder.item < decoder.n) {
       return false;
@@ -152,14 +152,8 @@ export class Index {
     }
     const sample = Math.max(low - 1, 0);
     decoder.seek(sample * SAMPLED, values[sample] ?? 0, positions[sample] ?? 0);
-    const end = Math.min(decoder.item + SAMPLED, decoder.n);
-    while (decoder.item < end) {
-      decoder.next();
-      if (decoder.value >= value) {
-        return decoder.value === value;
-      }
-    }
-    return false;
+    decoder.read(Math.min(SAMPLED, decoder.n - decoder.item), value);
+    return decoder.value === value && decoder.n > 0;
   }
 }
 
@@ -206,36 +200,16 @@ export class Decoder {
     this.bit = position % 8;
   }
 
-  /** Reads the next item. There must be one. */
-  next(): void {
-    const p = this.p;
-    const window = this.peek();
-    const run = Math.clz32(~window);
-    let delta: number;
-    // 32 positions behind the window are within the bytes, so none of its bits is missing.
-    if (run + p < 32 && this.at + 5 <= this.bytes.length && run <= this.maxQuotient) {
-      // Two shifts: shifting by 32 would shift by 0.
-      const remainder = p === 0 ? 0 : (window << (run + 1)) >>> (32 - p);
-      delta = run * this.scale + remainder;
-      this.skip(run + 1 + p);
-    } else {
-      delta = this.readLong();
-    }
-    if (delta > this.largest - this.value) {
-      throw this.outOfRange();
-    }
-    this.value += delta;
-    this.item++;
-  }
-
-  /** Reads so many further items. There must be as many. The same as {@link Decoder.next}, with its state in registers. */
-  skipItems(count: number): void {
+  /** Reads so many further items, or until one is not below `least`. There must be as many. */
+  read(count: number, least = Infinity): void {
     const { bytes, view, p, scale, largest, maxQuotient } = this;
     const last = bytes.length - 5;
     const end = this.item + count;
-    while (this.item < end) {
+    let isBelow = true;
+    while (this.item < end && isBelow) {
+      // The state is in registers.
       let { at, bit, value, item } = this;
-      while (item < end && p > 0 && at <= last) {
+      while (item < end && isBelow && p > 0 && at <= last) {
         const window = (view.getUint32(at) << bit) | (bytes[at + 4]! >>> (8 - bit));
         const run = Math.clz32(~window);
         const next = value + run * scale + ((window << (run + 1)) >>> (32 - p));
@@ -247,13 +221,20 @@ export class Decoder {
         at += bit >>> 3;
         bit &= 7;
         item++;
+        isBelow = value < least;
       }
       this.at = at;
       this.bit = bit;
       this.value = value;
       this.item = item;
-      if (item < end) {
-        this.next();
+      if (item < end && isBelow) {
+        const delta = this.readLong();
+        if (delta > largest - value) {
+          throw this.outOfRange();
+        }
+        this.value += delta;
+        this.item++;
+        isBelow = this.value < least;
       }
     }
   }

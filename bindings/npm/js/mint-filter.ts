@@ -202,8 +202,9 @@ const WARNING = 1e-4;
  * `factor` times what chance and the records explain, or at least what chance exceeds with a probability of 1e-9.
  */
 export function matchLimit(lookups: number, expected: number, m: number, factor: number): number {
+  Object.entries({ lookups, expected, m, factor }).forEach(([name, value]) => integer(value, name));
   const known = Math.min(expected, lookups);
-  const mean = (lookups - known) / m;
+  const mean = (lookups - known) / (m || 1);
   // The least k that more than k chance matches exceed that seldom.
   let low = Math.floor(mean);
   let high = Math.ceil(mean * 7.39) + 21;

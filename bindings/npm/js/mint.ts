@@ -3,7 +3,8 @@
 import * as cashu from '@cashu/cashu-ts';
 import { MintClient } from './client.js';
 import { isIntegerWithin } from './params.js';
-import { type Answer, type Fetch, isBrowser, type Signal } from './transport.js';
+import { retrySeconds } from './query.js';
+import { type Answer, type Call, type Fetch, isBrowser, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
 
 /** What no public name of cashu-ts tells: how the `Mint` sends, and its tokens. */
@@ -94,6 +95,23 @@ function responseOf({ status, body, retryAfter }: Answer): Response {
   return new Response(body as never, { status, headers: retryAfter === null ? {} : { 'Retry-After': retryAfter } });
 }
 
+/** The header `Retry-After` of an answer that is an error of cashu-ts. */
+function retryAfterOf(error: unknown): string | null {
+  const { retryAfterMs } = error as { retryAfterMs?: number };
+  return retryAfterMs === undefined ? null : String(Math.ceil(retryAfterMs / 1000));
+}
+
+/** A GET of cashu-ts is sent once more, after the wait that the mint asks for. */
+export function twice<T>(call: Call, run: () => Promise<T>): Promise<T> {
+  return run().catch(async (error) => {
+    if (error?.status === 429) {
+      await call.wait(retrySeconds(retryAfterOf(error), Math.floor(Date.now() / 1000)));
+    }
+    call.check();
+    return run();
+  });
+}
+
 /** The answer that cashu-ts has read, or its error, as the mint sent it. */
 async function answer(ask: () => Promise<unknown>): Promise<Answer> {
   const encode = (said: unknown): Uint8Array => {
@@ -104,11 +122,10 @@ async function answer(ask: () => Promise<unknown>): Promise<Answer> {
   try {
     return { status: 200, retryAfter: null, body: encode(await ask()) };
   } catch (error) {
-    const { status, code, message, retryAfterMs } = error as { status?: number; code?: number; message: string; retryAfterMs?: number };
+    const { status, code, message } = error as { status?: number; code?: number; message: string };
     if (!isIntegerWithin(status, 200, 599)) {
       throw error;
     }
-    const retryAfter = retryAfterMs === undefined ? null : String(Math.ceil(retryAfterMs / 1000));
-    return { status, retryAfter, body: encode({ detail: message, code }) };
+    return { status, retryAfter: retryAfterOf(error), body: encode({ detail: message, code }) };
   }
 }

@@ -51,9 +51,9 @@ export function policyOf(changes: Partial<Policy> = {}): Policy {
 }
 
 /** Refuses what would make comparisons fail silently, as NaN does. */
-export function integer(value: unknown, name: string): number {
-  if (!isIntegerWithin(value, 0, Number.MAX_SAFE_INTEGER)) {
-    throw new WalletError('BadArgument', `${name} is ${show(value)}; expected an integer from 0 to 2^53 - 1`);
+export function integer(value: unknown, name: string, max = Number.MAX_SAFE_INTEGER): number {
+  if (!isIntegerWithin(value, 0, max)) {
+    throw new WalletError('BadArgument', `${name} is ${show(value)}; expected an integer from 0 to ${max}`);
   }
   return value;
 }

@@ -330,12 +330,17 @@ export interface KeysetInfo {
   finalExpiry: number | undefined;
 }
 
+/** A time that a mint says, if it is one. */
+export function expiryOf(expiry: unknown): number | undefined {
+  return isIntegerWithin(expiry, 0, Number.MAX_SAFE_INTEGER) ? expiry : undefined;
+}
+
 /** The keysets in `/v1/keysets` that have a valid ID. */
 export function keysetsOf(answer: Uint8Array): KeysetInfo[] {
   const { keysets } = object(answer) ?? {};
   return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit, final_expiry: expiry }) => {
     const isKnown = typeof id === 'string' && KEYSET_ID.test(id) && typeof unit === 'string';
-    return isKnown ? [{ id, unit: printableText(unit, 16), finalExpiry: typeof expiry === 'number' ? expiry : undefined }] : [];
+    return isKnown ? [{ id, unit: printableText(unit, 16), finalExpiry: expiryOf(expiry) }] : [];
   });
 }
 

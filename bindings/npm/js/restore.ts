@@ -35,6 +35,8 @@ export type Outcome =
   | { state: 'pending' }
   /** Signed and not spent. */
   | { state: 'live'; signature: BlindSignature }
+  /** Signed, and perhaps spent: there are no filters, and the mint did not say. Only in `restoreAll`. */
+  | { state: 'unchecked'; signature: BlindSignature }
   /** It is in `issued`, by chance or not, and the mint has no signature. */
   | { state: 'unsigned' }
   /** The keyset has expired. The mint was not asked. */
@@ -73,6 +75,26 @@ export interface RestoreRules {
   lastActivity?: number | undefined;
   /** Whether both filters were fetched once more, by all caches, because they disagreed. */
   refetched?: boolean | undefined;
+}
+
+/** The last counter of NUT-13: older keysets derive by BIP32. */
+const LAST_COUNTER = 2 ** 31 - 1;
+
+/** The numbers in the options of a restore. */
+interface Numbers extends RestoreRules {
+  batch?: number | undefined;
+  finalExpiry?: number | null | undefined;
+  lastSeen?: Partial<Restored['asOf']> | undefined;
+}
+
+/** Refuses numbers before anything is sent: NaN, for one, would switch a limit off. */
+export function checkNumbers({ gap, searchGap, batch, expected, lastActivity, finalExpiry, lastSeen }: Numbers): void {
+  for (const [numbers, max] of [
+    [{ gap, searchGap, batch }, LAST_COUNTER],
+    [{ expected, lastActivity, finalExpiry: finalExpiry ?? 0, spent: lastSeen?.spent, issued: lastSeen?.issued }, undefined],
+  ] as const) {
+    Object.entries(numbers).forEach(([name, value]) => value !== undefined && integer(value, name, max));
+  }
 }
 
 /** Takes the number of counters looked up so far. */
@@ -233,6 +255,7 @@ export class Restore {
     onCounters?: (counters: number) => void,
   ): Promise<Restore> {
     checkPair(filters);
+    checkNumbers(rules);
     const call = Call.of(rules);
     let checked = candidates as Candidates;
     if (!(candidates instanceof Candidates)) {
@@ -316,18 +339,13 @@ export class Restore {
   }
 
   private outcome({ B_, Y, isSpent }: Signed): Outcome {
-    const state = isSpent ? (this.rules.confirm && B_ && !this.hasExpired ? this.check.results.get(Y) : 'spent') : 'unspent';
-    if (state === 'spent' || state === 'pending') {
-      return { state };
-    }
-    if (this.hasExpired) {
-      return { state: 'expired' };
-    }
+    const asked = this.rules.confirm && B_ ? this.check.results.get(Y) : 'spent';
+    const state = isSpent ? (asked ?? (this.hasExpired ? 'spent' : undefined)) : 'unspent';
     const result = state === 'unspent' ? this.sign.results.get(B_!) : state;
     if (result instanceof WalletError) {
       return { state: 'refused', error: result };
     }
-    return typeof result === 'object' ? { state: 'live', signature: result } : { state: result ?? 'open' };
+    return typeof result === 'object' ? { state: 'live', signature: result } : { state: result ?? (this.hasExpired ? 'expired' : 'open') };
   }
 
   /** The distinct messages of notes that are live by what is known. */
@@ -369,8 +387,7 @@ async function search(
   onCounters: OnCounters | undefined,
 ): Promise<Found> {
   const { issued, spent } = filters;
-  const { expected, confirm, gap = GAP, searchGap, lastActivity = 0, refetched } = rules;
-  Object.entries({ gap, searchGap: searchGap ?? 0, lastActivity }).forEach(([name, value]) => integer(value, name));
+  const { expected, confirm, searchGap, lastActivity = 0, refetched } = rules;
   const isList = candidates.count !== Infinity;
   const [inIssued, inSpent] = [issued.lookUps(), spent.lookUps()];
   const signed: (Signed | undefined)[] = [];
@@ -495,7 +512,8 @@ function someOf(counters: readonly number[]): number[] {
 
 /** The wallet's next counter: `gap` behind the last candidate that may have been used. */
 export function nextCounter(outcomes: readonly { state: Outcome['state'] }[], gap: number): number {
-  return outcomes.reduce((next, { state }, i) => (state === 'unused' ? next : i + 1), 0) + gap;
+  const behind = outcomes.reduce((next, { state }, i) => (state === 'unused' ? next : i + 1), 0);
+  return Math.min(behind + gap, LAST_COUNTER);
 }
 
 /** The least count that more chance matches exceed at most once in a million restores, if `mean` are expected. */

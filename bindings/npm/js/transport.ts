@@ -45,6 +45,9 @@ const LONGEST_TIMER = 2 ** 31 - 2;
 /** Milliseconds after which the event loop runs. */
 const BREATH = 12;
 
+/** Bytes of a body that are taken at once. */
+const PART = 1 << 18;
+
 /** Milliseconds in which what was begun may end when a call is over. */
 const MOMENT = 50;
 
@@ -101,8 +104,8 @@ export class Call {
   }
 
   /** The result of the work, unless the caller aborts or the time is over before. */
-  race<T>(work: T | PromiseLike<T>): Promise<T> {
-    return this.guard(async () => work);
+  race<T>(work: T | PromiseLike<T> | (() => Promise<T>)): Promise<T> {
+    return this.guard(async () => (typeof work === 'function' ? (work as () => Promise<T>)() : work));
   }
 
   /** The result of the caller's own work. It begins even if the call is over, and is then waited for a moment. */
@@ -230,8 +233,13 @@ async function readBody(response: Response, limit: number, sink: Sink | undefine
     if (done || value === undefined) {
       break;
     }
-    total += value.length;
-    take(value);
+    // A body that is not a stream comes in one part.
+    for (let at = 0; at < value.length && total <= limit; at += PART) {
+      const part = value.subarray(at, at + PART);
+      await more(total);
+      total += part.length;
+      take(part);
+    }
   }
   return parts.all().subarray(0, limit);
 }

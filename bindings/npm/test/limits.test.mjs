@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import test from 'node:test';
-import { acceptFilter, MintClient, Restore } from 'nutfilter/wallet';
+import { acceptFilter, matchLimit, MintClient, Restore } from 'nutfilter/wallet';
 import { ResponseReader } from '../dist/policy.js';
 import { bytes, clientOf, response } from './helpers.mjs';
 
@@ -42,6 +42,32 @@ test('undefined keeps the default of a limit; everything else that is not a numb
   for (const items of [undefined, 5, Y, [Y], [bytes(Y), null], [[2, 3]]]) {
     assert.throws(() => filter.matches(items), badArgument);
   }
+});
+
+test('a wrong number in any option of a restore is refused before anything is sent', async () => {
+  const { mint, requests } = client();
+  const candidates = [{ B_: bytes(Y), Y: bytes(Y) }];
+  const wrong = [NaN, Infinity, -Infinity, -1, 0.5, 2 ** 53, 1e400, '5', 5n, [], {}, true];
+  const counters = [...wrong, null, 2 ** 31, 2 ** 32];
+  for (const [name, values] of Object.entries({
+    ...{ gap: counters, searchGap: counters, batch: counters, timeLimit: [...wrong, null] },
+    ...{ expected: [...wrong, null], lastActivity: [...wrong, null], finalExpiry: wrong },
+    ...{ lastSeen: wrong.flatMap((one) => [{ spent: one }, { issued: one }]) },
+  })) {
+    for (const value of values) {
+      await assert.rejects(mint.restore(KEYSET, candidates, { [name]: value }), badArgument, `${name}: ${String(value)}`);
+    }
+  }
+  for (const value of [...wrong, null]) {
+    for (const at of [0, 1, 2, 3]) {
+      const numbers = [10, 1, 784_931, 10].map((one, i) => (i === at ? value : one));
+      assert.throws(() => matchLimit(...numbers), badArgument, String(value));
+    }
+  }
+  assert.deepEqual(requests, []);
+  const accept = (kind) => acceptFilter(200, Buffer.from(response([bytes(kind === 'issued' ? Y : OTHER)], 1767225600)), { source: { keyset: KEYSET, kind } });
+  const restore = await Restore.search({ issued: accept('issued'), spent: accept('spent') }, candidates, { gap: 2 ** 31 - 1 });
+  assert.equal(restore.soFar().nextCounter, 2 ** 31 - 1);
 });
 
 test('only what a restore looked up is sent, whatever is done to its candidates', async () => {

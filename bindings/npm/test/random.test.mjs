@@ -10,7 +10,7 @@ const CASES = 10_000;
 function values(filter) {
   const decoder = new Decoder(filter);
   return Float64Array.from({ length: filter.n }, () => {
-    decoder.next();
+    decoder.read(1);
     return decoder.value;
   });
 }

@@ -406,6 +406,18 @@ test('a candidate is not unused if the filter may have been made with another ha
   await assert.rejects(restore(4), { code: 'OtherDialect' });
 });
 
+test('a signature that was answered stays when the keyset has expired', async () => {
+  const accept = (kind) => acceptFilter(200, Buffer.from(response(kind === 'issued' ? candidates.slice(0, 200).map(({ B_ }) => B_) : [], NOW)), { source: { keyset: KEYSET, kind } });
+  const restore = await Restore.search({ issued: accept('issued'), spent: accept('spent') }, candidates.slice(0, 200));
+  const { outputs } = JSON.parse(restore.request().body);
+  const signatures = outputs.map(({ B_ }) => ({ amount: 1, id: KEYSET, C_: `03${B_.slice(2)}` }));
+  restore.answer(200, null, Buffer.from(JSON.stringify({ outputs, signatures })));
+  restore.expire();
+  const states = restore.soFar().outcomes.map(({ state }) => state);
+  assert.deepEqual(['live', 'expired'].map((wanted) => states.filter((state) => state === wanted).length), [100, 100]);
+  assert.equal(restore.request(), undefined);
+});
+
 test('searches end at any rate of chance matches', async () => {
   // Only the first points are checked to be on the curve.
   const made = (kind, counter) => (kind ? ys : bs)[counter] ?? Uint8Array.from({ length: 33 }, (_, i) => [2, kind, counter >> 8, counter & 255][i] ?? 0);

@@ -25,7 +25,7 @@ test('the coder matches the vectors to the bit', () => {
     assert.equal(hex(coded), filter_hex, name);
     const decoder = new Decoder({ bytes: coded, n, p, m });
     for (const value of values) {
-      decoder.next();
+      decoder.read(1);
       assert.equal(decoder.value, value, name);
     }
     decoder.finish();

@@ -4,9 +4,12 @@
 //! cargo run -p nutfilter-wallet --features cashu --example seeded_mint
 //! ```
 
+#![allow(clippy::disallowed_methods)]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -47,6 +50,8 @@ struct Keyset {
 
 /// The mint, and the requests so far.
 pub(crate) struct Mint {
+    /// Whether it answers about the states of notes.
+    pub(crate) has_states: bool,
     /// Whether it has filters.
     pub(crate) has_filters: bool,
     /// Whether it announces them.
@@ -55,6 +60,14 @@ pub(crate) struct Mint {
     pub(crate) params: Params,
     /// Its keysets without notes.
     pub(crate) others: Vec<&'static str>,
+    /// Its keyset of unit `usd`, if any.
+    pub(crate) usd: &'static str,
+    /// A keyset for which it serves what it knows of the first one.
+    pub(crate) twin: &'static str,
+    /// The paths, or parts of them, that it does not answer at all.
+    pub(crate) silent: &'static str,
+    /// After so many answers about messages it has no further ones.
+    pub(crate) restores: AtomicUsize,
     /// A change of each signature that it gives.
     pub(crate) change: fn(&mut Value),
     keysets: Vec<Keyset>,
@@ -140,10 +153,15 @@ impl Mint {
     ) -> Result<(String, Seen), Error> {
         let keysets = KEYSETS.map(|id| Keyset::new(seed, id));
         let mut mint = Self {
+            has_states: true,
             has_filters: true,
             announces: true,
             params: Params::CASHU,
             others: vec![BROKEN, DRAFT],
+            usd: "",
+            twin: "none",
+            silent: "none",
+            restores: AtomicUsize::new(usize::MAX),
             change: |_| {},
             keysets: keysets.into_iter().collect::<Result<_, _>>()?,
         };
@@ -160,20 +178,32 @@ impl Mint {
     }
 
     fn reply(&self, path: &str, body: &Value) -> Result<Option<String>, Error> {
+        let path = &*path.replace(self.twin, KEYSETS[0]);
+        if path.contains(self.silent) {
+            std::thread::sleep(std::time::Duration::from_secs(20));
+        }
         let spelled = path.replace("%2F", "/").replace("%2B", "+");
         let named = self.keysets.iter().find(|one| {
             let url_safe = one.id.replace('+', "-").replace('/', "_");
             spelled.ends_with(&one.id) || spelled.ends_with(&url_safe)
         });
         Ok(Some(match (path, named) {
-            ("/v1/restore", _) => return Ok(self.restore(body)),
-            ("/v1/checkstate", _) => self.states(body).to_string(),
+            ("/v1/restore", _)
+                if self
+                    .restores
+                    .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
+                    .is_ok() =>
+            {
+                return Ok(self.restore(body));
+            }
+            ("/v1/checkstate", _) if self.has_states => self.states(body).to_string(),
             ("/v1/info", _) => {
                 json!({"filters": {"supported": self.has_filters && self.announces}}).to_string()
             }
             ("/v1/keysets", _) => {
                 let ids = [&KEYSETS[..], &self.others].concat();
-                let keyset = |id| json!({"id": id, "unit": "sat", "active": id == KEYSETS[1]});
+                let unit = |id| if id == self.usd { "usd" } else { "sat" };
+                let keyset = |id| json!({"id": id, "unit": unit(id), "active": id == KEYSETS[1]});
                 json!({"keysets": ids.into_iter().map(keyset).collect::<Value>()}).to_string()
             }
             (_, Some(Keyset { id, .. })) if path.starts_with("/v1/keys/") => {

@@ -143,6 +143,12 @@ impl Batches {
         self.open.iter().map(Vec::len).sum()
     }
 
+    /// The candidates that are not answered yet.
+    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
+        let open = self.open.iter().chain([&self.odd]).flatten();
+        open.map(|asked| asked.place)
+    }
+
     /// Whether nothing more is sent, whatever is left.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over

@@ -125,9 +125,9 @@ impl MintClient {
         last_seen: Option<u64>,
     ) -> Result<MintFilter<H>, FetchError> {
         let context = FetchContext::now(last_seen);
-        let end = after(self.policy.deadline);
+        let end = End::to_begin(self.policy.deadline);
         let filter = self.fetch_until(keyset, kind, context, end);
-        filter.map_err(|error| self.explain(keyset, error))
+        filter.map_err(|error| self.explain(keyset, error, end))
     }
 
     fn fetch_until<H: ItemHash + Default>(
@@ -135,7 +135,7 @@ impl MintClient {
         keyset: &KeysetId,
         kind: NoteKind,
         context: FetchContext,
-        end: Instant,
+        end: End,
     ) -> Result<MintFilter<H>, FetchError> {
         let source = FilterSource {
             mint: self.base.as_str().to_owned(),
@@ -167,16 +167,16 @@ impl MintClient {
         mut points: impl Points,
         options: &RestoreOptions,
     ) -> Result<Restored, RestoreError> {
-        let end = after(options.time_limit);
+        let end = End::of(options.time_limit);
         let mut restore = match self.search_until(keyset, &mut points, options, end) {
             Ok(restore) => restore,
-            Err(error) if self.may_fall_back(options, &error) => {
+            Err(error) if self.may_fall_back_until(options, &error, end) => {
                 Restore::without_filters(keyset, options, &self.policy)
             }
             Err(SearchError {
                 cause: QueryError::Fetch(error),
                 ..
-            }) => return Err(self.explain(keyset, error).into()),
+            }) => return Err(self.explain(keyset, error, end).into()),
             Err(error) => return Err(error.cause.into()),
         };
         self.converse(&mut restore, points, end)
@@ -198,7 +198,7 @@ impl MintClient {
         points: impl Points,
         options: &RestoreOptions,
     ) -> Result<Restore, SearchError> {
-        self.search_until(keyset, points, options, after(options.time_limit))
+        self.search_until(keyset, points, options, End::of(options.time_limit))
     }
 
     pub(crate) fn search_until(
@@ -206,8 +206,12 @@ impl MintClient {
         keyset: &KeysetId,
         mut points: impl Points,
         options: &RestoreOptions,
-        end: Instant,
+        end: End,
     ) -> Result<Restore, SearchError> {
+        options.check().map_err(|error| SearchError {
+            cause: error.into(),
+            has_filters: false,
+        })?;
         let mut no_cache = false;
         loop {
             let fetch = |kind, last_seen| {
@@ -225,14 +229,8 @@ impl MintClient {
             let has_filters = no_cache || is_filter(&spent) || is_filter(&issued);
             let failed = |cause: QueryError| SearchError { cause, has_filters };
             let limit = options.time_limit;
-            let cause = |error| match error {
-                FetchError::Deadline { .. } if Instant::now() >= end => {
-                    QueryError::OutOfTime { limit }
-                }
-                error => error.into(),
-            };
-            let spent = spent.map_err(|error| failed(cause(error)))?;
-            let issued = issued.map_err(|error| failed(cause(error)))?;
+            let spent = spent.map_err(|error| failed(end.cause(error, limit)))?;
+            let issued = issued.map_err(|error| failed(end.cause(error, limit)))?;
             match Restore::new(keyset, &mut points, &spent, &issued, options, &self.policy) {
                 // The filters may be from before and after a refresh, or exchanged by a cache.
                 Err(QueryError::Check(
@@ -249,8 +247,12 @@ impl MintClient {
     /// answer is no.
     #[must_use]
     pub fn may_fall_back(&self, options: &RestoreOptions, error: &SearchError) -> bool {
-        let announces_none = || self.info().is_ok_and(|info| !info.has_filters);
-        error.allows(options, announces_none)
+        self.may_fall_back_until(options, error, End::to_begin(self.policy.deadline))
+    }
+
+    fn may_fall_back_until(&self, options: &RestoreOptions, error: &SearchError, end: End) -> bool {
+        let info = || self.info_until(end);
+        error.allows(options, || info().is_ok_and(|info| !info.has_filters))
     }
 
     /// Continues a restore after an error, or after [`search`](Self::search).
@@ -264,7 +266,7 @@ impl MintClient {
         points: impl Points,
     ) -> Result<Restored, RestoreError> {
         restore.ask_again();
-        let end = after(restore.time_limit());
+        let end = End::of(restore.time_limit());
         self.converse(&mut restore, points, end)
             .map_err(|cause| RestoreError {
                 cause,
@@ -276,7 +278,7 @@ impl MintClient {
         &self,
         restore: &mut Restore,
         mut points: impl Points,
-        end: Instant,
+        end: End,
     ) -> Result<Restored, QueryError> {
         if let Some(source) = restore.source().filter(|of| of.mint != self.base.as_str()) {
             return Err(QueryError::OtherSource(Box::new(source.clone())));
@@ -291,7 +293,7 @@ impl MintClient {
             let Some((path, body)) = restore.request() else {
                 return restore.finish();
             };
-            let left = end.saturating_duration_since(Instant::now());
+            let left = end.left();
             if left.is_zero() {
                 return Err(QueryError::OutOfTime { limit });
             }
@@ -300,11 +302,12 @@ impl MintClient {
                 ..self.policy.for_answers()
             };
             let url = self.base.join(path)?;
-            let post = || self.transport.post(&url, &body, &policy);
+            let post = || self.transport.post(&url, &body, &policy, end.total());
             let reply = match post() {
                 Err(error) if is_broken(&error) => post(),
                 reply => reply,
-            }?;
+            };
+            let reply = reply.map_err(|error| end.cause(error, limit))?;
             let retry_after = reply.retry_after.as_deref();
             let now = system_time();
             let wait = restore.answer(reply.status, retry_after, &reply.body, now)?;
@@ -320,10 +323,10 @@ impl MintClient {
     ///
     /// As [`fetch`](Self::fetch); [`FetchError::BadInfo`].
     pub fn info(&self) -> Result<MintInfo, FetchError> {
-        self.info_until(after(self.policy.deadline))
+        self.info_until(End::to_begin(self.policy.deadline))
     }
 
-    fn info_until(&self, end: Instant) -> Result<MintInfo, FetchError> {
+    pub(crate) fn info_until(&self, end: End) -> Result<MintInfo, FetchError> {
         let ask = || {
             let reply = self.get_small("/v1/info", end)?;
             MintInfo::parse(&reply.body).ok_or(FetchError::BadInfo)
@@ -337,16 +340,16 @@ impl MintClient {
     ///
     /// As [`fetch`](Self::fetch).
     pub fn keysets(&self) -> Result<Vec<MintKeyset>, FetchError> {
-        self.keysets_until(after(self.policy.deadline))
+        self.keysets_until(End::to_begin(self.policy.deadline))
     }
 
-    fn keysets_until(&self, end: Instant) -> Result<Vec<MintKeyset>, FetchError> {
+    fn keysets_until(&self, end: End) -> Result<Vec<MintKeyset>, FetchError> {
         let reply = self.get_small("/v1/keysets", end)?;
         Ok(MintKeyset::parse(&reply.body))
     }
 
     /// A body of status 200 and at most [`MAX_SMALL_BYTES`].
-    pub(crate) fn get_small(&self, path: &str, end: Instant) -> Result<Reply, FetchError> {
+    pub(crate) fn get_small(&self, path: &str, end: End) -> Result<Reply, FetchError> {
         let policy = Policy {
             max_bytes: MAX_SMALL_BYTES,
             ..self.policy.clone()
@@ -362,17 +365,17 @@ impl MintClient {
         path: &str,
         policy: &Policy,
         no_cache: bool,
-        end: Instant,
+        end: End,
     ) -> Result<Reply, FetchError> {
         let url = self.base.join(path)?;
         let (mut is_first, mut broken) = (true, None);
         loop {
-            let left = end.saturating_duration_since(Instant::now());
+            let left = end.left();
             let policy = Policy {
                 deadline: policy.deadline.min(left),
                 ..policy.clone()
             };
-            let reply = self.transport.get(&url, no_cache, &policy);
+            let reply = self.transport.get(&url, no_cache, &policy, end.total());
             match reply {
                 Ok(reply) if is_first && reply.status == 429 => {
                     if !sleep(wait(reply.retry_after.as_deref(), system_time()), end) {
@@ -390,7 +393,7 @@ impl MintClient {
     }
 
     /// The reason why the mint does not serve a filter, if it is not known from the answer itself.
-    fn explain(&self, keyset: &KeysetId, error: FetchError) -> FetchError {
+    fn explain(&self, keyset: &KeysetId, error: FetchError, end: End) -> FetchError {
         let is_missing = match &error {
             FetchError::Refused(RejectReason::Mint(error))
                 if error.code == Some(UNKNOWN_KEYSET) =>
@@ -402,7 +405,7 @@ impl MintClient {
             ) if matches!(status, 404 | 405 | 501) => Some(()),
             _ => return error,
         };
-        let mut keysets = self.keysets().unwrap_or_default();
+        let mut keysets = self.keysets_until(end).unwrap_or_default();
         let is_known = keysets.is_empty() || keysets.iter().any(|one| one.id == *keyset);
         if is_missing.is_some() && is_known {
             return FetchError::NoFilters;
@@ -425,16 +428,53 @@ fn is_broken(error: &FetchError) -> bool {
     matches!(error, FetchError::Transport(_) | FetchError::Cut { .. })
 }
 
-/// The time after so long; in thirty years if the clock has no such time.
-pub(crate) fn after(wait: Duration) -> Instant {
-    const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
-    let now = Instant::now();
-    now.checked_add(wait).unwrap_or_else(|| now + LONGEST)
+/// When a call is over.
+#[derive(Clone, Copy)]
+pub(crate) struct End {
+    at: Instant,
+    /// Whether an answer that has begun may come later, if it keeps its rate.
+    is_soft: bool,
+}
+
+impl End {
+    /// The end of all requests, so long from now; in thirty years if the clock has no such time.
+    pub(crate) fn of(limit: Duration) -> Self {
+        const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
+        let now = Instant::now();
+        let at = now.checked_add(limit).unwrap_or_else(|| now + LONGEST);
+        let is_soft = false;
+        Self { at, is_soft }
+    }
+
+    /// The time in which one answer must begin.
+    fn to_begin(limit: Duration) -> Self {
+        let is_soft = true;
+        Self {
+            is_soft,
+            ..Self::of(limit)
+        }
+    }
+
+    fn left(self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    fn total(self) -> Option<Duration> {
+        (!self.is_soft).then(|| self.left())
+    }
+
+    /// The error of a request, or that the time is over.
+    fn cause(self, error: FetchError, limit: Duration) -> QueryError {
+        match error {
+            FetchError::Deadline { .. } if self.left().is_zero() => QueryError::OutOfTime { limit },
+            error => error.into(),
+        }
+    }
 }
 
 /// Sleeps, unless that ends too late.
-fn sleep(wait: Duration, end: Instant) -> bool {
-    let is_in_time = wait < end.saturating_duration_since(Instant::now());
+fn sleep(wait: Duration, end: End) -> bool {
+    let is_in_time = wait < end.left();
     if is_in_time {
         thread::sleep(wait);
     }

@@ -227,6 +227,14 @@ pub enum CheckError {
     /// There is nothing to look up.
     #[error("no items")]
     NoItems,
+    /// A number of counters in the options is above the last counter of NUT-13. Nothing was sent.
+    #[error("the option {option} is {value}; expected at most 2147483647, the last counter")]
+    BadOption {
+        /// `search` or `gap`.
+        option: &'static str,
+        /// Its value.
+        value: u32,
+    },
     /// An item is not a point of a note. `Y`, `B_` and `C_` are points; secrets and tokens are not.
     #[error(
         "{what} {} ({bytes} bytes) is not a point of {}; give `Y` for spent notes, `B_` for issued ones",

@@ -74,6 +74,11 @@ pub enum Warning {
         /// How many counters were searched.
         counters: u32,
     },
+    /// The mint has no filters, signed these notes, and did not say which of them are spent.
+    Unchecked {
+        /// The counters.
+        counters: Vec<u32>,
+    },
     /// The mint gave no signature on these messages, which are in `issued`. One in `M` is a false positive; more were
     /// withheld or lost.
     Unsigned {
@@ -149,6 +154,11 @@ impl fmt::Display for Warning {
             Warning::SearchCutShort { counters } => write!(
                 f,
                 "the filters match too often by chance (small M): notes behind the first {counters} counters are not known"
+            ),
+            Warning::Unchecked { counters } => write!(
+                f,
+                "signed, but the mint did not say which notes are spent: {}; restore again later",
+                listed(counters)
             ),
             Warning::Unsigned { counters } => write!(
                 f,

@@ -1,7 +1,7 @@
 //! All limits on what a wallet accepts from a mint, and the checks that need no network.
 
 use std::io::{self, Read};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use nutfilter::{ItemHash, Params};
 use nutfilter_cashu::{FilterResponse, integer_of};
@@ -86,8 +86,8 @@ pub struct FetchContext {
 }
 
 impl FetchContext {
-    /// Reads the system clock, which `wasm32-unknown-unknown` has not: give `now` there. A clock before 1970 counts as
-    /// 1970, and every filter is then in the future.
+    /// Reads the system clock. A clock before 1970 counts as 1970, and every filter is then in the future.
+    #[cfg(feature = "client")]
     #[must_use]
     pub fn now(last_seen: Option<u64>) -> Self {
         Self {
@@ -99,8 +99,9 @@ impl FetchContext {
 }
 
 /// The system's clock, in Unix seconds.
+#[cfg(feature = "client")]
 pub(crate) fn system_time() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.unwrap_or_default().as_secs()
 }
 

@@ -98,12 +98,12 @@ impl SearchError {
         options: &RestoreOptions,
         announces_none: impl FnOnce() -> bool,
     ) -> bool {
-        use CheckError::{NoItems, NotAPoint};
+        use CheckError::{BadOption, NoItems, NotAPoint};
         match (options.fallback, &self.cause) {
             (Fallback::Always, QueryError::Fetch(_)) => true,
             // Of filters, and not of the wallet's own points.
             (Fallback::Always, QueryError::Check(error)) => {
-                !matches!(error, NoItems | NotAPoint { .. })
+                !matches!(error, NoItems | BadOption { .. } | NotAPoint { .. })
             }
             (Fallback::Unannounced, QueryError::Fetch(error)) => {
                 let is_known = self.has_filters || options.last_seen.is_some();

@@ -9,14 +9,14 @@ use nutfilter::ItemHash;
 use nutfilter_cashu::KeysetId;
 
 use crate::batches::{Asked, BATCH, Batches, MintInfo, Reply, Step, shuffle};
-use crate::error::{MintError, MintKeyset};
+use crate::error::{CheckError, MintError, MintKeyset};
 use crate::match_limit::match_limit;
 use crate::matches::{AsOf, FilterSource, Warning};
 use crate::mint_filter::MintFilter;
 use crate::points::Points;
 use crate::policy::Policy;
 use crate::query_error::QueryError;
-use crate::search::{Finding, UNTOUCHED, messages, search, ys};
+use crate::search::{COUNTERS, Finding, UNTOUCHED, messages, search, ys};
 use crate::signature::{self, BlindSignature};
 use crate::state::{self, State};
 
@@ -74,6 +74,18 @@ impl Default for RestoreOptions {
     }
 }
 
+impl RestoreOptions {
+    pub(crate) fn check(&self) -> Result<(), CheckError> {
+        match [("search", self.search), ("gap", self.gap)]
+            .into_iter()
+            .find(|one| one.1 >= COUNTERS)
+        {
+            Some((option, value)) => Err(CheckError::BadOption { option, value }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The result for one counter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -88,6 +100,9 @@ pub enum Outcome {
     Pending,
     /// The note was not spent at the time of the `spent` filter, and this is the mint's signature.
     Live(BlindSignature),
+    /// Signed, and perhaps spent: there are no filters, and the mint has not said which of the signed notes are spent. Ask
+    /// it (NUT-07), or restore again, before the note counts as money.
+    Unchecked(BlindSignature),
     /// In `issued`, but the mint gave no signature: a false positive, or withheld.
     Unsigned,
     /// The keyset has expired, so the mint was not asked. The note was not spent.
@@ -109,6 +124,7 @@ impl Outcome {
             Outcome::Spent => "spent",
             Outcome::Pending => "pending",
             Outcome::Live(_) => "live",
+            Outcome::Unchecked(_) => "unchecked",
             Outcome::Unsigned => "unsigned",
             Outcome::Expired => "expired",
             Outcome::Unknown => "unknown",
@@ -140,18 +156,26 @@ impl Restored {
     pub fn next_counter(&self) -> u32 {
         let is_free = |outcome: &Outcome| matches!(outcome, Outcome::Unused);
         let used = self.outcomes.iter().rposition(|outcome| !is_free(outcome));
-        used.map_or(0, |last| last as u32 + 1)
-            .saturating_add(self.gap)
+        let behind = used.map_or(0, |last| last as u32 + 1);
+        behind.saturating_add(self.gap).min(COUNTERS - 1)
     }
 
     /// The signatures on live notes, with their counters.
     pub fn live(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
-        (0..)
-            .zip(&self.outcomes)
-            .filter_map(|(counter, outcome)| match outcome {
-                Outcome::Live(signature) => Some((counter, signature)),
-                _ => None,
-            })
+        let all = (0..).zip(&self.outcomes);
+        all.filter_map(|(counter, outcome)| match outcome {
+            Outcome::Live(signature) => Some((counter, signature)),
+            _ => None,
+        })
+    }
+
+    /// The signatures on notes that may be spent, with their counters: only without filters.
+    pub fn unchecked(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
+        let all = (0..).zip(&self.outcomes);
+        all.filter_map(|(counter, outcome)| match outcome {
+            Outcome::Unchecked(signature) => Some((counter, signature)),
+            _ => None,
+        })
     }
 }
 
@@ -246,6 +270,8 @@ pub struct Restore {
     messages: BTreeMap<u32, Vec<u8>>,
     /// Without filters: whether every message was asked about.
     is_searched: bool,
+    /// Without filters: whether the messages that are left are not asked about.
+    is_cut: bool,
     is_expired: bool,
     batch: Option<NonZeroUsize>,
     max_answer_bytes: u64,
@@ -387,6 +413,7 @@ impl Restore {
             unspent: Vec::new(),
             messages: BTreeMap::new(),
             is_searched: false,
+            is_cut: false,
             is_expired: false,
             batch: None,
             max_answer_bytes: policy.max_answer_bytes,
@@ -415,6 +442,7 @@ impl Restore {
     ///
     /// [`QueryError::Points`], [`QueryError::Check`], [`QueryError::Randomness`].
     pub fn more(&mut self, mut points: impl Points) -> Result<(), QueryError> {
+        self.options.check()?;
         let is_asked = self.signatures.left() == 0;
         if self.as_of.is_some() || self.is_searched || self.is_expired || !is_asked {
             return Ok(());
@@ -428,16 +456,18 @@ impl Restore {
         let end = points
             .end()
             .unwrap_or(behind.saturating_add(UNTOUCHED.min(self.options.search)));
+        let end = if self.is_cut { first } else { end };
         let size = self.batch.unwrap_or(BATCH);
         let counters: Vec<_> = (first..end.min(first.saturating_add(size.get() as u32))).collect();
         self.is_searched = counters.is_empty();
         let (counters, points) = if self.is_searched {
-            let live: Vec<_> = self.so_far().live().map(|(counter, _)| counter).collect();
+            let signed = self.so_far();
+            let signed: Vec<_> = signed.unchecked().map(|(counter, _)| counter).collect();
             let mut given = Vec::new();
-            for &counter in &live {
+            for &counter in &signed {
                 given.extend(ys(&self.keyset, &mut points, counter..counter + 1)?);
             }
-            (live, given)
+            (signed, given)
         } else {
             let messages = messages(&self.keyset, &mut points, &counters)?;
             self.outcomes
@@ -458,6 +488,15 @@ impl Restore {
             false => self.signatures.add(asked, size),
         }
         Ok(())
+    }
+
+    /// Without filters, after an error: asks about no further message, but which of the signed notes are spent. Returns whether
+    /// some are signed.
+    #[cfg(feature = "cashu")]
+    pub(crate) fn cut(&mut self) -> bool {
+        self.is_cut = true;
+        self.signatures = Batches::new(Vec::new(), u64::MAX);
+        !self.is_searched && self.so_far().unchecked().next().is_some()
     }
 
     /// Whether something is shown, and the mint has not said how many points a request may have, nor whether the keyset has
@@ -482,6 +521,12 @@ impl Restore {
         let expiry = ours.and_then(|keyset| keyset.final_expiry);
         if expiry.is_some_and(|expiry| expiry <= self.now) {
             self.is_expired = true;
+            // By the filter: nobody is asked to confirm it.
+            for place in self.states.places() {
+                if self.outcomes[place] == Outcome::Open {
+                    self.outcomes[place] = Outcome::Spent;
+                }
+            }
             for outcome in &mut self.outcomes {
                 if *outcome == Outcome::Open {
                     *outcome = Outcome::Expired;
@@ -548,7 +593,8 @@ impl Restore {
             self.signatures.answer(reply, max, |question, body| {
                 let said = signature::read(question, curve, body)?;
                 Ok(said.map(|signature| match signature {
-                    Some(signature) => Some(Outcome::Live(signature)),
+                    Some(signature) if has_filters => Some(Outcome::Live(signature)),
+                    Some(signature) => Some(Outcome::Unchecked(signature)),
                     None if has_filters => Some(Outcome::Unsigned),
                     None => Some(Outcome::Unused),
                 }))
@@ -565,16 +611,21 @@ impl Restore {
         }?;
         match step {
             Step::Wait(wait) => return Ok(Some(wait)),
+            // A signature is kept, whatever the mint says of the note's state.
+            Step::Refused(place, _) if matches!(self.outcomes[place], Outcome::Unchecked(_)) => {}
             Step::Refused(place, error) => self.outcomes[place] = Outcome::Refused(error),
             Step::Found(found, error) => {
                 for (place, outcome) in found {
-                    match (outcome, self.messages.get(&(place as u32))) {
+                    let message = self.messages.get(&(place as u32));
+                    match (outcome, &self.outcomes[place]) {
                         (Some(outcome), _) => self.outcomes[place] = outcome,
-                        (None, Some(message)) => self.unspent.push(Asked {
+                        (None, Outcome::Unchecked(signature)) => {
+                            self.outcomes[place] = Outcome::Live(signature.clone());
+                        }
+                        (None, _) => self.unspent.extend(message.map(|message| Asked {
                             point: message.clone(),
                             place,
-                        }),
-                        (None, None) => {}
+                        })),
                     }
                 }
                 if let Some(error) = error {
@@ -611,7 +662,8 @@ impl Restore {
             .collect();
         let mut warnings = self.warnings.clone();
         type About = fn(Vec<u32>) -> Warning;
-        let left: [(&str, About); 4] = [
+        let left: [(&str, About); 5] = [
+            ("unchecked", |counters| Warning::Unchecked { counters }),
             ("unsigned", |counters| Warning::Unsigned { counters }),
             ("pending", |counters| Warning::Pending { counters }),
             ("refused", |counters| Warning::Refused { counters }),

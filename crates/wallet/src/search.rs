@@ -25,7 +25,7 @@ pub(crate) const UNTOUCHED: u32 = 300;
 const PATIENCE: u32 = 10;
 
 /// The counters of NUT-13 are below this number.
-const COUNTERS: u32 = 1 << 31;
+pub(crate) const COUNTERS: u32 = 1 << 31;
 
 /// Spent notes whose message is looked up too: as many with the highest counters, and as many others.
 const CHECKED: usize = 32;
@@ -67,6 +67,7 @@ pub(crate) fn search<H: ItemHash>(
     [spent, issued]: [&MintFilter<H>; 2],
     options: &RestoreOptions,
 ) -> Result<Found, QueryError> {
+    options.check()?;
     let warnings = compare(keyset, [spent, issued], options)?;
     let mut found = Found {
         findings: Vec::new(),

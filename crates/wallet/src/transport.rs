@@ -128,8 +128,9 @@ impl Transport {
         url: &Uri,
         no_cache: bool,
         policy: &Policy,
+        total: Option<Duration>,
     ) -> Result<Reply, FetchError> {
-        let mut request = self.prepared(self.agent.get(url), url, policy)?;
+        let mut request = self.prepared(self.agent.get(url), url, policy, total)?;
         if no_cache {
             request = request.header(header::CACHE_CONTROL, "no-cache");
         }
@@ -137,10 +138,17 @@ impl Transport {
     }
 
     /// Sends a JSON body.
-    pub(crate) fn post(&self, url: &Uri, body: &str, policy: &Policy) -> Result<Reply, FetchError> {
+    pub(crate) fn post(
+        &self,
+        url: &Uri,
+        body: &str,
+        policy: &Policy,
+        total: Option<Duration>,
+    ) -> Result<Reply, FetchError> {
         let request = self.agent.post(url).content_type(JSON);
         read(
-            self.prepared(request, url, policy)?.send(body.as_bytes()),
+            self.prepared(request, url, policy, total)?
+                .send(body.as_bytes()),
             policy,
         )
     }
@@ -150,6 +158,7 @@ impl Transport {
         mut request: RequestBuilder<B>,
         url: &Uri,
         policy: &Policy,
+        total: Option<Duration>,
     ) -> Result<RequestBuilder<B>, FetchError> {
         let headers = self
             .settings
@@ -159,14 +168,15 @@ impl Transport {
         for (name, value) in headers.unwrap_or_default() {
             request = request.header(name, value);
         }
-        limited(request, policy)
+        limited(request, policy, total)
     }
 }
 
-/// Limits each step of a request up to the end of the response's head.
+/// Limits each step of a request up to the end of the response's head, and all of it if there is a limit in total.
 fn limited<B>(
     request: RequestBuilder<B>,
     policy: &Policy,
+    total: Option<Duration>,
 ) -> Result<RequestBuilder<B>, FetchError> {
     let allowed = policy.deadline;
     if allowed.is_zero() {
@@ -174,6 +184,7 @@ fn limited<B>(
     }
     Ok(request
         .config()
+        .timeout_global(total)
         .timeout_resolve(Some(allowed))
         .timeout_connect(Some(allowed))
         .timeout_send_request(Some(allowed))

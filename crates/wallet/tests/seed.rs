@@ -1,5 +1,7 @@
 //! Restores from a seed at the mint of the tutorial.
 
+#![allow(clippy::disallowed_methods)]
+
 #[path = "../examples/seeded_mint.rs"]
 mod seeded_mint;
 
@@ -136,6 +138,38 @@ fn mint_without_filters_gives_the_same_notes() {
 }
 
 #[test]
+fn notes_that_may_be_spent_are_kept_apart() {
+    let world = World::new(|mint| {
+        mint.has_filters = false;
+        mint.has_states = false;
+    });
+    let wallet = world.restore(Fallback::default(), None);
+    let signed = SIGNED.len() * 3;
+    let found = [wallet.notes().count(), wallet.unchecked().count()];
+    assert_eq!((found, wallet.worth()), ([0, signed], 0));
+    for keyset in &wallet.keysets[..3] {
+        let restored = keyset.restored.as_ref().expect("results");
+        let counters = SIGNED.to_vec();
+        assert!(restored.warnings.contains(&Warning::Unchecked { counters }));
+        assert_eq!((keyset.problems.len(), restored.next_counter()), (1, 166));
+    }
+}
+
+#[test]
+fn notes_signed_before_an_error_are_checked() {
+    let world = World::new(|mint| {
+        mint.has_filters = false;
+        mint.restores = 2.into();
+    });
+    let wallet = world.restore(Fallback::default(), None);
+    let found = [&wallet.keysets[0].notes, &wallet.keysets[0].unchecked].map(Vec::len);
+    assert_eq!(found, [4, 0]);
+    let problems = &wallet.keysets[0].problems[..];
+    assert!(matches!(problems, [Problem::Restore(QueryError::Fetch(_))]));
+    assert!(wallet.keysets[0].restored.as_ref().unwrap().next_counter() > 200);
+}
+
+#[test]
 fn far_more_notes_than_expected_show_the_mint_nothing() {
     let world = World::new(|_| {});
     let wallet = world.restore(Fallback::default(), Some(1));
@@ -220,6 +254,76 @@ fn signatures_that_give_no_note_are_problems_of_their_own() {
             ]
         );
     }
+}
+
+#[test]
+fn signatures_of_another_unit_are_problems() {
+    let world = World::new(|mint| {
+        mint.others.clear();
+        mint.usd = KEYSETS[1];
+        mint.change = |signature| {
+            if signature["amount"] == 1 {
+                signature["id"] = KEYSETS[1].into();
+            }
+        };
+    });
+    let wallet = world.restore(Fallback::default(), None);
+    assert_eq!((wallet.keysets.len(), wallet.notes().count()), (2, 6));
+    for keyset in &wallet.keysets {
+        let problems = &keyset.problems[..];
+        assert!(matches!(
+            problems,
+            [Problem::OtherUnit { counter: 123, .. }]
+        ));
+    }
+}
+
+#[test]
+fn note_that_two_keysets_derive_is_given_once() {
+    // The same number in the path of BIP32.
+    let twin = "009a1f29b253e41d";
+    let world = World::new(|mint| (mint.others, mint.twin) = (vec![twin], twin));
+    let wallet = world.restore(Fallback::default(), None);
+    assert_eq!((wallet.keysets.len(), wallet.notes().count()), (4, 12));
+    let problems = &wallet.keysets[3].problems[..];
+    let is_same = |one: &Problem| matches!(one, Problem::SameSecret { .. });
+    assert!(problems.len() == 4 && problems.iter().all(is_same));
+}
+
+#[test]
+fn filter_that_did_not_come_holds_all_keysets() {
+    let world = World::new(|mint| {
+        (mint.has_filters, mint.silent) = (false, "filter/spent/012e");
+        mint.others.clear();
+    });
+    let policy = Policy {
+        deadline: std::time::Duration::from_millis(500),
+        ..Policy::default()
+    };
+    let client = MintClient::new(world.client.base_url(), policy).expect("a URL");
+    let wallet = restore_wallet(&client, &seed(), "sat", &WalletOptions::default());
+    assert_eq!(wallet.expect("keysets").notes().count(), 0);
+    assert_eq!(world.shown("/v1/restore", "outputs"), 0);
+}
+
+#[test]
+fn time_limit_holds_for_an_info_that_does_not_come() {
+    let world = World::new(|mint| (mint.has_filters, mint.silent) = (false, "info"));
+    let restore = RestoreOptions {
+        time_limit: std::time::Duration::from_secs(1),
+        ..RestoreOptions::default()
+    };
+    let begin = std::time::Instant::now();
+    let options = WalletOptions {
+        restore: restore.clone(),
+        ..WalletOptions::default()
+    };
+    let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
+    assert_eq!(wallet.notes().count(), 0);
+    let keyset = KEYSETS[0].parse().expect("an id");
+    let pairs = [([2_u8; 33], [2_u8; 33]); 0];
+    let restored = world.client.restore(&keyset, &pairs[..], &restore);
+    assert!(restored.is_err() && begin.elapsed().as_secs() < 10);
 }
 
 #[test]

@@ -84,6 +84,11 @@ pub(crate) struct RestoreArgs {
     #[arg(long)]
     confirm: bool,
 
+    /// Also print the notes that may be spent, in one token each: those of a mint
+    /// without filters that does not answer about their state.
+    #[arg(long, conflicts_with = "pairs")]
+    unchecked: bool,
+
     /// Seconds for all requests, waits included [default: 600].
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fetch::parse_seconds, help_heading = "Mint")]
     time_limit: Option<Duration>,
@@ -141,7 +146,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     match (&args.seed_file, &args.pairs, &args.keyset) {
         (Some(file), ..) => {
             let seed = read_seed(file, globals)?;
-            from_seed(&client()?, &seed, &args.unit, options, globals)
+            from_seed(&client()?, &seed, args, options, globals)
         }
         (_, Some(pairs), Some(keyset)) => {
             let pairs = read_pairs(pairs)?;
@@ -178,7 +183,7 @@ fn read_seed(path: &Path, globals: &Globals) -> Result<Seed, CliError> {
 fn from_seed(
     client: &MintClient,
     seed: &Seed,
-    unit: &str,
+    args: &RestoreArgs,
     options: RestoreOptions,
     globals: &Globals,
 ) -> Result<ExitCode, CliError> {
@@ -187,8 +192,17 @@ fn from_seed(
         ..WalletOptions::default()
     };
     let at = |error: &dyn Display| CliError::at(fetch::place(client), error);
+    let unit = &args.unit;
     let wallet = restore_wallet(client, seed, unit, &options).map_err(|error| at(&error))?;
-    let tokens = tokens(client.base_url(), unit, wallet.notes()).map_err(|error| at(&error))?;
+    let of = |notes| tokens(client.base_url(), unit, notes).map_err(|error| at(&error));
+    let mut tokens = of(wallet.notes().collect::<Vec<_>>())?;
+    let unchecked = wallet.unchecked().count();
+    if args.unchecked {
+        // A spent note makes a mint refuse all of its token.
+        for note in wallet.unchecked() {
+            tokens.extend(of(vec![note])?);
+        }
+    }
     let printed = output::print((tokens.join("\n") + "\n").trim_start().as_bytes());
     let mut problems = wallet.problems.len();
     for problem in &wallet.problems {
@@ -222,6 +236,11 @@ fn from_seed(
         "restored {notes} notes worth {worth} {unit}, in {} tokens",
         tokens.len()
     ));
+    if unchecked > 0 && !args.unchecked {
+        globals.warn(format_args!(
+            "{unchecked} notes that may be spent are not printed: run again when the mint answers, or with --unchecked"
+        ));
+    }
     if problems > 0 {
         return Err(CliError::failed(format_args!(
             "notes may be missing: {problems} problems; what was found is printed"
@@ -243,7 +262,8 @@ fn table(wallet: &RestoredWallet, globals: &Globals) {
     let rows = wallet.keysets.iter().map(|one| {
         let id = one.keyset.id.to_string();
         let found = one.notes.len().to_string();
-        let Some(restored) = &one.restored else {
+        let known = one.restored.as_ref();
+        let Some(restored) = known.filter(|restored| !restored.outcomes.is_empty()) else {
             return [&id, "?", "?", "?", "?", "?"].map(str::to_owned);
         };
         let count = |wanted: &Outcome| {

@@ -106,6 +106,24 @@ fn other_keysets_are_printed_when_one_fails() {
 }
 
 #[test]
+fn notes_that_may_be_spent_are_printed_alone_and_only_if_wanted() {
+    let (url, _) = mint(|mint| {
+        (mint.has_filters, mint.has_states) = (false, false);
+        mint.others.clear();
+    });
+    let ran = run(&url, WORDS, "");
+    assert_eq!((ran.code, ran.stdout.len()), (Some(2), 0), "{}", ran.stderr);
+    assert_contains(
+        &ran.stderr,
+        "33 notes that may be spent are not printed: run again when the mint answers, or with --unchecked",
+    );
+    let ran = run(&url, WORDS, "--unchecked");
+    let printed = String::from_utf8(ran.stdout.clone()).expect("text");
+    assert_eq!((ran.code, printed.lines().count()), (Some(2), 33));
+    assert_silent(&ran);
+}
+
+#[test]
 fn notes_without_a_dleq_proof_are_a_warning() {
     let (url, _) = mint(|mint| {
         mint.others.clear();

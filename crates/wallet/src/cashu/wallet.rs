@@ -1,8 +1,8 @@
 //! Restores all keysets of a unit.
 
-use std::collections::HashMap;
-use std::time::Instant;
+use std::collections::{HashMap, HashSet};
 
+use cashu::secret::Secret;
 use cashu::{Amount, Keys, PublicKey};
 use nutfilter::Params;
 use nutfilter_cashu::KeysetId;
@@ -13,7 +13,7 @@ use super::notes::{Note, NoteError};
 use super::points::{DeriveError, SeedPoints};
 use super::seed::Seed;
 use crate::batches::{Members, MintInfo};
-use crate::client::{MintClient, after};
+use crate::client::{End, MintClient};
 use crate::error::{CheckError, FetchError, MintKeyset, listed};
 use crate::match_limit::match_limit;
 use crate::matches::{AsOf, Warning};
@@ -24,7 +24,8 @@ use crate::restore::{Restore, RestoreOptions, Restored};
 /// How a wallet restores from its seed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WalletOptions {
-    /// For each keyset; the time limit is for all, and the expected number of notes too.
+    /// For each keyset; the time limit is for all, and the expected number of notes too. Its `last_seen` is that of every keyset
+    /// that is not in [`last_seen`](Self::last_seen).
     pub restore: RestoreOptions,
     /// [`Restored::as_of`] of the last restore of each keyset: older filters are an error.
     pub last_seen: HashMap<KeysetId, AsOf>,
@@ -46,12 +47,30 @@ pub struct RestoredWallet {
 pub struct RestoredKeyset {
     /// The keyset.
     pub keyset: MintKeyset,
-    /// The notes, in the order of their counters.
+    /// The notes that are not spent, in the order of their counters.
     pub notes: Vec<Note>,
+    /// Notes that may be spent: the mint has no filters, and did not answer about their state. Ask it before they are used.
+    pub unchecked: Vec<Note>,
     /// Every counter that was searched, the next counter, and the date; `None` if nothing is known.
     pub restored: Option<Restored>,
     /// Why more may be there. Without problems and [warnings](Restored::warnings), everything is known.
     pub problems: Vec<Problem>,
+}
+
+impl RestoredKeyset {
+    /// Leaves out notes whose secrets another keyset has.
+    fn leave_out(&mut self, secrets: &mut HashSet<Secret>) {
+        for notes in [&mut self.notes, &mut self.unchecked] {
+            notes.retain(|note| {
+                let is_new = secrets.insert(note.secret.clone());
+                if !is_new {
+                    let counter = note.counter;
+                    self.problems.push(Problem::SameSecret { counter });
+                }
+                is_new
+            });
+        }
+    }
 }
 
 /// Why notes of a keyset may be missing.
@@ -82,6 +101,24 @@ pub enum Problem {
         /// Why.
         cause: String,
     },
+    /// The mint signed with a keyset of another unit, or one that it does not list.
+    #[error(
+        "counter {counter}: the mint signed with keyset {keyset}, which is not one of unit {unit:?}"
+    )]
+    OtherUnit {
+        /// The keyset that the signature names.
+        keyset: KeysetId,
+        /// The counter.
+        counter: u32,
+        /// The unit of the restore.
+        unit: String,
+    },
+    /// The note of another keyset has the same secret: a mint can choose ids of keysets for which a seed gives the same notes.
+    #[error("counter {counter}: another keyset has a note with the same secret")]
+    SameSecret {
+        /// The counter.
+        counter: u32,
+    },
     /// A signature gives no note.
     #[error(transparent)]
     Note(#[from] NoteError),
@@ -105,12 +142,17 @@ pub enum WalletError {
 }
 
 impl RestoredWallet {
-    /// The notes of all keysets.
+    /// The notes of all keysets that are not spent.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
         self.keysets.iter().flat_map(|keyset| &keyset.notes)
     }
 
-    /// The sum of all notes, in the unit.
+    /// The notes of all keysets that may be spent ([`RestoredKeyset::unchecked`]).
+    pub fn unchecked(&self) -> impl Iterator<Item = &Note> {
+        self.keysets.iter().flat_map(|keyset| &keyset.unchecked)
+    }
+
+    /// The sum of all notes that are not spent, in the unit.
     #[must_use]
     pub fn worth(&self) -> u64 {
         let amounts = self.notes().map(|note| note.amount);
@@ -152,7 +194,7 @@ pub fn restore_wallet(
     unit: &str,
     options: &WalletOptions,
 ) -> Result<RestoredWallet, WalletError> {
-    let end = after(options.restore.time_limit);
+    let end = End::of(options.restore.time_limit);
     let body = client.get_small("/v1/keysets", end)?.body;
     let keysets = MintKeyset::parse(&body);
     let mut ours: Vec<MintKeyset> = Vec::new();
@@ -173,14 +215,19 @@ pub fn restore_wallet(
         .collect();
 
     // A valid filter announces those of the other keysets, so all are asked for before anything is shown.
+    // One that did not come may be valid, too.
     let is_sign = |one: &Searched| match &one.failed {
-        Some(error) => error.has_filters,
+        Some(error) => {
+            let is_answer = matches!(&error.cause, QueryError::Fetch(cause) if cause.is_answer());
+            error.has_filters || !is_answer
+        }
         None => one.restore.is_some(),
     };
-    let has_filters = !options.last_seen.is_empty() || all.iter().any(is_sign);
+    let is_seen = !options.last_seen.is_empty() || options.restore.last_seen.is_some();
+    let has_filters = is_seen || all.iter().any(is_sign);
     let mut info = None;
     let mut announces_none = || {
-        let asked = info.get_or_insert_with(|| client.info().ok());
+        let asked = info.get_or_insert_with(|| client.info_until(end).ok());
         asked.is_some_and(|info| !info.has_filters)
     };
     for one in &mut all {
@@ -205,11 +252,15 @@ pub fn restore_wallet(
         .iter()
         .any(|one| one.restore.as_ref().is_some_and(Restore::wants_info))
     {
-        true => client.info().unwrap_or_default(),
+        true => client.info_until(end).unwrap_or_default(),
         false => MintInfo::default(),
     };
-    let mut keys = HashMap::new();
-    let finish = |one: Searched| one.finish(client, &info, &keysets, &mut keys, end);
+    let (mut keys, mut secrets) = (HashMap::new(), HashSet::new());
+    let finish = |one: Searched| {
+        let mut restored = one.finish(client, &info, &keysets, &mut keys, end);
+        restored.leave_out(&mut secrets);
+        restored
+    };
     Ok(RestoredWallet {
         keysets: all.into_iter().map(finish).collect(),
         problems: unread(&body, unit),
@@ -281,7 +332,7 @@ impl Searched {
         seed: &Seed,
         keyset: MintKeyset,
         options: &WalletOptions,
-        end: Instant,
+        end: End,
     ) -> Self {
         let mut searched = Self {
             keyset,
@@ -299,7 +350,11 @@ impl Searched {
             }
         };
         let options = RestoreOptions {
-            last_seen: options.last_seen.get(id).copied(),
+            last_seen: options
+                .last_seen
+                .get(id)
+                .copied()
+                .or(options.restore.last_seen),
             // Of all keysets together.
             expected: None,
             ..options.restore.clone()
@@ -319,11 +374,12 @@ impl Searched {
         info: &MintInfo,
         keysets: &[MintKeyset],
         keys: &mut HashMap<KeysetId, Result<Keys, FetchError>>,
-        end: Instant,
+        end: End,
     ) -> RestoredKeyset {
         let mut restored = RestoredKeyset {
             keyset: self.keyset,
             notes: Vec::new(),
+            unchecked: Vec::new(),
             restored: None,
             problems: self.problems,
         };
@@ -337,16 +393,33 @@ impl Searched {
         let result = client.converse(&mut restore, &mut points, end);
         let found = result.unwrap_or_else(|cause| {
             restored.problems.push(cause.into());
+            if restore.source().is_none() && restore.cut() {
+                // What is not answered stays unchecked, with a warning.
+                let _ = client.converse(&mut restore, &mut points, end);
+            }
             restore.so_far()
         });
-        for (counter, signature) in found.live().filter(|(_, signature)| signature.amount > 0) {
+        let live = found.live().map(|one| (one, true));
+        let signed = live.chain(found.unchecked().map(|one| (one, false)));
+        for ((counter, signature), is_live) in signed.filter(|((_, of), _)| of.amount > 0) {
             let id = &signature.keyset;
+            let unit = &restored.keyset.unit;
+            if !keysets.iter().any(|one| one.id == *id && one.unit == *unit) {
+                let (keyset, unit) = (id.clone(), unit.clone());
+                restored.problems.push(Problem::OtherUnit {
+                    keyset,
+                    counter,
+                    unit,
+                });
+                continue;
+            }
             let keys = keys
                 .entry(id.clone())
                 .or_insert_with(|| fetch_keys(client, id, end));
             match keys {
                 Ok(keys) => match Note::unblind(&points, counter, signature, keys) {
-                    Ok(note) => restored.notes.push(note),
+                    Ok(note) if is_live => restored.notes.push(note),
+                    Ok(note) => restored.unchecked.push(note),
                     Err(error) => restored.problems.push(error.into()),
                 },
                 Err(cause) => restored.problems.push(Problem::Keys {
@@ -363,7 +436,7 @@ impl Searched {
 }
 
 /// The public keys of a keyset (NUT-01). A key that is invalid is left out: the notes of other amounts are good.
-fn fetch_keys(client: &MintClient, keyset: &KeysetId, end: Instant) -> Result<Keys, FetchError> {
+fn fetch_keys(client: &MintClient, keyset: &KeysetId, end: End) -> Result<Keys, FetchError> {
     // nutshell takes ids in base64 in their URL-safe form only.
     let id = keyset.as_str().replace('+', "-").replace('/', "_");
     let reply = client.get_small(&format!("/v1/keys/{id}"), end)?;

@@ -1,5 +1,7 @@
 //! Misbehaviour of a mint, and the resulting errors in the wallet. A wallet that waits forever hangs its test.
 
+#![allow(clippy::disallowed_methods)]
+
 macro_rules! assert_refused {
     ($fetched:expr, $refusal:pat $(if $guard:expr)?) => {
         match $fetched {

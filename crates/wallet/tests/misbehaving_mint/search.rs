@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{Outcome, Points, PointsError, QueryError, Restore, RestoreOptions};
+use nutfilter_wallet::{
+    Fallback, Outcome, Points, PointsError, QueryError, Restore, RestoreOptions,
+};
 
 /// The points of a wallet, in the form of points only, and what was derived.
 #[derive(Default)]
@@ -214,4 +216,34 @@ fn live_notes_given_twice_are_counted_once() {
         .expect("ten times as many");
     assert_eq!(restored.chance.map(|chance| chance.live), Some(30));
     assert_eq!(restored.live().count(), 60);
+}
+
+#[test]
+fn counts_of_counters_above_the_last_one_show_nothing() {
+    let last = (1 << 31) - 1;
+    for (search, gap, wrong) in [
+        (1 << 31, 40, Some("search")),
+        (u32::MAX, 40, Some("search")),
+        (300, 1 << 31, Some("gap")),
+        (300, last, None),
+    ] {
+        let mint = honest_mint();
+        let options = RestoreOptions {
+            search,
+            gap,
+            fallback: Fallback::Always,
+            ..PLAIN
+        };
+        let restored = client(&mint).restore(&keyset(), &candidates(LIVE)[..], &options);
+        let Some(wrong) = wrong else {
+            assert_eq!(restored.expect("a restore").next_counter(), last);
+            continue;
+        };
+        let error = restored.expect_err("no such counter").cause;
+        let is_named = |option: &str| option == wrong;
+        assert!(
+            matches!(error, QueryError::Check(CheckError::BadOption { option, .. }) if is_named(option))
+        );
+        assert!(mint.requests().is_empty());
+    }
 }

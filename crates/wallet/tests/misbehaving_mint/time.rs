@@ -1,9 +1,11 @@
 //! Slow mints.
 
 use std::iter;
+use std::net::TcpStream;
 use std::time::Instant;
 
 use crate::*;
+use nutfilter_wallet::{QueryError, RestoreOptions};
 
 #[test]
 fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
@@ -46,6 +48,51 @@ fn slow_body_that_keeps_its_rate_is_not_cut() {
     let fetched = fetch_by(&mint, short()).expect("a slow answer");
     assert_eq!(fetched.n(), ITEMS);
     assert!(started.elapsed() > short().deadline);
+}
+
+#[test]
+fn time_limit_of_a_restore_ends_slow_bodies() {
+    // 24 KiB/s, for ten seconds.
+    let drip = |stream: &mut TcpStream, answer: &[u8]| {
+        stream.set_nodelay(true)?;
+        for part in answer.chunks(2_458) {
+            stream.write_all(part)?;
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    };
+    for slow in ["GET /v1/filter/issued", "POST"] {
+        let mint = Loopback::start(move |request, stream| {
+            let answer = match request.starts_with("GET") {
+                true if request.contains("/issued/") => {
+                    json(conversation::filter(NoteKind::Issued, now()).to_json())
+                }
+                true if request.contains("/spent/") => {
+                    json(conversation::filter(NoteKind::Spent, now()).to_json())
+                }
+                true => json("{}"),
+                false => json(conversation::honest_answer(request).to_string()),
+            };
+            let padding = vec![b' '; 240 << 10];
+            match request.starts_with(slow) {
+                true => drip(stream, &[&head("200 OK", &[]), &padding[..]].concat()),
+                false => stream.write_all(&answer),
+            }
+        })
+        .asked_about_matches()
+        .shown_anything();
+        let options = RestoreOptions {
+            time_limit: Duration::from_secs(2),
+            ..conversation::PLAIN
+        };
+        let started = Instant::now();
+        let error = conversation::restore(&mint, conversation::ALL, &options).expect_err("slow");
+        assert!(
+            matches!(error.cause, QueryError::OutOfTime { .. }),
+            "{error:?}"
+        );
+        assert!(started.elapsed() < Duration::from_secs(6), "{slow}");
+    }
 }
 
 /// Long enough to connect, even on a busy machine.
