@@ -191,7 +191,7 @@ pub enum InfoError {
 /// What rustls says of an answer that is not TLS helps nobody.
 fn not_tls(error: &ureq::Error) -> &'static str {
     match error.to_string().contains("InvalidContentType") {
-        true => "; it does not speak TLS there: give its http:// address",
+        true => "; the server did not respond with TLS; give its http:// address",
         false => "",
     }
 }

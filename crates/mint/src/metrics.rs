@@ -107,7 +107,7 @@ pub(crate) fn text(monitor: &Monitor, is_ready: bool, interval: Duration) -> Str
         text.gauge("oldest_filter_timestamp_seconds", help, oldest as f64);
     }
     let latest = filters.iter().filter_map(date).max().unwrap_or(0);
-    let help = "Seconds by which a filter is dated after the clock";
+    let help = "How far the newest filter's timestamp is ahead of the system clock, in seconds";
     let behind = latest.saturating_sub(now()) as f64;
     text.gauge("clock_behind_seconds", help, behind);
     let results = ["ok", "partial", "failed"].map(|one| format!("result=\"{one}\""));

@@ -47,7 +47,7 @@ pub enum FetchError {
     /// The response did not begin within [`Policy::deadline`](crate::Policy::deadline), paused for so long, or came too
     /// slowly.
     #[error(
-        "answer too slow: it must begin within {seconds} s, come at 16 KiB/s, and never pause for {seconds} s",
+        "response too slow: expected the first byte within {seconds} s, then at least 16 KiB/s without a pause of {seconds} s",
         seconds = .allowed.as_secs_f64()
     )]
     Deadline {
@@ -352,7 +352,7 @@ impl FetchError {
             // Without the prefix "io: ".
             // What rustls says of an answer that is not TLS.
             ureq::Error::Io(error) if error.to_string().contains("InvalidContentType") => {
-                let cause = "the server does not speak TLS there; is it http:// and not https://?";
+                let cause = "the server did not respond with TLS; try http://";
                 FetchError::Transport(TransportError(cause.into()))
             }
             ureq::Error::Io(error) => FetchError::Transport(TransportError(error.into())),

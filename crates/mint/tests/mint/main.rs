@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod changes;
 mod filters;
 mod found;
 mod live;

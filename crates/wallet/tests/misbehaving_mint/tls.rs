@@ -19,7 +19,7 @@ fn answer_without_tls_is_named_and_nothing_is_asked_in_plain_text() {
         .expect_err("refused");
     // A handshake, and no `GET`.
     assert_eq!(server.join().expect("the server")[0], 22);
-    assert!(error.to_string().contains("does not speak TLS"), "{error}");
+    assert!(error.to_string().contains("did not respond with TLS"), "{error}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) check_config: bool,
 
-    /// SQLite file, its directory, or Postgres URL of the mint; only read
+    /// The mint's database: SQLite file or directory, or Postgres URL (opened read-only)
     #[arg(long, env = "MINT_DATABASE", hide_env_values = true, value_name = "PATH|URL", value_parser = DatabaseLocation::parse, help_heading = MINT)]
     pub(crate) mint_database: DatabaseLocation,
 
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long, env = "MINT_API", value_name = "URL", value_parser = mint_api, help_heading = MINT)]
     pub(crate) mint_api: Option<String>,
 
-    /// Directory for the filters as files; what is there is served at once
+    /// Write filters to DIR; existing files are served at startup
     #[arg(long, env = "NUTFILTER_OUTPUT", value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
 
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     #[arg(long, requires = "output", help_heading = OUTPUT)]
     pub(crate) once: bool,
 
-    /// M of the filters: one look-up in M matches by chance, and a note takes log2 M + 1.5 bits
+    /// Inverse false-positive rate M (about log2(M) + 1.5 bits per note)
     #[arg(long, env = "NUTFILTER_M", value_name = "M", default_value = "784931", value_parser = number::<u64>(LEAST_M..=u32::MAX.into()), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) m: u64,
 
