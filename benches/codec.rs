@@ -32,9 +32,7 @@ criterion_group! {
 fn all(criterion: &mut Criterion) {
     let sizes = std::env::var("SIZES");
     match &sizes {
-        Ok(sizes) => sizes
-            .split(',')
-            .for_each(|size| measure(criterion, size, "")),
+        Ok(sizes) => sizes.split(',').for_each(|size| measure(criterion, size, "")),
         Err(_) => {
             measure(criterion, "100k", "");
             measure(criterion, "1m", "");

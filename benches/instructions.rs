@@ -26,9 +26,7 @@ fn row(task: &str, level: &str) -> Option<Row<'static>> {
     let fixture: &Fixture = Box::leak(Box::new(Fixture::new(SIZE.parse().expect("a size"))));
     let selection: &Selection = Box::leak(Box::new(Selection::new(vec![name])));
     let mut found = None;
-    rows::each(fixture, selection, &mut |group| {
-        found = group.rows.into_iter().next()
-    });
+    rows::each(fixture, selection, &mut |group| found = group.rows.into_iter().next());
     found
 }
 

@@ -274,10 +274,7 @@ mod tests {
     fn errors_of_building_and_of_resident_filters_carry_their_numbers() {
         let build = |fault, words| says(BuildError(fault), words);
         build(BuildFault::TooManyItems { n: 1 << 32 }, &["4294967296"]);
-        let bits = BuildFault::TooManyBits {
-            n: 7001,
-            bits: 7002,
-        };
+        let bits = BuildFault::TooManyBits { n: 7001, bits: 7002 };
         build(bits, &["7001", "7002"]);
         build(BuildFault::OutOfMemory { bytes: 7003 }, &["7003 bytes"]);
         build(BuildFault::NoRoomForHashes { items: 7004 }, &["7004 items"]);

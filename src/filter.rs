@@ -142,12 +142,7 @@ impl Filter<Vec<u8>, RawValues> {
     /// filter's memory cannot be allocated.
     pub fn from_values(values: &[u64], params: Params) -> Result<Self, BuildError> {
         let encoded = encode::encode_values(values, params)?;
-        Ok(Self::encoded(
-            SimdLevel::detect(),
-            encoded,
-            params,
-            RawValues,
-        ))
+        Ok(Self::encoded(SimdLevel::detect(), encoded, params, RawValues))
     }
 }
 
@@ -185,15 +180,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     ) -> Result<UnvalidatedFilter<D, H>, DecodeError> {
         let len = data.as_ref().len().saturating_sub(start);
         let n = params.check_length(n, len as u64)?;
-        Ok(UnvalidatedFilter {
-            data,
-            start,
-            len,
-            n,
-            params,
-            hasher,
-            level: SimdLevel::detect(),
-        })
+        Ok(UnvalidatedFilter { data, start, len, n, params, hasher, level: SimdLevel::detect() })
     }
 
     /// Sets the SIMD level of later queries.
@@ -244,13 +231,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// The same filter over a copy of its bytes.
     #[must_use]
     pub fn into_owned(self) -> Filter<Vec<u8>, H> {
-        let UnvalidatedFilter {
-            n,
-            params,
-            len,
-            level,
-            ..
-        } = self.unvalidated;
+        let UnvalidatedFilter { n, params, len, level, .. } = self.unvalidated;
         Filter {
             unvalidated: UnvalidatedFilter {
                 data: self.bytes().to_vec(),
@@ -373,10 +354,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
 
     /// The bits, for look-ups that start in the middle.
     pub(crate) fn stream(&self) -> Stream<'_> {
-        Stream {
-            coded: self.coded(),
-            end: self.end,
-        }
+        Stream { coded: self.coded(), end: self.end }
     }
 
     pub(crate) fn level(&self) -> SimdLevel {
@@ -406,15 +384,8 @@ impl<H> Filter<Vec<u8>, H> {
     /// The encoder's output needs no validation.
     pub(crate) fn encoded(level: SimdLevel, encoded: Encoded, params: Params, hasher: H) -> Self {
         let Encoded { bytes, n, end } = encoded;
-        let unvalidated = UnvalidatedFilter {
-            start: 0,
-            len: bytes.len(),
-            data: bytes,
-            n,
-            params,
-            hasher,
-            level,
-        };
+        let unvalidated =
+            UnvalidatedFilter { start: 0, len: bytes.len(), data: bytes, n, params, hasher, level };
         Self { unvalidated, end }
     }
 }
@@ -428,10 +399,7 @@ impl<D: AsRef<[u8]>, H: ItemHash> Filter<D, H> {
     /// As [`Filter::contains_value`].
     #[must_use]
     pub fn contains(&self, item: impl AsRef<[u8]>) -> bool {
-        self.contains_value(map_to_range(
-            self.hasher().hash(item.as_ref()),
-            self.range(),
-        ))
+        self.contains_value(map_to_range(self.hasher().hash(item.as_ref()), self.range()))
     }
 
     /// Returns for each item whether it may be in the set. Each position gets its own answer, even if items are
@@ -507,10 +475,7 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     /// One decoding pass, at several places at once, without an allocation.
     pub fn validate(self) -> Result<Filter<D, H>, DecodeError> {
         let end = decode::validate(self.coded())?;
-        Ok(Filter {
-            unvalidated: self,
-            end,
-        })
+        Ok(Filter { unvalidated: self, end })
     }
 
     /// Returns for each mapped value whether it is in the set, in the given order. The same pass validates the
@@ -543,12 +508,7 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     }
 
     fn coded(&self) -> Coded<'_> {
-        Coded {
-            level: self.level,
-            bytes: self.bytes(),
-            n: self.n,
-            params: self.params,
-        }
+        Coded { level: self.level, bytes: self.bytes(), n: self.n, params: self.params }
     }
 }
 

@@ -194,12 +194,8 @@ impl FilterHeader {
             let bytes = header[range].iter().rev();
             bytes.fold(0, |number, &byte| number << 8 | u64::from(byte))
         };
-        let hashes = [
-            FilterHash::Nut25,
-            FilterHash::Nut23,
-            FilterHash::Bip158,
-            FilterHash::SipHash,
-        ];
+        let hashes =
+            [FilterHash::Nut25, FilterHash::Nut23, FilterHash::Bip158, FilterHash::SipHash];
         let hash = hashes.into_iter().find(|&hash| hash as u8 == header[10]);
         let params = Params::new(u32::from(header[11]), number(12..16));
         let header = Self {

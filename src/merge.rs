@@ -206,10 +206,7 @@ mod tests {
         for n in sizes {
             for k in sizes {
                 check(&sorted(noise(1), n), &sorted(noise(2), k));
-                check(
-                    &sorted(noise(1).map(|x| x % 50), n),
-                    &sorted(noise(2).map(|x| x % 50), k),
-                );
+                check(&sorted(noise(1).map(|x| x % 50), n), &sorted(noise(2).map(|x| x % 50), k));
             }
         }
         for n in 0..200 {
@@ -235,12 +232,7 @@ mod tests {
             for shape in shapes {
                 check(&kept, &sorted(noise(4).map(shape), k));
             }
-            let equal: Vec<u64> = kept
-                .iter()
-                .copied()
-                .step_by(kept.len() / k)
-                .take(k)
-                .collect();
+            let equal: Vec<u64> = kept.iter().copied().step_by(kept.len() / k).take(k).collect();
             check(&kept, &equal);
             check(&[7; 20_000], &sorted(noise(5).map(|x| x % 15), k));
         }

@@ -49,10 +49,7 @@ impl Params {
         if m == 0 || m > u32::MAX as u64 {
             return Err(ParamsError(ParamsFault::InverseRate { m }));
         }
-        Ok(Self {
-            p: p as u8,
-            m: m as u32,
-        })
+        Ok(Self { p: p as u8, m: m as u32 })
     }
 
     /// Parameters with the given M and the P that needs the fewest bits ([`Params::best_p`]).
@@ -244,10 +241,7 @@ mod tests {
 
     #[test]
     fn best_p_is_never_beaten_by_another_p() {
-        for m in (0..32)
-            .map(|s| 1_u64 << s)
-            .chain([3, 100, 784_931, u64::from(u32::MAX)])
-        {
+        for m in (0..32).map(|s| 1_u64 << s).chain([3, 100, 784_931, u64::from(u32::MAX)]) {
             let best = Params::with_best_p(m).unwrap();
             for p in 0..=32 {
                 let other = Params::new(p, m).unwrap();
@@ -299,14 +293,8 @@ mod tests {
                 let params = Params::new(p, m).unwrap();
                 for n in [0, 1, 2, 3, 100, u32::MAX] {
                     let bytes = params.expected_bytes(n);
-                    assert!(
-                        bytes <= params.max_bytes(n),
-                        "{params:?}, {n} items: {bytes}"
-                    );
-                    assert!(
-                        bytes >= params.min_bytes(n),
-                        "{params:?}, {n} items: {bytes}"
-                    );
+                    assert!(bytes <= params.max_bytes(n), "{params:?}, {n} items: {bytes}");
+                    assert!(bytes >= params.min_bytes(n), "{params:?}, {n} items: {bytes}");
                 }
             }
         }

@@ -167,11 +167,7 @@ mod tests {
                     }
                     let (first, second) = (short_code(a, a >> p, p), short_code(b, b >> p, p));
                     let expected = (first.0 << second.1 | second.0, first.1 + second.1);
-                    assert_eq!(
-                        short_pair((a, b), quotients, p),
-                        expected,
-                        "P = {p}: {a}, {b}"
-                    );
+                    assert_eq!(short_pair((a, b), quotients, p), expected, "P = {p}: {a}, {b}");
                     fitted += 1;
                 }
             }

@@ -108,11 +108,9 @@ impl Sha256 {
                 done,
             ),
             #[cfg(target_arch = "x86_64")]
-            Self::Instructions(sha) => side_by_side::<2>(
-                |states, blocks| sha.compress(states, blocks),
-                messages,
-                done,
-            ),
+            Self::Instructions(sha) => {
+                side_by_side::<2>(|states, blocks| sha.compress(states, blocks), messages, done)
+            }
         }
     }
 }
@@ -133,13 +131,7 @@ struct Lane<'a> {
 impl<'a> Lane<'a> {
     fn new((index, message): (usize, &'a [u8])) -> Self {
         let (blocks, rest) = message.as_chunks::<64>();
-        let mut lane = Self {
-            index,
-            blocks,
-            tail: [[0; 64]; 2],
-            left: 0..0,
-            again: false,
-        };
+        let mut lane = Self { index, blocks, tail: [[0; 64]; 2], left: 0..0, again: false };
         lane.pad(rest, message.len());
         lane
     }
@@ -158,11 +150,7 @@ impl<'a> Lane<'a> {
 
     /// The blocks that come next; at least one.
     fn next(&self) -> &[Block] {
-        if self.blocks.is_empty() {
-            &self.tail[self.left.clone()]
-        } else {
-            self.blocks
-        }
+        if self.blocks.is_empty() { &self.tail[self.left.clone()] } else { self.blocks }
     }
 
     /// Skips blocks that were compressed. Returns the digest after the last one.

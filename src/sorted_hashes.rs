@@ -72,11 +72,7 @@ impl<H: Eq> Eq for SortedHashes<H> {}
 impl<H: Default> Default for SortedHashes<H> {
     /// The empty set.
     fn default() -> Self {
-        Self {
-            hasher: H::default(),
-            hashes: Vec::new(),
-            level: SimdLevel::detect(),
-        }
+        Self { hasher: H::default(), hashes: Vec::new(), level: SimdLevel::detect() }
     }
 }
 
@@ -88,10 +84,8 @@ impl<H: ItemHash, I: AsRef<[u8]>> Extend<I> for SortedHashes<H> {
     ///
     /// Memory cannot be allocated.
     fn extend<T: IntoIterator<Item = I>>(&mut self, items: T) {
-        let builder = SortedHashesBuilder {
-            level: self.level,
-            ..SortedHashes::builder(self.hasher.clone())
-        };
+        let builder =
+            SortedHashesBuilder { level: self.level, ..SortedHashes::builder(self.hasher.clone()) };
         let merged = self.merge(&builder.hash_items(items));
         merged.expect("memory for the merged set");
     }
@@ -175,10 +169,7 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
     /// # Ok::<(), nutfilter::BuildError>(())
     /// ```
     pub fn collector(self, expected: usize) -> HashCollector<H> {
-        HashCollector {
-            hashes: Collector::new(self.level, expected),
-            builder: self,
-        }
+        HashCollector { hashes: Collector::new(self.level, expected), builder: self }
     }
 
     /// Hashes and sorts the records of `record_bytes` bytes each that lie one after another in `records`.
@@ -223,22 +214,18 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
     }
 
     fn set(self, hashes: Vec<u64>) -> SortedHashes<H> {
-        SortedHashes {
-            hasher: self.hasher,
-            hashes,
-            level: self.level,
-        }
+        SortedHashes { hasher: self.hasher, hashes, level: self.level }
     }
 }
 
 /// The width of records.
 fn whole_records(records: &[u8], record_bytes: usize) -> Result<NonZeroUsize, BuildError> {
-    NonZeroUsize::new(record_bytes)
-        .filter(|width| records.len().is_multiple_of(width.get()))
-        .ok_or(BuildError(BuildFault::RecordLength {
+    NonZeroUsize::new(record_bytes).filter(|width| records.len().is_multiple_of(width.get())).ok_or(
+        BuildError(BuildFault::RecordLength {
             len: records.len() as u64,
             record_bytes: record_bytes as u64,
-        }))
+        }),
+    )
 }
 
 /// Makes [`SortedHashes`] of items that arrive in parts; see [`SortedHashesBuilder::collector`].
@@ -306,10 +293,7 @@ impl<H: ItemHash> SortedHashes<H> {
     /// ```
     #[must_use]
     pub fn builder(hasher: H) -> SortedHashesBuilder<H> {
-        SortedHashesBuilder {
-            hasher,
-            level: SimdLevel::detect(),
-        }
+        SortedHashesBuilder { hasher, level: SimdLevel::detect() }
     }
 
     /// Sets the SIMD level for merging and encoding.
@@ -384,12 +368,7 @@ impl<H: ItemHash> SortedHashes<H> {
             return Err(BuildError(BuildFault::HasherDiffers));
         }
         let encoded = encode::merge_and_encode(self.level, &mut self.hashes, &more.hashes, params)?;
-        Ok(Filter::encoded(
-            self.level,
-            encoded,
-            params,
-            self.hasher.clone(),
-        ))
+        Ok(Filter::encoded(self.level, encoded, params, self.hasher.clone()))
     }
 
     /// Encodes the filter of this set.
@@ -405,12 +384,7 @@ impl<H: ItemHash> SortedHashes<H> {
     /// item.
     pub fn encode(&self, params: Params) -> Result<Filter<Vec<u8>, H>, BuildError> {
         let encoded = encode::encode_hashes(self.level, &self.hashes, params)?;
-        Ok(Filter::encoded(
-            self.level,
-            encoded,
-            params,
-            self.hasher.clone(),
-        ))
+        Ok(Filter::encoded(self.level, encoded, params, self.hasher.clone()))
     }
 }
 
@@ -490,10 +464,8 @@ mod tests {
                         let (kept, more) = (random(1, n), random(2, k));
                         let mut together = kept.clone();
                         together.merge(&more).unwrap();
-                        let expected = together
-                            .clone()
-                            .with_level(SimdLevel::SCALAR)
-                            .encode(params);
+                        let expected =
+                            together.clone().with_level(SimdLevel::SCALAR).encode(params);
                         let mut set = kept.with_level(level);
                         let filter = set.merge_and_encode(&more, params);
                         assert_eq!(filter, expected, "{level}, {k} into {n}, {params:?}");
@@ -527,9 +499,7 @@ mod tests {
         let set = SortedHashes::from_hashes(vec![3, 1, 2, 2]);
         let again = SortedHashes::builder(Nut25).sorted(set.clone().into_hashes());
         assert_eq!(again, Ok(set));
-        let error = SortedHashes::builder(Nut25)
-            .sorted(vec![1, 2, 1])
-            .unwrap_err();
+        let error = SortedHashes::builder(Nut25).sorted(vec![1, 2, 1]).unwrap_err();
         assert_eq!(error.0, BuildFault::Unsorted { item: 2 });
         assert!(SortedHashes::builder(Nut25).sorted(vec![]).is_ok());
     }
@@ -557,10 +527,7 @@ mod tests {
         set.extend(["one", "two"]);
         set.extend(["two", "three"]);
         assert_eq!(set.len(), 4);
-        assert_eq!(
-            set,
-            SortedHashes::from_items(["one", "two", "two", "three"])
-        );
+        assert_eq!(set, SortedHashes::from_items(["one", "two", "two", "three"]));
         set.dedup();
         assert_eq!(set, SortedHashes::from_items(["one", "two", "three"]));
         let found = ["one", "two", "three", "four"].map(|item| set.contains(item));

@@ -20,35 +20,23 @@ mod guarded {
 
     #[test]
     fn decoding_and_matching_read_nothing_past_the_end() {
-        for (p, m) in [
-            (0, 1),
-            (3, 12),
-            (6, 100),
-            (19, 784_931),
-            (32, u64::from(u32::MAX)),
-        ] {
+        for (p, m) in [(0, 1), (3, 12), (6, 100), (19, 784_931), (32, u64::from(u32::MAX))] {
             let params = Params::new(p, m).unwrap();
             for n in [1, 2, 3, 5, 9, 40, 600, 20_000] {
                 let mut values: Vec<u64> = (0..n).map(|i| spread(i) % (m * n)).collect();
                 values.sort_unstable();
                 let made = Filter::from_values(&values, params).unwrap();
                 let bytes = Guarded::new(made.bytes());
-                let targets: Vec<u64> = values
-                    .iter()
-                    .rev()
-                    .take(300)
-                    .flat_map(|&value| [value, value + 1])
-                    .collect();
+                let targets: Vec<u64> =
+                    values.iter().rev().take(300).flat_map(|&value| [value, value + 1]).collect();
                 for level in SimdLevel::available() {
                     let admitted =
                         Filter::check_length_with(RawValues, &*bytes, n, params).unwrap();
                     let filter = admitted.with_level(level).validate().unwrap();
                     assert!(filter.values().eq(values.iter().copied()));
                     let indexed = filter.clone().into_indexed(IndexInterval::Items(16));
-                    let expected: Vec<bool> = targets
-                        .iter()
-                        .map(|target| values.binary_search(target).is_ok())
-                        .collect();
+                    let expected: Vec<bool> =
+                        targets.iter().map(|target| values.binary_search(target).is_ok()).collect();
                     for strategy in [Strategy::Lookup, Strategy::Merge] {
                         assert_eq!(filter.matches_values_by(strategy, &targets), expected);
                         assert_eq!(indexed.matches_values_by(strategy, &targets), expected);
@@ -84,10 +72,8 @@ mod environments {
         let (values, bytes, params) = filter_with_a_long_run();
         let n = values.len() as u64;
         let targets: Vec<u64> = values.iter().step_by(7).flat_map(|&v| [v, v + 1]).collect();
-        let expected: Vec<bool> = targets
-            .iter()
-            .map(|target| values.binary_search(target).is_ok())
-            .collect();
+        let expected: Vec<bool> =
+            targets.iter().map(|target| values.binary_search(target).is_ok()).collect();
         for level in SimdLevel::available() {
             for environment in environments() {
                 let answers = under(environment, || {
@@ -111,21 +97,15 @@ mod environments {
 
     #[test]
     fn sets_are_hashed_sorted_and_encoded_in_every_environment() {
-        let items: Vec<[u8; 33]> = (0..30_000_u64)
-            .map(|i| core::array::from_fn(|at| (spread(i) >> at) as u8))
-            .collect();
+        let items: Vec<[u8; 33]> =
+            (0..30_000_u64).map(|i| core::array::from_fn(|at| (spread(i) >> at) as u8)).collect();
         let params = Params::new(19, 784_931).unwrap();
         for level in SimdLevel::available() {
             let build = || {
-                let nut25 = SortedHashes::builder(Nut25)
-                    .with_level(level)
-                    .hash_items(&items);
-                let nut23 = SortedHashes::builder(Nut23)
-                    .with_level(level)
-                    .hash_items(&items);
-                let keyed = SortedHashes::builder(SipHash::new(1, 2))
-                    .with_level(level)
-                    .hash_items(&items);
+                let nut25 = SortedHashes::builder(Nut25).with_level(level).hash_items(&items);
+                let nut23 = SortedHashes::builder(Nut23).with_level(level).hash_items(&items);
+                let keyed =
+                    SortedHashes::builder(SipHash::new(1, 2)).with_level(level).hash_items(&items);
                 [
                     nut25.encode(params).unwrap().into_bytes(),
                     nut23.encode(params).unwrap().into_bytes(),

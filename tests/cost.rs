@@ -14,19 +14,14 @@ type Hostile = (&'static str, Vec<u64>);
 fn hostile_sets(n: u64, params: Params) -> Vec<Hostile> {
     let (p, range) = (params.p(), params.range(n as u32));
     let random = |range: u64| {
-        let mut values: Vec<u64> = Noise(n)
-            .take(n as usize)
-            .map(|x| x % range.max(1))
-            .collect();
+        let mut values: Vec<u64> = Noise(n).take(n as usize).map(|x| x % range.max(1)).collect();
         values.sort_unstable();
         values
     };
     let after = |values: Vec<u64>, from: u64, gap: u64| {
         let shift = values.partition_point(|&value| value < from);
         let moved = (0..).zip(values);
-        moved
-            .map(|(at, value)| if at < shift { value } else { value + gap })
-            .collect()
+        moved.map(|(at, value)| if at < shift { value } else { value + gap }).collect()
     };
     // Codes of so many ones as long as the range allows, in heaps of 60; all others are short.
     let long_codes = |ones: u64| -> Vec<u64> {
@@ -42,24 +37,12 @@ fn hostile_sets(n: u64, params: Params) -> Vec<Hostile> {
     };
     vec![
         ("uniform", random(range)),
-        (
-            "one gap",
-            after(random(range / 50), range / 100, range / 50 * 48),
-        ),
-        (
-            "a gap at the start",
-            after(random(range / 50), 0, range / 50 * 48),
-        ),
-        (
-            "a gap before the last",
-            [vec![1; n as usize - 1], vec![range - 1]].concat(),
-        ),
+        ("one gap", after(random(range / 50), range / 100, range / 50 * 48)),
+        ("a gap at the start", after(random(range / 50), 0, range / 50 * 48)),
+        ("a gap before the last", [vec![1; n as usize - 1], vec![range - 1]].concat()),
         ("equal", vec![range / 2; n as usize]),
         ("equal to the largest", vec![range - 1; n as usize]),
-        (
-            "heaps",
-            (0..n).map(|at| at / 500 * 500 * params.m()).collect(),
-        ),
+        ("heaps", (0..n).map(|at| at / 500 * 500 * params.m()).collect()),
         ("codes of 100 ones", long_codes(100)),
         ("codes of 1,000 ones", long_codes(1_000)),
         ("codes of 4,000 ones", long_codes(4_000)),
@@ -69,31 +52,16 @@ fn hostile_sets(n: u64, params: Params) -> Vec<Hostile> {
 
 /// Values in and around the widest gaps, and others.
 fn targets(values: &[u64], range: u64) -> Vec<u64> {
-    let mut gaps: Vec<(u64, u64)> = [0]
-        .iter()
-        .chain(values)
-        .zip(values)
-        .map(|(&from, &to)| (to - from, from))
-        .collect();
+    let mut gaps: Vec<(u64, u64)> =
+        [0].iter().chain(values).zip(values).map(|(&from, &to)| (to - from, from)).collect();
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     let around = gaps.iter().take(150).flat_map(|&(width, from)| {
         let to = from + width;
-        [
-            from,
-            from + 1,
-            from + width / 2,
-            to.saturating_sub(1),
-            to,
-            to + 1,
-        ]
+        [from, from + 1, from + width / 2, to.saturating_sub(1), to, to + 1]
     });
     let others = Noise(7).take(300).map(|x| x % range);
     let some = values.iter().step_by(values.len() / 300 + 1).copied();
-    around
-        .chain(others)
-        .chain(some)
-        .chain([0, range - 1, range, u64::MAX])
-        .collect()
+    around.chain(others).chain(some).chain([0, range - 1, range, u64::MAX]).collect()
 }
 
 const SHAPES: [(u32, u64); 7] = [
@@ -139,10 +107,8 @@ fn lookups_decode_a_bounded_number_of_bits() {
             let made = Filter::from_values(&values, params).unwrap();
             let n = u64::from(made.n());
             let targets = targets(&values, made.range());
-            let expected: Vec<bool> = targets
-                .iter()
-                .map(|target| values.binary_search(target).is_ok())
-                .collect();
+            let expected: Vec<bool> =
+                targets.iter().map(|target| values.binary_search(target).is_ok()).collect();
             for level in SimdLevel::available() {
                 let context = (name, params, level);
                 let budget = Budget::of(&made);
@@ -168,9 +134,8 @@ fn lookups_decode_a_bounded_number_of_bits() {
                 }
                 for step in [1, 16, 64, 1_000].map(IndexInterval::Items) {
                     let context = (context, step);
-                    let indexed = within(budget.allowed(0), &context, || {
-                        filter.clone().into_indexed(step)
-                    });
+                    let indexed =
+                        within(budget.allowed(0), &context, || filter.clone().into_indexed(step));
                     let budget = Budget::of_indexed(&indexed);
                     for strategy in [Strategy::Cheapest, Strategy::Lookup] {
                         let allowed = budget.allowed(targets.len());
@@ -247,12 +212,7 @@ fn invalid_filters() -> [(&'static str, Params, u64, Vec<u8>); 6] {
     [
         ("one run of ones", any_range, 1, vec![0xff; len]),
         ("ones", cashu, bits * 100 / 2_050, vec![0xff; len]),
-        (
-            "zeros without remainders",
-            any_range,
-            bits - 9,
-            vec![0; len],
-        ),
+        ("zeros without remainders", any_range, bits - 9, vec![0; len]),
         ("zeros", cashu, bits / 20 - 1, vec![0; len]),
         ("a byte too many", cashu, n, with_a_byte(uniform)),
         ("equal deltas", cashu, n, with_a_byte(equal_deltas)),
@@ -275,9 +235,8 @@ fn rejecting_a_filter_decodes_a_bounded_number_of_bits() {
             assert!(rejected.is_err(), "{name}, {level}");
             for strategy in STRATEGIES {
                 let (allowed, context) = (budget.allowed(targets.len()), (name, level, strategy));
-                let rejected = within(allowed, &context, || {
-                    check().matches_values_by(strategy, &targets)
-                });
+                let rejected =
+                    within(allowed, &context, || check().matches_values_by(strategy, &targets));
                 assert!(rejected.is_err(), "{context:?}");
             }
         }

@@ -129,11 +129,7 @@ fn decoding_agrees_with_the_reference_on_damaged_filters() {
 
 /// How to check a case: one in twenty may be large, which takes long.
 fn how(rng: &mut SmallRng, round: u64) -> u8 {
-    if round.is_multiple_of(20) {
-        rng.random()
-    } else {
-        rng.random::<u8>() & !8
-    }
+    if round.is_multiple_of(20) { rng.random() } else { rng.random::<u8>() & !8 }
 }
 
 #[test]
@@ -245,24 +241,19 @@ fn values_are_the_same_from_every_place_on() {
     let params = Params::default();
     let mut random = SmallRng::seed_from_u64(17);
     for n in [65_535_u32, 65_536, 120_000] {
-        let mut uniform: Vec<u64> = (0..n)
-            .map(|_| random.random_range(0..params.range(n)))
-            .collect();
+        let mut uniform: Vec<u64> =
+            (0..n).map(|_| random.random_range(0..params.range(n))).collect();
         uniform.sort_unstable();
         let equal_deltas = (0..u64::from(n)).map(|i| i * 524_288).collect();
         for (values, level) in [uniform, equal_deltas]
             .iter()
             .flat_map(|values| SimdLevel::available().map(move |level| (values, level)))
         {
-            let filter = Filter::from_values(values, params)
-                .unwrap()
-                .with_level(level);
+            let filter = Filter::from_values(values, params).unwrap().with_level(level);
             let what = || format!("{n} items, {level}");
             assert!(filter.values().eq(values.iter().copied()), "{}", what());
             // 2,048 values come one after another, the others in blocks of about 16,384.
-            let places = [
-                1, 127, 2047, 2048, 2049, 4097, 10_000, 18_000, 20_000, 34_000, 60_000,
-            ];
+            let places = [1, 127, 2047, 2048, 2049, 4097, 10_000, 18_000, 20_000, 34_000, 60_000];
             for given in places.into_iter().chain([values.len()]) {
                 let mut rest = filter.values();
                 assert_eq!(rest.nth(given - 1), Some(values[given - 1]), "{}", what());
@@ -272,11 +263,7 @@ fn values_are_the_same_from_every_place_on() {
                     all
                 });
                 assert!(from_here == values[given..], "{}, from {given} on", what());
-                assert!(
-                    rest.eq(values[given..].iter().copied()),
-                    "{}, from {given} on",
-                    what()
-                );
+                assert!(rest.eq(values[given..].iter().copied()), "{}, from {given} on", what());
             }
         }
     }

@@ -25,13 +25,10 @@ fn own_hasher_needs_one_function() {
     let mut hashes: Vec<u64> = items.iter().map(|item| Fnv.hash(item)).collect();
     hashes.sort_unstable();
     for level in SimdLevel::available() {
-        let set = SortedHashes::builder(Fnv)
-            .with_level(level)
-            .hash_items(&items);
+        let set = SortedHashes::builder(Fnv).with_level(level).hash_items(&items);
         assert_eq!(set.as_slice(), hashes, "{level}");
-        let records = SortedHashes::builder(Fnv)
-            .with_level(level)
-            .hash_records(items.as_flattened(), 33);
+        let records =
+            SortedHashes::builder(Fnv).with_level(level).hash_records(items.as_flattened(), 33);
         assert_eq!(records.as_ref(), Ok(&set), "{level}");
         let filter = set.with_level(level).encode(Params::default()).unwrap();
         assert_eq!(filter.matches(&items), [true; 200], "{level}");
@@ -43,9 +40,7 @@ fn own_hasher_needs_one_function() {
 fn index_and_filter_fit_in_one_owned_value() {
     use std::sync::Arc;
     let items: Vec<[u8; 4]> = (0..1000_u32).map(u32::to_le_bytes).collect();
-    let made = SortedHashes::from_items(&items)
-        .encode(Params::default())
-        .unwrap();
+    let made = SortedHashes::from_items(&items).encode(Params::default()).unwrap();
     let shared: Arc<[u8]> = made.bytes().into();
     let filter = Filter::parse(Arc::clone(&shared), 1000, Params::default()).unwrap();
     assert_eq!(filter, made);
@@ -59,18 +54,9 @@ fn index_and_filter_fit_in_one_owned_value() {
 #[test]
 fn errors_have_a_class() {
     use nutfilter::error::{BuildErrorKind, ParamsErrorKind, ResidentErrorKind};
-    assert_eq!(
-        Params::new(33, 1).unwrap_err().kind(),
-        ParamsErrorKind::RemainderBits
-    );
-    assert_eq!(
-        Params::new(0, 0).unwrap_err().kind(),
-        ParamsErrorKind::InverseRate
-    );
-    assert_eq!(
-        Params::for_rate(2.0).unwrap_err().kind(),
-        ParamsErrorKind::Rate
-    );
+    assert_eq!(Params::new(33, 1).unwrap_err().kind(), ParamsErrorKind::RemainderBits);
+    assert_eq!(Params::new(0, 0).unwrap_err().kind(), ParamsErrorKind::InverseRate);
+    assert_eq!(Params::for_rate(2.0).unwrap_err().kind(), ParamsErrorKind::Rate);
     let error = Filter::from_values(&[2, 1], Params::default()).unwrap_err();
     assert_eq!(error.kind(), BuildErrorKind::Unsorted);
     let error = Filter::from_values(&[u64::MAX], Params::default()).unwrap_err();
@@ -91,10 +77,7 @@ fn debug_output_of_large_values_is_short() {
     let values: [(&str, &dyn std::fmt::Debug); 5] = [
         ("len: 1000", &set),
         ("n: 1000", &filter),
-        (
-            "n: 1000",
-            &filter.clone().into_indexed(IndexInterval::default()),
-        ),
+        ("n: 1000", &filter.clone().into_indexed(IndexInterval::default())),
         ("n: 1000", &response),
         ("len: 1000", &list),
     ];
@@ -110,9 +93,7 @@ fn keys_are_not_shown_and_large_batches_are_planned() {
     assert_eq!(format!("{key:?}"), "SipHash { .. }");
     // Many targets are worth reading the whole filter, a few are not.
     let hashes = (1..=100_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let filter = SortedHashes::from_hashes(hashes.collect())
-        .encode(Params::default())
-        .unwrap();
+    let filter = SortedHashes::from_hashes(hashes.collect()).encode(Params::default()).unwrap();
     let indexed = filter.clone().into_indexed(IndexInterval::Items(128));
     assert_eq!(indexed.planned(2), Strategy::Lookup);
     assert_eq!(indexed.planned(1 << 20), Strategy::Bitmap);
@@ -158,20 +139,13 @@ fn out_of_range_error_names_item_and_range() {
 fn targets_wider_than_a_word_are_found() {
     // F above 2^47 and more than 2^16 targets: a value and a place take more than 64 bits.
     let params = Params::new(31, u64::from(u32::MAX)).unwrap();
-    let hashes: Vec<u64> = (1..=70_000_u64)
-        .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        .collect();
+    let hashes: Vec<u64> =
+        (1..=70_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let filter = SortedHashes::from_hashes(hashes).encode(params).unwrap();
     let filter = filter.with_hasher(RawValues);
-    let targets: Vec<u64> = filter
-        .values()
-        .flat_map(|value| [value, value + 1])
-        .collect();
+    let targets: Vec<u64> = filter.values().flat_map(|value| [value, value + 1]).collect();
     let members: std::collections::HashSet<u64> = filter.values().collect();
-    let expected: Vec<bool> = targets
-        .iter()
-        .map(|target| members.contains(target))
-        .collect();
+    let expected: Vec<bool> = targets.iter().map(|target| members.contains(target)).collect();
     assert!(expected.contains(&false));
     for level in SimdLevel::available() {
         let filter = filter.clone().with_level(level);

@@ -36,11 +36,7 @@ fn refusing<T>(which: Range<usize>, least: usize, run: impl FnOnce() -> T) -> T 
     let result = black_box(run());
     LEAST.store(usize::MAX, SeqCst);
     let asked = ASKED.load(SeqCst);
-    assert!(
-        asked >= which.end,
-        "{asked} requests for {least} bytes, and not {}",
-        which.end
-    );
+    assert!(asked >= which.end, "{asked} requests for {least} bytes, and not {}", which.end);
     result
 }
 
@@ -97,9 +93,7 @@ fn allocation_failure_preserves_the_set() {
 
 /// The hashes of so many items, in no order.
 fn hashes(from: u64, n: usize) -> Vec<u64> {
-    (from..from + n as u64)
-        .map(|i| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        .collect()
+    (from..from + n as u64).map(|i| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
 }
 
 fn builder(level: SimdLevel) -> SortedHashesBuilder<Nut25> {
@@ -119,13 +113,8 @@ fn sorting(level: SimdLevel, n: usize) {
     let expected = SortedHashes::from_records(&records, 8).expect("whole records");
     for least in [n * 8 / 5, n * 8] {
         let set = refusing(0..1, least, || builder(level).hash_records(&records, 8));
-        assert!(
-            set.as_ref() == Ok(&expected),
-            "{level}, {n} records, {least}"
-        );
-        let set = refusing(0..1, least, || {
-            builder(level).hash_items(records.chunks_exact(8))
-        });
+        assert!(set.as_ref() == Ok(&expected), "{level}, {n} records, {least}");
+        let set = refusing(0..1, least, || builder(level).hash_items(records.chunks_exact(8)));
         assert!(set == expected, "{level}, {n} items, {least}");
     }
 }
@@ -137,23 +126,16 @@ fn encoding(level: SimdLevel, n: usize) {
     let error = refusing(0..1, bytes / 2, || set.encode(Params::CASHU)).expect_err("no memory");
     says(&error, bytes);
     assert!(set == before);
-    let values: Vec<u64> = set
-        .encode(Params::CASHU)
-        .expect("a filter")
-        .values()
-        .collect();
-    let made = refusing(0..1, bytes / 2, || {
-        Filter::from_values(&values, Params::CASHU)
-    });
+    let values: Vec<u64> = set.encode(Params::CASHU).expect("a filter").values().collect();
+    let made = refusing(0..1, bytes / 2, || Filter::from_values(&values, Params::CASHU));
     says(&made.expect_err("no memory"), bytes);
 }
 
 /// The number of bytes in the message is at least what is needed, and not twice as much.
 fn says(error: &nutfilter::BuildError, bytes: usize) {
     let text = error.to_string();
-    let number = text
-        .split(|letter: char| !letter.is_ascii_digit())
-        .find(|digits| !digits.is_empty());
+    let number =
+        text.split(|letter: char| !letter.is_ascii_digit()).find(|digits| !digits.is_empty());
     let number: usize = number.expect("a number").parse().expect("digits");
     assert!((bytes..bytes * 2).contains(&number), "{text}, of {bytes}");
 }
@@ -165,18 +147,13 @@ fn merging(level: SimdLevel, n: usize) {
         // A copy has no room to spare.
         let mut kept = before.clone();
         let all = hashes(0, n + new);
-        let all = builder(level)
-            .sort(all)
-            .encode(Params::CASHU)
-            .expect("a filter");
+        let all = builder(level).sort(all).encode(Params::CASHU).expect("a filter");
         // Without room for the filter; then without room for the hashes, however little more is asked for.
         let error = refusing(0..1, n, || kept.merge_and_encode(&more, Params::CASHU));
         says(&error.expect_err("no memory"), all.bytes().len());
         assert!(kept == before, "{level}, {n} and {new}");
         let times = if new < n { 2 } else { 1 };
-        let error = refusing(0..times, n * 8, || {
-            kept.merge_and_encode(&more, Params::CASHU)
-        });
+        let error = refusing(0..times, n * 8, || kept.merge_and_encode(&more, Params::CASHU));
         let text = error.expect_err("no memory").to_string();
         assert!(text.contains(&(n + new).to_string()), "{text}");
         assert!(kept == before, "{level}, {n} and {new}");
@@ -185,9 +162,7 @@ fn merging(level: SimdLevel, n: usize) {
         assert!(kept == before, "{level}, {n} and {new}");
         // With memory it is as if nothing had been.
         let mut kept = before;
-        let filter = kept
-            .merge_and_encode(&more, Params::CASHU)
-            .expect("a filter");
+        let filter = kept.merge_and_encode(&more, Params::CASHU).expect("a filter");
         assert!(filter.bytes() == all.bytes(), "{level}, {n} and {new}");
     }
 }

@@ -9,29 +9,17 @@ fn non_members_match_at_the_promised_rate() {
         let params = Params::new(p, m).unwrap();
         let member = |i: u64| (2 * i).to_le_bytes();
         let non_member = |i: u64| (2 * i + 1).to_le_bytes();
-        let filter = SortedHashes::from_items((0..100_000).map(member))
-            .encode(params)
-            .unwrap();
+        let filter = SortedHashes::from_items((0..100_000).map(member)).encode(params).unwrap();
         let tries = 1 << 20;
         let targets: Vec<_> = (0..tries).map(non_member).collect();
-        let found = filter
-            .matches(&targets)
-            .into_iter()
-            .filter(|&found| found)
-            .count() as f64;
+        let found = filter.matches(&targets).into_iter().filter(|&found| found).count() as f64;
         // The set covers a little less than one in M: some of its values are equal.
         let mut values: Vec<u64> = filter.values().collect();
         values.dedup();
         let rate = values.len() as f64 / filter.range() as f64;
         assert!(rate <= params.false_positive_rate());
-        let (mean, sigma) = (
-            tries as f64 * rate,
-            (tries as f64 * rate * (1.0 - rate)).sqrt(),
-        );
-        assert!(
-            (found - mean).abs() < 5.0 * sigma,
-            "M = {m}: {found} of {mean} +- {sigma}"
-        );
+        let (mean, sigma) = (tries as f64 * rate, (tries as f64 * rate * (1.0 - rate)).sqrt());
+        assert!((found - mean).abs() < 5.0 * sigma, "M = {m}: {found} of {mean} +- {sigma}");
     }
 }
 
@@ -46,9 +34,6 @@ fn filter_sizes_match_the_estimate() {
         // A quotient's spread is about its mean + 1/2; five of those over the root of n.
         let spread = params.bits_per_item() - f64::from(p) - 0.5;
         let sigma = spread * f64::from(n).sqrt();
-        assert!(
-            (bits - mean).abs() < 5.0 * sigma + 8.0,
-            "({p}, {m}): {bits}, {mean} +- {sigma}"
-        );
+        assert!((bits - mean).abs() < 5.0 * sigma + 8.0, "({p}, {m}): {bits}, {mean} +- {sigma}");
     }
 }

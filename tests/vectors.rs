@@ -67,10 +67,7 @@ fn small_filters_match_the_vectors() {
 
     fn check_small<H: ItemHash>(case: &Value, hasher: H) -> Filter<Vec<u8>, H> {
         let items: Vec<Vec<u8>> = list(&case["items_hex"]).iter().map(hex).collect();
-        let filter = SortedHashes::builder(hasher)
-            .hash_items(&items)
-            .encode(params(case))
-            .unwrap();
+        let filter = SortedHashes::builder(hasher).hash_items(&items).encode(params(case)).unwrap();
         assert_eq!(filter.bytes(), hex(&case["filter_hex"]), "{case}");
         assert!(filter.values().eq(numbers(&case["values"])), "{case}");
         assert_eq!(filter.matches(&items), vec![true; items.len()], "{case}");
@@ -101,27 +98,15 @@ fn large_filters_match_the_vectors() {
 
     fn check_large<H: ItemHash>(case: &Value, set: &SortedHashes<H>) {
         let filter = set.encode(params(case)).unwrap();
-        assert_eq!(
-            filter.bytes().len() as u64,
-            number(&case["filter_bytes"]),
-            "{case}"
-        );
+        assert_eq!(filter.bytes().len() as u64, number(&case["filter_bytes"]), "{case}");
         let digest = hex_u64(&case["filter_murmur64"]);
         assert_eq!(Nut23.hash(filter.bytes()), digest, "{case}");
         let mut values: Vec<u64> = filter.values().collect();
         for pair in list(&case["values_at"]) {
-            assert_eq!(
-                values[number(&pair[0]) as usize],
-                number(&pair[1]),
-                "{case}"
-            );
+            assert_eq!(values[number(&pair[0]) as usize], number(&pair[1]), "{case}");
         }
         values.dedup();
-        assert_eq!(
-            values.len() as u64,
-            number(&case["distinct_values"]),
-            "{case}"
-        );
+        assert_eq!(values.len() as u64, number(&case["distinct_values"]), "{case}");
     }
 }
 
@@ -134,27 +119,18 @@ fn colliding_points_are_all_counted_and_found() {
         .map(|item| hex(&item["item_hex"]))
         .collect();
     assert!(items.len() >= 29);
-    let filter = SortedHashes::from_items(&items)
-        .encode(Params::default())
-        .unwrap();
+    let filter = SortedHashes::from_items(&items).encode(Params::default()).unwrap();
     assert_eq!(filter.n() as usize, items.len());
     assert_eq!(filter.matches(&items), vec![true; items.len()]);
     let values: Vec<u64> = filter.values().collect();
     assert!(values.iter().all(|&value| value == values[0]));
 
     // With one of them in the set, nobody can tell the others from it; another hash can.
-    let one = SortedHashes::from_items(&items[..1])
-        .encode(Params::default())
-        .unwrap();
+    let one = SortedHashes::from_items(&items[..1]).encode(Params::default()).unwrap();
     assert_eq!(one.matches(&items), vec![true; items.len()]);
-    let other = SortedHashes::builder(Nut23)
-        .hash_items(&items[..1])
-        .encode(Params::default())
-        .unwrap();
-    assert_eq!(
-        other.matches(&items).iter().filter(|&&found| found).count(),
-        1
-    );
+    let other =
+        SortedHashes::builder(Nut23).hash_items(&items[..1]).encode(Params::default()).unwrap();
+    assert_eq!(other.matches(&items).iter().filter(|&&found| found).count(), 1);
 }
 
 #[test]
@@ -164,9 +140,7 @@ fn the_ten_items_of_nut25_give_its_filter() {
     };
     let items: Vec<Vec<u8>> = list(&file["items_hex"]).iter().map(hex).collect();
     let non_members: Vec<Vec<u8>> = list(&file["non_members_hex"]).iter().map(hex).collect();
-    let filter = SortedHashes::from_items(&items)
-        .encode(Params::default())
-        .unwrap();
+    let filter = SortedHashes::from_items(&items).encode(Params::default()).unwrap();
     assert_eq!(filter.bytes(), hex(&file["filter_hex"]));
     assert_eq!(filter.matches(&items), [true; 10]);
     assert_eq!(filter.matches(&non_members), vec![false; non_members.len()]);
@@ -187,10 +161,8 @@ fn blocks_of_testnet_give_their_filters_and_headers() {
     assert!(!rows.is_empty());
     for row in rows {
         let block: Block = deserialize(&hex(&row[2])).unwrap();
-        let previous_scripts: Vec<bitcoin::ScriptBuf> = list(&row[3])
-            .iter()
-            .map(|script| hex(script).into())
-            .collect();
+        let previous_scripts: Vec<bitcoin::ScriptBuf> =
+            list(&row[3]).iter().map(|script| hex(script).into()).collect();
         let filter = bip158::block_filter(&block, &previous_scripts).unwrap();
         assert_eq!(bip158::serialize(&filter), hex(&row[5]), "block {}", row[0]);
 
@@ -200,12 +172,7 @@ fn blocks_of_testnet_give_their_filters_and_headers() {
 
         let read = bip158::parse(*filter.hasher(), hex(&row[5])).unwrap();
         let items: Vec<&[u8]> = bip158::block_items(&block, &previous_scripts).collect();
-        assert_eq!(
-            read.matches(&items),
-            vec![true; items.len()],
-            "block {}",
-            row[0]
-        );
+        assert_eq!(read.matches(&items), vec![true; items.len()], "block {}", row[0]);
     }
 }
 

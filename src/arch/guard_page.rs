@@ -54,12 +54,7 @@ impl<T: Plain> Guarded<T> {
         // SAFETY: the last of the new pages, which is unused.
         let guarded = unsafe { mprotect(pages.byte_add(bytes - PAGE), PAGE, NONE) };
         assert_eq!(guarded, 0);
-        let mut guarded = Self {
-            pages,
-            bytes,
-            len: items.len(),
-            plain: PhantomData,
-        };
+        let mut guarded = Self { pages, bytes, len: items.len(), plain: PhantomData };
         guarded.copy_from_slice(items);
         guarded
     }
@@ -117,9 +112,7 @@ mod tests {
             vec![0xff; len],
             (0..len as u64).map(|i| noise(i) as u8).collect(),
             // Short codes, then an endless run.
-            (0..len)
-                .map(|i| if i + 300 < len { 0x11 } else { 0xff })
-                .collect(),
+            (0..len).map(|i| if i + 300 < len { 0x11 } else { 0xff }).collect(),
         ]
     }
 
@@ -158,9 +151,7 @@ mod tests {
 
     #[test]
     fn lanes_read_and_write_nothing_beyond_the_end() {
-        for len in [
-            0, 1, 7, 8, 9, 64, 105, 106, 107, 108, 109, 110, 200, 1300, 3000,
-        ] {
+        for len in [0, 1, 7, 8, 9, 64, 105, 106, 107, 108, 109, 110, 200, 1300, 3000] {
             for stream in streams(len) {
                 let bytes = Guarded::new(&stream);
                 for level in SimdLevel::available() {
@@ -200,10 +191,7 @@ mod tests {
                             3 => (bits + 70).saturating_sub(i * 37),
                             _ => (bits + 70).saturating_sub(i * 3 % 200),
                         };
-                        let point = |i| Point {
-                            position: position(i),
-                            base: 0,
-                        };
+                        let point = |i| Point { position: position(i), base: 0 };
                         let points: Vec<Point> = (0..count).map(point).collect();
                         let targets = Guarded::new(&vec![u64::MAX >> 2; count as usize]);
                         let mut answers = Guarded::new(&vec![0_u8; count as usize]);
@@ -253,9 +241,8 @@ mod tests {
             });
             let targets: [_; LANES] = core::array::from_fn(|lane| {
                 let random = noise(round << 8 | lane as u64 | 1 << 32);
-                let mut numbers: Vec<u32> = (0..random % 40)
-                    .map(|i| noise(random + i) as u32 >> 10)
-                    .collect();
+                let mut numbers: Vec<u32> =
+                    (0..random % 40).map(|i| noise(random + i) as u32 >> 10).collect();
                 numbers.extend([u32::MAX; NEXT]);
                 numbers.sort_unstable();
                 Guarded::new(&numbers)
@@ -296,20 +283,13 @@ mod tests {
     fn hashing_reads_and_writes_nothing_beyond_its_records() {
         const KEY: [u64; 4] = [1, 2, 3, 4];
         for width in (1..=70).chain([96, 127, 128, 129, 160, 257]) {
-            for count in [
-                0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 127, 128, 129, 150,
-            ] {
-                let records: Vec<u8> = (0..width as u64 * count as u64)
-                    .map(|i| noise(i) as u8)
-                    .collect();
+            for count in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 127, 128, 129, 150] {
+                let records: Vec<u8> =
+                    (0..width as u64 * count as u64).map(|i| noise(i) as u8).collect();
                 let records = Guarded::new(&records);
                 let mut out = Guarded::new(&vec![0_u64; count]);
                 let rows = hash::Records::new(&records, width);
-                let points = if width == 33 {
-                    records.as_chunks().0
-                } else {
-                    &[]
-                };
+                let points = if width == 33 { records.as_chunks().0 } else { &[] };
                 let points: Vec<&[u8; 33]> = points.iter().collect();
                 let out_of_points = ..points.len();
                 for level in SimdLevel::available() {
@@ -354,11 +334,7 @@ mod tests {
                 for (level, position) in
                     SimdLevel::available().flat_map(|level| (0..8).map(move |at| (level, at)))
                 {
-                    let mut stream = CodeStream {
-                        previous: 0,
-                        bits: 0,
-                        position,
-                    };
+                    let mut stream = CodeStream { previous: 0, bits: 0, position };
                     match level.kind() {
                         Kind::Baseline(_) => 0,
                         Kind::Avx2(avx2) => {

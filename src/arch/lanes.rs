@@ -297,9 +297,7 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
             }
         }
         done += 1;
-        let any = slack
-            .into_iter()
-            .fold(zero, |any, slack| simd.or(any, slack));
+        let any = slack.into_iter().fold(zero, |any, slack| simd.or(any, slack));
         if simd.negative(any) != 0 {
             for v in 0..VECTORS {
                 let slack = slack[v % S::SLACKS];
@@ -331,10 +329,7 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
         simd.store(position[v], positions);
         simd.store(sum[v], values);
     }
-    Advanced {
-        groups: done,
-        behind,
-    }
+    Advanced { groups: done, behind }
 }
 
 /// The number of groups, at most `groups`, that can be decoded from `positions` by loads of 8 bytes within

@@ -121,11 +121,7 @@ pub(crate) fn look_up<const N: usize, S: LookUp<N>>(
         farthest = farthest.max(point.position);
         (positions[at], bases[at]) = (point.position.min(limit), point.base);
     }
-    let lists = Lists {
-        positions: &positions[..n],
-        bases: &bases[..n],
-        targets,
-    };
+    let lists = Lists { positions: &positions[..n], bases: &bases[..n], targets };
     match in_pairs {
         true => run::<N, S, 2>(simd, bytes, limit, p, lists, answers),
         false => run::<N, S, 1>(simd, bytes, limit, p, lists, answers),
@@ -174,11 +170,7 @@ unsafe fn body<const N: usize, S: LookUp<N>, const CODES: u64>(
 ) {
     // The compiler now knows that the lengths are equal.
     let n = lists.targets.len();
-    let lists = Lists {
-        positions: &lists.positions[..n],
-        bases: &lists.bases[..n],
-        ..lists
-    };
+    let lists = Lists { positions: &lists.positions[..n], bases: &lists.bases[..n], ..lists };
     let width = u64::from(p) + 1;
     let (zero, limit) = (simd.splat(0), simd.splat(limit));
     let (shift, power) = (simd.splat(p.into()), simd.splat(1 << p));

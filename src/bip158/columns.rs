@@ -27,12 +27,7 @@ pub(super) struct Columns {
 impl Columns {
     /// Columns for scripts of `words` words.
     pub(super) fn new(words: usize) -> Self {
-        Self {
-            words,
-            len: 0,
-            columns: Vec::new(),
-            rows: Vec::new(),
-        }
+        Self { words, len: 0, columns: Vec::new(), rows: Vec::new() }
     }
 
     pub(super) fn words(&self) -> usize {

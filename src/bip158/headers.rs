@@ -42,19 +42,13 @@ impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotConnected { height, .. } => {
-                write!(
-                    f,
-                    "the hashes do not follow the header before height {height}"
-                )
+                write!(f, "the hashes do not follow the header before height {height}")
             }
             Self::OtherTip { .. } => {
                 f.write_str("the hashes lead to another header than the trusted one")
             }
             Self::BelowFirst { height, first } => {
-                write!(
-                    f,
-                    "cannot rewind to height {height}: the chain begins at {first}"
-                )
+                write!(f, "cannot rewind to height {height}: the chain begins at {first}")
             }
         }
     }
@@ -114,10 +108,7 @@ impl HeaderChain {
     /// before, or zeros before the genesis block.
     #[must_use]
     pub fn new(first: u32, previous: impl Into<FilterHeader>) -> Self {
-        Self {
-            first,
-            headers: vec![previous.into()],
-        }
+        Self { first, headers: vec![previous.into()] }
     }
 
     /// The number of filters.
@@ -160,11 +151,7 @@ impl HeaderChain {
         let (previous, mut tip) = (previous.into(), self.tip());
         if previous != tip {
             let height = self.first.saturating_add(self.len() as u32);
-            return Err(HeaderError::NotConnected {
-                height,
-                previous,
-                tip,
-            });
+            return Err(HeaderError::NotConnected { height, previous, tip });
         }
         self.headers.extend(hashes.into_iter().map(|hash| {
             tip = hash.into().filter_header(tip);
@@ -209,9 +196,7 @@ impl HeaderChain {
         let mut out = Writer::new(NAME);
         out.number(from);
         out.number(headers.len() - 1);
-        headers
-            .iter()
-            .for_each(|header| out.bytes(&header.to_byte_array()));
+        headers.iter().for_each(|header| out.bytes(&header.to_byte_array()));
         out.finish()
     }
 
@@ -226,9 +211,7 @@ impl HeaderChain {
         while chain.is_none() || !parts.is_empty() {
             parts.begin(NAME)?;
             let (height, count) = (parts.number()?, parts.number()?);
-            let headers = (count as usize)
-                .checked_add(1)
-                .and_then(|count| count.checked_mul(32));
+            let headers = (count as usize).checked_add(1).and_then(|count| count.checked_mul(32));
             let headers = parts.bytes(headers.unwrap_or(usize::MAX))?;
             parts.finish()?;
             let headers = headers.as_chunks::<32>().0.iter().copied();
@@ -307,16 +290,8 @@ impl HeaderChain {
             // The header before the first filter has no filter here.
             match self.header(height).filter(|_| height >= self.first) {
                 Some(expected) if expected == header => None,
-                Some(expected) => Some(ScanFault::WrongFilter {
-                    height,
-                    header,
-                    expected,
-                }),
-                None => Some(ScanFault::NoHeader {
-                    height,
-                    first: self.first,
-                    len: self.len(),
-                }),
+                Some(expected) => Some(ScanFault::WrongFilter { height, header, expected }),
+                None => Some(ScanFault::NoHeader { height, first: self.first, len: self.len() }),
             }
         };
         filters.zip(headers).map(fault).collect()
@@ -400,15 +375,9 @@ mod tests {
         assert_eq!(chain, whole);
         // A height, although there are more filters than this.
         chain.rewind(FIRST + 3).unwrap();
-        assert_eq!(
-            (chain.len(), Some(chain.tip())),
-            (3, whole.header(FIRST + 2))
-        );
+        assert_eq!((chain.len(), Some(chain.tip())), (3, whole.header(FIRST + 2)));
         let error = chain.rewind(FIRST - 1).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot rewind to height 6: the chain begins at 7"
-        );
+        assert_eq!(error.to_string(), "cannot rewind to height 6: the chain begins at 7");
         assert_eq!(chain.len(), 3);
         chain.rewind(FIRST).unwrap();
         assert!(chain.is_empty());
@@ -428,9 +397,7 @@ mod tests {
             assert_eq!((error.to_string().as_str(), chain.len()), (expected, 10));
         }
         let rest = (FIRST + 10..FIRST + COUNT).map(hash);
-        chain
-            .extend_from(whole.header(FIRST + 9).unwrap(), rest)
-            .unwrap();
+        chain.extend_from(whole.header(FIRST + 9).unwrap(), rest).unwrap();
         assert_eq!(chain, whole);
     }
 
@@ -441,17 +408,11 @@ mod tests {
         other.extend_headers([[1; 32], [2; 32], [3; 32]]);
         let read = |parts: [Vec<u8>; 2]| HeaderChain::from_bytes(&parts.concat());
         // The part begins before, at and behind the first block that differs.
-        assert_eq!(
-            read([whole.to_bytes(0), other.to_bytes(FIRST + 20)]),
-            Ok(other.clone())
-        );
+        assert_eq!(read([whole.to_bytes(0), other.to_bytes(FIRST + 20)]), Ok(other.clone()));
         let height = FIRST + 22;
         let error = Err(SavedError::NotConnected { height });
         assert_eq!(read([whole.to_bytes(0), other.to_bytes(height)]), error);
-        assert_eq!(
-            read([whole.to_bytes(0), whole.to_bytes(u32::MAX)]),
-            Ok(whole.clone())
-        );
+        assert_eq!(read([whole.to_bytes(0), whole.to_bytes(u32::MAX)]), Ok(whole.clone()));
         assert!(read([other.to_bytes(0), whole.to_bytes(u32::MAX)]).is_err());
     }
 
@@ -482,11 +443,7 @@ mod tests {
     fn heights_outside_the_chain_have_no_header() {
         let chain = chain();
         for height in [0, FIRST - 1, FIRST + COUNT, u32::MAX] {
-            let expected = ScanFault::NoHeader {
-                height,
-                first: FIRST,
-                len: COUNT as usize,
-            };
+            let expected = ScanFault::NoHeader { height, first: FIRST, len: COUNT as usize };
             assert_eq!(chain.verify(height, &filter(height % 5)), Err(expected));
         }
         let mut last = HeaderChain::new(u32::MAX, [0; 32]);

@@ -34,10 +34,7 @@ impl fmt::Display for MessageError {
             Self::Length { bytes } => write!(f, "{bytes} bytes are not a whole message"),
             Self::FilterType(found) => write!(f, "unknown filter type {found}, expected {BASIC}"),
             Self::TooMany { count } => {
-                write!(
-                    f,
-                    "{count} hashes in a message, at most {MOST_HASHES} are allowed"
-                )
+                write!(f, "{count} hashes in a message, at most {MOST_HASHES} are allowed")
             }
         }
     }
@@ -102,11 +99,9 @@ impl<'m> CFHeaders<'m> {
             return Err(MessageError::TooMany { count });
         }
         match rest[width..].as_chunks() {
-            (hashes, []) if hashes.len() as u64 == count => Ok(Self {
-                stop,
-                previous: (*previous).into(),
-                hashes,
-            }),
+            (hashes, []) if hashes.len() as u64 == count => {
+                Ok(Self { stop, previous: (*previous).into(), hashes })
+            }
             _ => Err(wrong),
         }
     }
@@ -135,12 +130,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn message(parts: &[&[u8]]) -> Vec<u8> {
-        [&[0][..], &[7; 32]]
-            .iter()
-            .chain(parts)
-            .copied()
-            .collect::<Vec<_>>()
-            .concat()
+        [&[0][..], &[7; 32]].iter().chain(parts).copied().collect::<Vec<_>>().concat()
     }
 
     #[test]
@@ -154,25 +144,14 @@ mod tests {
         assert_eq!((read.stop, read.previous), ([7; 32], [9; 32].into()));
         assert!(read.hashes().eq([[1; 32], [2; 32]].map(FilterHash::from)));
         for (message, parse) in [
-            (
-                &long,
-                (|bytes| CFilter::parse(bytes).err()) as fn(&[u8]) -> Option<MessageError>,
-            ),
+            (&long, (|bytes| CFilter::parse(bytes).err()) as fn(&[u8]) -> Option<MessageError>),
             (&headers, |bytes| CFHeaders::parse(bytes).err()),
         ] {
             for bytes in 0..message.len() {
-                assert_eq!(
-                    parse(&message[..bytes]),
-                    Some(MessageError::Length { bytes })
-                );
+                assert_eq!(parse(&message[..bytes]), Some(MessageError::Length { bytes }));
             }
             let longer = [message.as_slice(), &[0]].concat();
-            assert_eq!(
-                parse(&longer),
-                Some(MessageError::Length {
-                    bytes: longer.len()
-                })
-            );
+            assert_eq!(parse(&longer), Some(MessageError::Length { bytes: longer.len() }));
             let mut other = message.clone();
             other[0] = 1;
             assert_eq!(parse(&other), Some(MessageError::FilterType(1)));

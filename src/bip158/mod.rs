@@ -76,9 +76,7 @@ pub fn build_with<I: AsRef<[u8]>>(
 ) -> Result<Filter<Vec<u8>, SipHash>, BuildError> {
     let items: Vec<I> = items.into_iter().collect();
     let distinct: BTreeSet<&[u8]> = items.iter().map(AsRef::as_ref).collect();
-    SortedHashes::builder(hasher)
-        .hash_items(distinct)
-        .encode(params)
+    SortedHashes::builder(hasher).hash_items(distinct).encode(params)
 }
 
 /// The filter with its leading count, as it is stored and sent: what rust-bitcoin calls `BlockFilter::content`.
@@ -130,9 +128,7 @@ pub fn parse_with<D: AsRef<[u8]>>(
 /// Reads the number at the start of `bytes`, and returns it with its length in bytes. Numbers from 0 to 252
 /// take one byte. For others, the first byte announces 2, 4 or 8 bytes in little-endian order.
 fn compact_size(bytes: &[u8]) -> Result<(u64, usize), DecodeError> {
-    let cut = DecodeError(DecodeFault::CompactSizeCut {
-        len: bytes.len() as u64,
-    });
+    let cut = DecodeError(DecodeFault::CompactSizeCut { len: bytes.len() as u64 });
     let (&first, rest) = bytes.split_first().ok_or(cut)?;
     let (width, smallest) = match first {
         0xfd => (2, 0xfd),
@@ -141,10 +137,7 @@ fn compact_size(bytes: &[u8]) -> Result<(u64, usize), DecodeError> {
         n => return Ok((u64::from(n), 1)),
     };
     let number = rest.get(..width).ok_or(cut)?;
-    let n = number
-        .iter()
-        .rev()
-        .fold(0, |n, &byte| n << 8 | u64::from(byte));
+    let n = number.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
     if n < smallest {
         let width = width as u8 + 1;
         return Err(DecodeError(DecodeFault::CompactSizeNotMinimal { n, width }));
@@ -192,13 +185,8 @@ mod block {
         block: &Block,
         previous_scripts: &[S],
     ) -> Result<Filter<Vec<u8>, SipHash>, BuildError> {
-        let spending = block
-            .txdata
-            .iter()
-            .filter(|transaction| !transaction.is_coinbase());
-        let spent = spending
-            .map(|transaction| transaction.input.len())
-            .sum::<usize>() as u64;
+        let spending = block.txdata.iter().filter(|transaction| !transaction.is_coinbase());
+        let spent = spending.map(|transaction| transaction.input.len()).sum::<usize>() as u64;
         let given = previous_scripts.len() as u64;
         if given != spent {
             return Err(BuildError(BuildFault::PreviousScripts { given, spent }));
@@ -248,10 +236,7 @@ mod tests {
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
         ] {
             let error = compact_size(longer).unwrap_err();
-            assert!(
-                matches!(error.0, DecodeFault::CompactSizeNotMinimal { .. }),
-                "{error}"
-            );
+            assert!(matches!(error.0, DecodeFault::CompactSizeNotMinimal { .. }), "{error}");
         }
         let widest = [0xff, 0, 0, 0, 0, 1, 0, 0, 0];
         assert_eq!(compact_size(&widest), Ok((1 << 32, 9)));

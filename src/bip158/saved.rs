@@ -35,10 +35,7 @@ impl fmt::Display for SavedError {
             Self::Torn { whole } => write!(f, "the last part is cut off; {whole} bytes are whole"),
             Self::Damaged => f.write_str("the bytes are damaged: their checksum is another one"),
             Self::NotConnected { height } => {
-                write!(
-                    f,
-                    "the headers from height {height} on do not follow those before"
-                )
+                write!(f, "the headers from height {height} on do not follow those before")
             }
         }
     }

@@ -69,10 +69,7 @@ impl fmt::Display for ScanFault {
         match self {
             Self::Invalid(error) => error.fmt(f),
             Self::WrongFilter { height, .. } => {
-                write!(
-                    f,
-                    "the filter at height {height} does not match its filter header"
-                )
+                write!(f, "the filter at height {height} does not match its filter header")
             }
             Self::NoHeader { height, first, len } => write!(
                 f,
@@ -115,9 +112,7 @@ impl Watchlist {
         F: AsRef<[u8]>,
     {
         let batches = filters.chunks(BATCH);
-        batches
-            .flat_map(|batch| self.scan_batch(scratch, batch))
-            .collect()
+        batches.flat_map(|batch| self.scan_batch(scratch, batch)).collect()
     }
 
     /// [`Watchlist::scan`] on all threads of the current rayon pool.
@@ -146,9 +141,7 @@ impl Watchlist {
         F: AsRef<[u8]>,
     {
         let batches = filters.chunks(BATCH);
-        batches
-            .flat_map(|batch| self.verify_and_scan(scratch, chain, batch))
-            .collect()
+        batches.flat_map(|batch| self.verify_and_scan(scratch, chain, batch)).collect()
     }
 
     /// [`Watchlist::scan_verified`] on all threads of the current rayon pool.
@@ -162,9 +155,7 @@ impl Watchlist {
         B: Copy + Into<SipHash> + Send + Sync,
         F: AsRef<[u8]> + Sync,
     {
-        on_all_threads(filters, |scratch, batch| {
-            self.verify_and_scan(scratch, chain, batch)
-        })
+        on_all_threads(filters, |scratch, batch| self.verify_and_scan(scratch, chain, batch))
     }
 
     fn scan_batch<'w, B: Copy + Into<SipHash>>(
@@ -189,19 +180,14 @@ impl Watchlist {
         chain: &HeaderChain,
         batch: &[(u32, B, impl AsRef<[u8]>)],
     ) -> Vec<Scanned<'w, (u32, B)>> {
-        let given = batch
-            .iter()
-            .map(|(height, _, filter)| (*height, filter.as_ref()));
+        let given = batch.iter().map(|(height, _, filter)| (*height, filter.as_ref()));
         let faults = chain.faults(Sha256::of(scratch.level), given);
-        let each = batch
-            .iter()
-            .zip(faults)
-            .map(|((height, block, filter), fault)| Given {
-                block: (*height, *block),
-                key: (*block).into(),
-                filter: filter.as_ref(),
-                fault,
-            });
+        let each = batch.iter().zip(faults).map(|((height, block, filter), fault)| Given {
+            block: (*height, *block),
+            key: (*block).into(),
+            filter: filter.as_ref(),
+            fault,
+        });
         self.scan_given(scratch, each.collect())
     }
 
@@ -212,18 +198,11 @@ impl Watchlist {
     ) -> Vec<Scanned<'w, B>> {
         let without = self.without_match(scratch, &batch);
         let each = batch.into_iter().zip(without).filter_map(|(one, without)| {
-            let Given {
-                block,
-                key,
-                filter,
-                fault,
-            } = one;
+            let Given { block, key, filter, fault } = one;
             let scripts = match fault {
                 Some(fault) => Err(fault),
                 None if without => return None,
-                None => self
-                    .matches(scratch, key, filter)
-                    .map_err(ScanFault::Invalid),
+                None => self.matches(scratch, key, filter).map_err(ScanFault::Invalid),
             };
             match scripts {
                 Ok(scripts) if scripts.is_empty() => None,
@@ -444,9 +423,7 @@ mod tests {
                     })
                     .collect();
                 let found = assert_batch_equals_single_filters(&list, &batch);
-                seen.iter_mut()
-                    .zip(found)
-                    .for_each(|(sum, more)| *sum += more);
+                seen.iter_mut().zip(found).for_each(|(sum, more)| *sum += more);
             }
         }
         assert!(seen.iter().all(|&seen| seen > 150), "{seen:?}");
@@ -456,13 +433,11 @@ mod tests {
     #[test]
     fn scratch_of_another_list_does_not_matter() {
         let mut random = Random::new(77);
-        let scripts: Vec<Vec<u8>> = (0..70)
-            .map(|_| (0..22).map(|_| random.next() as u8).collect())
-            .collect();
+        let scripts: Vec<Vec<u8>> =
+            (0..70).map(|_| (0..22).map(|_| random.next() as u8).collect()).collect();
         let levels = SimdLevel::available();
-        let mut scratches: Vec<Scratch> = levels
-            .map(|level| Scratch::new().with_level(level))
-            .collect();
+        let mut scratches: Vec<Scratch> =
+            levels.map(|level| Scratch::new().with_level(level)).collect();
         for _ in 0..150 {
             let list: Watchlist = scripts.iter().take(1 + random.below(70) as usize).collect();
             let batch: Vec<_> = (0..40)
@@ -531,9 +506,8 @@ mod tests {
             let first = ((u128::from(quotient) << 83) / u128::from(784_931 * n)) as u64;
             let mine = key.hash(b"mine");
             if mine > first {
-                let mut hashes: Vec<u64> = (2..n)
-                    .map(|_| first + random.below(u64::MAX - first))
-                    .collect();
+                let mut hashes: Vec<u64> =
+                    (2..n).map(|_| first + random.below(u64::MAX - first)).collect();
                 hashes.extend([mine, first + 1_000]);
                 batch.push(coded(key, hashes));
             }
@@ -577,9 +551,7 @@ mod tests {
                 last = value;
             }
             let byte = |bits: &[bool]| {
-                bits.iter()
-                    .rev()
-                    .fold(0, |byte, &bit| byte >> 1 | u8::from(bit) << 7)
+                bits.iter().rev().fold(0, |byte, &bit| byte >> 1 | u8::from(bit) << 7)
             };
             let codes = bits.chunks(8).map(byte);
             let n = values.len() as u8;
@@ -606,10 +578,7 @@ mod tests {
             // By codes of usual lengths, as lanes decode them.
             for twelfths in [11, 13, 18, 24] {
                 variants.push(serialized(
-                    &even
-                        .iter()
-                        .map(|value| value * twelfths / 12)
-                        .collect::<Vec<_>>(),
+                    &even.iter().map(|value| value * twelfths / 12).collect::<Vec<_>>(),
                 ));
             }
             let (plain, used) = serialized(&even);
@@ -623,17 +592,10 @@ mod tests {
                 variants.push((padded, used));
             }
             variants.push((plain, used));
-            batch.extend(
-                variants
-                    .into_iter()
-                    .map(|(filter, _)| (SipHash::new(n, 0), filter)),
-            );
+            batch.extend(variants.into_iter().map(|(filter, _)| (SipHash::new(n, 0), filter)));
         }
         let [absent, matching, refused] = assert_batch_equals_single_filters(&list, &batch);
-        assert!(
-            matching == 0 && absent >= 160 && refused > absent,
-            "{absent} and {refused}"
-        );
+        assert!(matching == 0 && absent >= 160 && refused > absent, "{absent} and {refused}");
     }
 
     #[test]
@@ -661,9 +623,8 @@ mod tests {
         let mut seen = [0; 3];
         for turn in 0..50_000 / 125 {
             let count = [24, 120, 480, 1000, 2048][turn % 5];
-            let scripts: Vec<Vec<u8>> = (0..count)
-                .map(|_| (0..22).map(|_| random.next() as u8).collect())
-                .collect();
+            let scripts: Vec<Vec<u8>> =
+                (0..count).map(|_| (0..22).map(|_| random.next() as u8).collect()).collect();
             let list: Watchlist = scripts.iter().collect();
             let batch: Vec<_> = (0..125)
                 .map(|at| {
@@ -678,12 +639,7 @@ mod tests {
         assert!(seen.iter().all(|&seen| seen > 10_000), "{seen:?}");
     }
 
-    #[cfg(all(
-        feature = "std",
-        target_os = "linux",
-        target_arch = "x86_64",
-        not(miri)
-    ))]
+    #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(miri)))]
     #[test]
     fn nothing_is_read_behind_a_filter() {
         use crate::arch::guard_page::Guarded;

@@ -236,10 +236,7 @@ impl ScanPlan {
         self.firsts.insert(script.into(), from);
         self.scripts.insert(script);
         self.start = self.start.min(from);
-        let owed = Owed {
-            heights: from..before.unwrap_or(u32::MAX),
-            script: script.into(),
-        };
+        let owed = Owed { heights: from..before.unwrap_or(u32::MAX), script: script.into() };
         match &mut self.part {
             Some(part) => part.inserted.push(owed),
             None => self.owe([owed]),
@@ -283,11 +280,7 @@ impl ScanPlan {
             }
             (Pass::Again, heights)
         };
-        self.part = Some(Part {
-            pass,
-            heights: heights.clone(),
-            inserted,
-        });
+        self.part = Some(Part { pass, heights: heights.clone(), inserted });
         let scripts = match pass {
             Pass::Back => self.scripts_back(),
             Pass::Forward | Pass::Again => &self.scripts,
@@ -314,12 +307,8 @@ impl ScanPlan {
 
     /// The scripts that remain at the cursor.
     fn scripts_back(&mut self) -> &Watchlist {
-        let here = self
-            .owed
-            .iter()
-            .filter(|owed| owed.heights.start == self.cursor);
-        self.back
-            .get_or_insert_with(|| here.map(|owed| &owed.script).collect())
+        let here = self.owed.iter().filter(|owed| owed.heights.start == self.cursor);
+        self.back.get_or_insert_with(|| here.map(|owed| &owed.script).collect())
     }
 
     /// Records that the filters below `height` of the part that [`ScanPlan::next`] returned last have been tested, and
@@ -395,16 +384,13 @@ impl ScanPlan {
             self.owe(mem::take(&mut part.inserted));
         }
         let is_asked = |height: u32| {
-            let at = part
-                .heights
-                .partition_point(|heights| heights.end <= height);
+            let at = part.heights.partition_point(|heights| heights.end <= height);
             let heights = part.heights.get(at);
             heights.is_some_and(|heights| heights.contains(&height))
         };
         let given = filters.iter().filter(|(height, ..)| is_asked(*height));
-        let given: Vec<_> = given
-            .map(|(height, block, filter)| (*height, *block, filter.as_ref()))
-            .collect();
+        let given: Vec<_> =
+            given.map(|(height, block, filter)| (*height, *block, filter.as_ref())).collect();
         let scripts = match (part.pass, &self.back) {
             (Pass::Back, Some(back)) => back,
             _ => &self.scripts,
@@ -421,11 +407,7 @@ impl ScanPlan {
                     let (height, block) = one.block;
                     self.matched.insert(height);
                     let scripts = one.scripts.into_iter().map(<[u8]>::to_vec).collect();
-                    Ok(PlanMatch {
-                        height,
-                        block,
-                        scripts,
-                    })
+                    Ok(PlanMatch { height, block, scripts })
                 }
                 Err(error) => {
                     let height = error.block.0;
@@ -499,9 +481,8 @@ impl ScanPlan {
         });
         let owed = self.owed.iter();
         let owed = owed.map(|owed| (owed.heights.clone(), &owed.script));
-        let owed: Vec<_> = owed
-            .chain(inserted.filter(|(heights, _)| !heights.is_empty()))
-            .collect();
+        let owed: Vec<_> =
+            owed.chain(inserted.filter(|(heights, _)| !heights.is_empty())).collect();
         out.number(owed.len());
         for (heights, script) in owed {
             out.number(heights.start);
@@ -729,11 +710,7 @@ mod tests {
         for (number, (change, is_good)) in changes.into_iter().enumerate() {
             let mut plan = plan.clone();
             change(&mut plan);
-            assert_eq!(
-                ScanPlan::from_bytes(&plan.to_bytes()).is_ok(),
-                is_good,
-                "{number}"
-            );
+            assert_eq!(ScanPlan::from_bytes(&plan.to_bytes()).is_ok(), is_good, "{number}");
         }
     }
 
@@ -770,11 +747,7 @@ mod tests {
                     let spent = paid + random.below(30) as u32;
                     let spent = (random.below(3) > 0).then_some(spent);
                     let address = random.below(20) as u32;
-                    Coin {
-                        address,
-                        paid,
-                        spent,
-                    }
+                    Coin { address, paid, spent }
                 });
                 let coins = coins.collect();
                 Self::of(random, coins)
@@ -943,11 +916,7 @@ mod tests {
         #[test]
         fn late_reveal_gives_funding_before_spending() {
             // The payment to 2 reveals 6, which was paid before and spent afterwards.
-            let coin = |address, paid, spent| Coin {
-                address,
-                paid,
-                spent,
-            };
+            let coin = |address, paid, spent| Coin { address, paid, spent };
             let coins = vec![coin(2, 45, None), coin(6, 30, Some(50))];
             let mut client = Client::of(Random::new(1), coins);
             while client.step() {}
@@ -1066,21 +1035,12 @@ mod tests {
                 let wrong = |height: u32| height % 12 < 8 && (twelve || height > 24);
                 let batch: Vec<_> = batch
                     .map(|height| {
-                        let bytes = if wrong(height) {
-                            vec![9]
-                        } else {
-                            client.filter(height)
-                        };
+                        let bytes = if wrong(height) { vec![9] } else { client.filter(height) };
                         (height, client.hash(height), bytes)
                     })
                     .collect();
                 client.plan.scan(&mut scratch, &client.chain, &batch);
-                tested.extend(
-                    batch
-                        .iter()
-                        .map(|one| one.0)
-                        .filter(|&height| !wrong(height)),
-                );
+                tested.extend(batch.iter().map(|one| one.0).filter(|&height| !wrong(height)));
             }
             let expected = (0..HEIGHTS - 10).filter(|&height| height % 12 >= 8 || height <= 24);
             assert!(tested.into_iter().eq(expected));

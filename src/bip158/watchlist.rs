@@ -71,9 +71,7 @@ struct Place {
 
 impl fmt::Debug for Watchlist {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watchlist")
-            .field("len", &self.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Watchlist").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -136,8 +134,7 @@ impl Watchlist {
         columns.push(script);
         let (hasher, columns) = (&self.hasher, &self.columns);
         let hash = |place: &Place| hasher.hash_one(script_at(columns, *place).unwrap_or_default());
-        self.places
-            .insert_unique(hasher.hash_one(script), Place { words, place }, hash);
+        self.places.insert_unique(hasher.hash_one(script), Place { words, place }, hash);
         true
     }
 
@@ -236,12 +233,7 @@ impl Watchlist {
         let (n, width) = compact_size(filter)?;
         let bytes = &filter[width..];
         let n = PARAMS.check_length(n, bytes.len() as u64)?;
-        Ok(Coded {
-            level,
-            bytes,
-            n,
-            params: PARAMS,
-        })
+        Ok(Coded { level, bytes, n, params: PARAMS })
     }
 
     /// Writes a row for each script: its value in each filter.

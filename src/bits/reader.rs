@@ -21,21 +21,13 @@ pub(crate) struct BitReader<'a> {
 impl<'a> BitReader<'a> {
     /// A reader that starts at the first bit of `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            bytes,
-            next: 0,
-            buffer: 0,
-            available: 0,
-        }
+        Self { bytes, next: 0, buffer: 0, available: 0 }
     }
 
     /// A reader that starts at bit `position`. A position beyond the end is treated as the end.
     pub(crate) fn at(bytes: &'a [u8], position: u64) -> Self {
         let next = usize::try_from(position / 8).map_or(bytes.len(), |byte| byte.min(bytes.len()));
-        let mut reader = Self {
-            next,
-            ..Self::new(bytes)
-        };
+        let mut reader = Self { next, ..Self::new(bytes) };
         if next < bytes.len() {
             reader.refill();
             // At most 7 bits, and a refill before an existing byte gives at least 8.
@@ -110,10 +102,7 @@ impl<'a> BitReader<'a> {
     /// of the end it does nothing and returns false.
     #[inline(always)]
     pub(crate) fn refill_by_word(&mut self) -> bool {
-        let Some(word) = self
-            .bytes
-            .get(self.next..)
-            .and_then(|rest| rest.first_chunk::<8>())
+        let Some(word) = self.bytes.get(self.next..).and_then(|rest| rest.first_chunk::<8>())
         else {
             return false;
         };
@@ -162,11 +151,7 @@ mod tests {
                 let end = offset + width as usize;
                 let expected = (end <= total)
                     .then(|| (offset..end).fold(0, |value, at| value << 1 | bit(&bytes, at)));
-                assert_eq!(
-                    reader.read_bits(width),
-                    expected,
-                    "{width} bits at bit {offset}"
-                );
+                assert_eq!(reader.read_bits(width), expected, "{width} bits at bit {offset}");
                 let consumed = expected.map_or(0, |_| u64::from(width));
                 assert_eq!(reader.position(), offset as u64 + consumed);
             }
@@ -181,11 +166,7 @@ mod tests {
                 let mut bytes = vec![0xff; zero_at / 8 + 1];
                 bytes[zero_at / 8] &= !(0x80 >> (zero_at % 8));
                 let mut reader = BitReader::at(&bytes, offset as u64);
-                assert_eq!(
-                    reader.read_unary_up_to(u64::MAX),
-                    Ok(run as u64),
-                    "at bit {offset}"
-                );
+                assert_eq!(reader.read_unary_up_to(u64::MAX), Ok(run as u64), "at bit {offset}");
                 assert_eq!(reader.position(), zero_at as u64 + 1);
             }
         }

@@ -155,12 +155,7 @@ impl<S> Decoder<'_, S> {
             if let Some(each) = short {
                 return Ok(each);
             }
-            if guessing
-                && lanes
-                    .positions
-                    .iter()
-                    .zip(stops)
-                    .any(|(position, stop)| position > stop)
+            if guessing && lanes.positions.iter().zip(stops).any(|(position, stop)| position > stop)
             {
                 (*lanes, done) = before;
                 guessing = false;
@@ -244,10 +239,6 @@ impl<S> Decoder<'_, S> {
         let (number, next) = self.one(lanes.positions[lane])?;
         lanes.positions[lane] = next;
         lanes.values[lane] = lanes.values[lane].wrapping_add(number);
-        if take.put(lane, done, lanes.values[lane]) {
-            Ok(())
-        } else {
-            Err(Odd)
-        }
+        if take.put(lane, done, lanes.values[lane]) { Ok(()) } else { Err(Odd) }
     }
 }

@@ -154,11 +154,7 @@ impl<'a> Scanner<'a> {
     /// Fills `out` as long as codes are short and valid.
     #[inline(always)]
     fn fill_short(&mut self, out: &mut [u64]) -> usize {
-        if self.in_pairs {
-            self.fill_by_pairs(out)
-        } else {
-            self.fill_one_by_one(out)
-        }
+        if self.in_pairs { self.fill_by_pairs(out) } else { self.fill_one_by_one(out) }
     }
 
     /// The inner loop: two codes per refill, as long as both are short and valid.
@@ -291,11 +287,7 @@ mod tests {
         for (quotient, remainder) in [(0, 2), (0, (1 << 32) - 1), (1, 0), (2, 0), (22, 0), (40, 1)]
         {
             let error = near_the_end_of_64_bits(quotient, remainder).unwrap_err();
-            assert_eq!(
-                error.kind(),
-                DecodeErrorKind::OutOfRange,
-                "{quotient}, {remainder}"
-            );
+            assert_eq!(error.kind(), DecodeErrorKind::OutOfRange, "{quotient}, {remainder}");
         }
     }
 

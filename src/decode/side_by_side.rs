@@ -143,13 +143,7 @@ impl Batch {
         for out in self.targets[..len].chunks_exact_mut(FILTERS * share) {
             let mut keyed = Keyed::default();
             for (filter, (coded, key)) in filters.by_ref().take(FILTERS).enumerate() {
-                keyed.set(
-                    simd,
-                    filter,
-                    key.state(),
-                    coded.range(),
-                    dropped(coded).into(),
-                );
+                keyed.set(simd, filter, key.state(), coded.range(), dropped(coded).into());
             }
             hash(&keyed, &mut self.rows[..count]);
             self.rows[count..].fill(LAST);

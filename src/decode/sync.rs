@@ -69,11 +69,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) const START: Self = Self {
-        position: 0,
-        value: 0,
-        item: 0,
-    };
+    pub(super) const START: Self = Self { position: 0, value: 0, item: 0 };
 
     /// The position of a scanner that counts items.
     pub(super) fn of(scanner: &Scanner<'_>) -> Self {
@@ -267,12 +263,7 @@ struct Chunk<const N: usize> {
 
 impl<'a> Driver<'a> {
     pub(super) fn new(coded: Coded<'a>, place: Place) -> Self {
-        Self {
-            coded,
-            place,
-            largest: coded.params.range(coded.n).saturating_sub(1),
-            failed: 0,
-        }
+        Self { coded, place, largest: coded.params.range(coded.n).saturating_sub(1), failed: 0 }
     }
 
     /// Whether no chunk failed.
@@ -288,10 +279,7 @@ impl<'a> Driver<'a> {
         if self.serial(u64::MAX, sink)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        self.coded
-            .scanner(self.place)
-            .finish()
-            .map(ControlFlow::Continue)
+        self.coded.scanner(self.place).finish().map(ControlFlow::Continue)
     }
 
     /// Decodes chunk after chunk up to about bit `end`, or until lanes are no longer worth it.
@@ -365,12 +353,7 @@ impl<'a> Driver<'a> {
         let starts = lanes.positions;
         sink.begin(room);
         let counts = decoder.run(&mut lanes, &stops, sink, &mut budget)?;
-        Ok(Chunk {
-            starts,
-            stops,
-            counts,
-            lanes,
-        })
+        Ok(Chunk { starts, stops, counts, lanes })
     }
 
     /// Accepts the lanes in order, and decodes those that are not true again.
@@ -416,11 +399,7 @@ impl<'a> Driver<'a> {
                     && item <= self.coded.n
                     && value <= self.largest =>
             {
-                self.place = Place {
-                    position: end.position,
-                    value,
-                    item,
-                };
+                self.place = Place { position: end.position, value, item };
                 true
             }
             _ => false,

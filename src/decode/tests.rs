@@ -22,19 +22,11 @@ fn coded(differences: impl IntoIterator<Item = u64>, p: u32) -> Vec<u8> {
 
 fn differences(values: &[u64]) -> impl Iterator<Item = u64> {
     let before = [0].into_iter().chain(values.iter().copied());
-    values
-        .iter()
-        .zip(before)
-        .map(|(value, before)| value - before)
+    values.iter().zip(before).map(|(value, before)| value - before)
 }
 
 fn of(level: SimdLevel, bytes: &[u8], n: u32, params: Params) -> Coded<'_> {
-    Coded {
-        level,
-        bytes,
-        n,
-        params,
-    }
+    Coded { level, bytes, n, params }
 }
 
 type Outcome = Result<u64, DecodeError>;
@@ -92,11 +84,7 @@ fn check_visit(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) 
         let mut slices = 0;
         let stopped = visit(coded, |_| {
             slices += 1;
-            if slices == 3 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            if slices == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let stops = if slices < 3 {
             expected.map(ControlFlow::Continue)
@@ -160,11 +148,7 @@ fn check_table(
             table
         }
         _ => {
-            assert_eq!(
-                table.as_ref().map(|table| table.end),
-                expected.as_ref().copied(),
-                "{what}"
-            );
+            assert_eq!(table.as_ref().map(|table| table.end), expected.as_ref().copied(), "{what}");
             return;
         }
     };
@@ -179,10 +163,7 @@ fn check_table(
             at += 1;
             since = 0;
         }
-        assert!(
-            since < step,
-            "{what}: no place near item {item}, step {step}"
-        );
+        assert!(since < step, "{what}: no place near item {item}, step {step}");
         assert!(item > 0 || at == 1, "{what}: no first place");
         since += 1;
         position += (difference >> p) + 1 + u64::from(p);
@@ -203,13 +184,8 @@ fn fitting(p: u32) -> u64 {
 fn uniform_values_are_decoded_for_every_p() {
     let mut random = Random::new(1);
     for p in 0..=32 {
-        for m in [
-            fitting(p),
-            fitting(p) * 5 / 2 + 1,
-            fitting(p) / 8 + 1,
-            fitting(p) / 1000 + 1,
-            1,
-        ] {
+        for m in [fitting(p), fitting(p) * 5 / 2 + 1, fitting(p) / 8 + 1, fitting(p) / 1000 + 1, 1]
+        {
             let params = Params::new(p, m.min(u64::from(u32::MAX))).unwrap();
             for n in [100, 9001] {
                 let values = random.sorted(n, params.range(n));
@@ -289,12 +265,7 @@ fn streams_that_fall_out_of_step_halfway_are_decoded() {
             steps[from..to].fill(m);
         }
         let params = params_for(p, &steps);
-        let outcome = check(
-            "stretches of equal differences",
-            &coded(steps, p),
-            n,
-            params,
-        );
+        let outcome = check("stretches of equal differences", &coded(steps, p), n, params);
         assert!(outcome.is_ok());
     }
 }
@@ -346,22 +317,12 @@ fn damaged(
     }
     for by in [1, 2, 7, 300] {
         add(format!("{by} items more"), bytes.to_vec(), n + by, m);
-        add(
-            format!("{by} items fewer"),
-            bytes.to_vec(),
-            n.saturating_sub(by),
-            m,
-        );
+        add(format!("{by} items fewer"), bytes.to_vec(), n.saturating_sub(by), m);
     }
     for divisor in [2, 10, 1000] {
         add(String::from("M too small"), bytes.to_vec(), n, m / divisor);
     }
-    add(
-        String::from("M a little too small"),
-        bytes.to_vec(),
-        n,
-        m - m / 50,
-    );
+    add(String::from("M a little too small"), bytes.to_vec(), n, m - m / 50);
     for _ in 0..12 {
         let mut flipped = bytes.to_vec();
         let bit = random.below(bytes.len() as u64 * 8) as usize;
@@ -428,10 +389,7 @@ fn range_is_a_value_too_large_in_every_lane() {
             steps[..n as usize / 2].fill(2 * m);
             steps[9] = 2 * m - 1 + more;
             assert_eq!(steps.iter().sum::<u64>(), params.range(n) - 1 + more);
-            assert_eq!(
-                check("largest values", &coded(steps, p), n, params).is_ok(),
-                is_good
-            );
+            assert_eq!(check("largest values", &coded(steps, p), n, params).is_ok(), is_good);
         }
     }
 }
@@ -442,32 +400,20 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
     let n = u32::MAX;
     let largest = params.range(n) - 1;
     let items = 9000;
-    for (step, below) in [
-        (0, 0),
-        (1, 5000),
-        (1, 1000),
-        (3 << 32, 100 << 32),
-        (9 << 32, 80_000 << 32),
-    ] {
+    for (step, below) in
+        [(0, 0), (1, 5000), (1, 1000), (3 << 32, 100 << 32), (9 << 32, 80_000 << 32)]
+    {
         let steps = vec![step; items];
         let bytes = coded(steps, 32);
         // From here it is `below` to the largest value, which is far below the added sum.
-        let place = Place {
-            position: 0,
-            value: largest - below,
-            item: n - items as u32,
-        };
+        let place = Place { position: 0, value: largest - below, item: n - items as u32 };
         let coded = |level| of(level, &bytes, n, params);
         let expected = coded(SimdLevel::SCALAR).scanner(place).finish();
         assert_eq!(expected.is_ok(), step * items as u64 <= below);
         for level in SimdLevel::available() {
             let coded = coded(level);
             let found = drive!(coded, place, LONG_LANE, &mut Check);
-            assert_eq!(
-                found,
-                expected.map(ControlFlow::Continue),
-                "{step}, {below}, {level}"
-            );
+            assert_eq!(found, expected.map(ControlFlow::Continue), "{step}, {below}, {level}");
         }
     }
 }
@@ -480,10 +426,7 @@ fn codes_of_one_bit_more_than_a_window_are_decoded_at_every_bit() {
             // One such code, or two that together are as long, with remainders that end in a zero.
             let one = bits - 1 - p;
             let two = (bits - 2).checked_sub(2 * p);
-            for run in [Some((one, 0)), two.map(|two| (two, 1))]
-                .into_iter()
-                .flatten()
-            {
+            for run in [Some((one, 0)), two.map(|two| (two, 1))].into_iter().flatten() {
                 let (run, beside) = (u64::from(run.0), run.1);
                 let n = 20_000_u32;
                 let values = random.sorted(n, fitting(p) * u64::from(n));
@@ -589,10 +532,7 @@ impl Counts {
         let (n, lanes) = (coded.n as usize, self.lanes);
         let bits = coded.bytes.len() as u64 * 8;
         let tail = u64::from(coded.n) * (bits - coded.lanes_end()) / bits;
-        let what = format!(
-            "{what}, {} items, {:?}, {}",
-            coded.n, coded.params, coded.level
-        );
+        let what = format!("{what}, {} items, {:?}, {}", coded.n, coded.params, coded.level);
         assert_eq!(self.in_lanes + self.serially, n, "{what}");
         // The tail, and one lane in a hundred that began out of step.
         let most = tail as usize * 11 / 10 + n / 100 + 64;
@@ -603,11 +543,7 @@ impl Counts {
         let most = self.chunks * lanes * 40;
         assert!(self.singly <= most, "{what}: {} singly", self.singly);
         let least = (n - tail as usize) * 97 / 100;
-        assert!(
-            self.by_kernel * lanes >= least,
-            "{what}: {} by kernel",
-            self.by_kernel * lanes
-        );
+        assert!(self.by_kernel * lanes >= least, "{what}: {} by kernel", self.by_kernel * lanes);
         // Once for each chunk, for the surplus of a guess, and where a code does not fit.
         let most = self.by_kernel / step + self.by_kernel / 200 + self.chunks * 4;
         assert!(self.calls <= most, "{what}: {} calls", self.calls);
@@ -643,8 +579,7 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                 let mut all = Counting::new(visit);
                 let driven = drive!(coded, Place::START, BUFFERED_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());
-                all.counts
-                    .check("visited", coded, BUFFERED_LANE, usize::MAX);
+                all.counts.check("visited", coded, BUFFERED_LANE, usize::MAX);
             }
         }
     }
@@ -768,10 +703,7 @@ fn a_last_lane_of_more_items_than_there_is_room_for_is_decoded() {
 #[test]
 fn a_run_that_does_not_fit_a_window_stops_every_kernel() {
     fn stops<const N: usize>(simd: impl Simd<N>, bytes: &[u8], p: u32) {
-        let before = Lanes {
-            positions: [0; N],
-            values: [7; N],
-        };
+        let before = Lanes { positions: [0; N], values: [7; N] };
         let mut out = [0; GROUP];
         for to_memory in [false, true] {
             let mut now = before;

@@ -33,14 +33,7 @@ impl<'a> Values<'a> {
             true => usize::MAX,
             false => SERIAL,
         };
-        Self {
-            coded,
-            scanner,
-            block: Vec::new(),
-            given: 0,
-            serial,
-            lanes: Vec::new(),
-        }
+        Self { coded, scanner, block: Vec::new(), given: 0, serial, lanes: Vec::new() }
     }
 
     /// Decodes the next block. An empty block means that no values are left.
@@ -50,12 +43,8 @@ impl<'a> Values<'a> {
         self.block.clear();
         self.given = 0;
         if self.serial == 0 {
-            let more = append_ahead(
-                &mut self.lanes,
-                &mut self.block,
-                &mut self.scanner,
-                self.coded,
-            );
+            let more =
+                append_ahead(&mut self.lanes, &mut self.block, &mut self.scanner, self.coded);
             if !more.expect(VALIDATED) {
                 self.serial = usize::MAX;
             }

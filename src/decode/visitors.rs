@@ -73,11 +73,7 @@ impl SeekTable {
         for ((position, end), &base) in self.spans().zip(&self.bases) {
             divided.push(position, base);
             if end - position > longest {
-                let place = Place {
-                    position,
-                    value: base,
-                    item: 0,
-                };
+                let place = Place { position, value: base, item: 0 };
                 divided.divide_span(coded, place, end, longest)?;
             }
         }
@@ -121,11 +117,7 @@ impl SeekTable {
                 start = before;
             }
             if position - before > longest {
-                self.gaps.push(Gap {
-                    from,
-                    value,
-                    position,
-                });
+                self.gaps.push(Gap { from, value, position });
                 if position < end {
                     self.push(position, value);
                     start = position;
@@ -166,11 +158,7 @@ impl Sample {
     /// For about `n` items, with the memory of an earlier one. `step` is at least 1, and at least a group if lanes
     /// are used.
     pub(super) fn reusing(memory: SampleMemory, n: u32, step: usize) -> Self {
-        let SampleMemory {
-            mut table,
-            positions,
-            values,
-        } = memory;
+        let SampleMemory { mut table, positions, values } = memory;
         table.positions.clear();
         table.bases.clear();
         table.gaps.clear();
@@ -178,11 +166,7 @@ impl Sample {
         table.positions.reserve(places);
         table.bases.reserve(places);
         Self {
-            step: if step < GROUP {
-                step
-            } else {
-                step - step % GROUP
-            },
+            step: if step < GROUP { step } else { step - step % GROUP },
             positions,
             values,
             room: 0,
@@ -248,12 +232,8 @@ impl<const N: usize> Sink<N> for Sample {
 
     fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {
         let places = lane * self.room..lane * self.room + count.div_ceil(self.step);
-        self.table
-            .positions
-            .extend_from_slice(&self.positions[places.clone()]);
-        self.table
-            .bases
-            .extend(self.values[places].iter().map(|value| base + value));
+        self.table.positions.extend_from_slice(&self.positions[places.clone()]);
+        self.table.bases.extend(self.values[places].iter().map(|value| base + value));
         self.left = 0;
         ControlFlow::Continue(())
     }
@@ -318,12 +298,7 @@ pub(super) struct Visit<'m, 'e> {
 
 impl<'m, 'e> Visit<'m, 'e> {
     pub(super) fn new(values: &'m mut Vec<u64>, each: &'m mut Each<'e>) -> Self {
-        Self {
-            each,
-            values,
-            first: 0,
-            room: 0,
-        }
+        Self { each, values, first: 0, room: 0 }
     }
 }
 

@@ -50,10 +50,7 @@ pub(crate) struct Carry {
 impl Carry {
     /// The start of a stream after an item of the value `previous`.
     pub(crate) fn after(previous: u64) -> Self {
-        Self {
-            previous,
-            ..Self::default()
-        }
+        Self { previous, ..Self::default() }
     }
 
     /// The bits that do not fill a byte, padded with zero bits.
@@ -160,13 +157,11 @@ impl Coder {
                 })
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => self.pairs(
-                avx512.avx2(),
-                carry,
-                items,
-                room,
-                |range, p, items, stream, room| avx512.encode_pairs(range, p, items, stream, room),
-            ),
+            Kind::Avx512(avx512) => {
+                self.pairs(avx512.avx2(), carry, items, room, |range, p, items, stream, room| {
+                    avx512.encode_pairs(range, p, items, stream, room)
+                })
+            }
         }
     }
 
@@ -208,10 +203,7 @@ impl Coder {
             #[inline(always)]
             || self.portable(carry, items, room),
         );
-        Progress {
-            items: done.items + plain.items,
-            bytes: done.bytes + plain.bytes,
-        }
+        Progress { items: done.items + plain.items, bytes: done.bytes + plain.bytes }
     }
 
     #[inline(always)]
@@ -241,29 +233,17 @@ impl Coder {
         let (mut ones, remainder) = (difference >> self.p, low_bits(difference, self.p));
         // Fills the started byte first; a long run has more ones than fit in it.
         let first = u64::from(8 - carry.filled).min(ones);
-        push_bits(
-            carry,
-            low_bits(u64::MAX, first as u32),
-            first as u32,
-            output,
-        )?;
+        push_bits(carry, low_bits(u64::MAX, first as u32), first as u32, output)?;
         ones -= first;
         while ones >= 8 {
             let room = output.room()?;
-            let bytes = room
-                .len()
-                .min(usize::try_from(ones / 8).unwrap_or(usize::MAX));
+            let bytes = room.len().min(usize::try_from(ones / 8).unwrap_or(usize::MAX));
             room[..bytes].fill(0xff);
             output.advance(bytes);
             ones -= bytes as u64 * 8;
         }
         // At most 7 ones and the zero; then at most 55 bits.
-        push_bits(
-            carry,
-            low_bits(u64::MAX, ones as u32) << 1,
-            ones as u32 + 1,
-            output,
-        )?;
+        push_bits(carry, low_bits(u64::MAX, ones as u32) << 1, ones as u32 + 1, output)?;
         push_bits(carry, remainder, self.p, output)?;
         carry.previous = value;
         carry.items += 1;
@@ -303,10 +283,7 @@ impl Pending {
     #[inline(always)]
     fn of(carry: &Carry) -> Self {
         // Two shifts, because with no bits filled it would be a shift by 64.
-        Self {
-            word: carry.bits << 1 << (63 - carry.filled),
-            filled: carry.filled,
-        }
+        Self { word: carry.bits << 1 << (63 - carry.filled), filled: carry.filled }
     }
 
     #[inline(always)]
@@ -348,10 +325,7 @@ fn short_codes(
     let most_single = u64::from(MAX_BITS - 1 - p);
     // The quotient limit for two codes that fit together. None do if P is above 27. With P = 0 their sum could
     // overflow.
-    let most_pair = MAX_BITS
-        .checked_sub(2 * (p + 1))
-        .filter(|_| p > 0)
-        .map(u64::from);
+    let most_pair = MAX_BITS.checked_sub(2 * (p + 1)).filter(|_| p > 0).map(u64::from);
     let mut pending = Pending::of(carry);
     let mut previous = carry.previous;
     let (mut done, mut next) = (0, 0);
@@ -400,8 +374,5 @@ fn short_codes(
     pending.put_back(carry);
     carry.previous = previous;
     carry.items += done as u64;
-    Progress {
-        items: done,
-        bytes: next,
-    }
+    Progress { items: done, bytes: next }
 }

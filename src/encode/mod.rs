@@ -65,10 +65,7 @@ pub(crate) fn merge_and_encode(
     let items = kept.len().saturating_add(more.len());
     let n = count(items)?;
     let coder = Coder::of_hashes(level, params, params.range(n));
-    let last = kept
-        .last()
-        .max(more.last())
-        .map_or(0, |&hash| coder.value_of(hash));
+    let last = kept.last().max(more.last()).map_or(0, |&hash| coder.value_of(hash));
     let mut output = InMemory::for_bits(coder.bits_bound(items, 0, last), n)?;
     let mut carry = Carry::default();
     // The room is sufficient and the hashes are sorted, so errors cannot occur from here on. If one did, it
@@ -98,11 +95,7 @@ pub(crate) fn encode_values(values: &[u64], params: Params) -> Result<Encoded, B
             return Err(BuildError(BuildFault::Unsorted { item }));
         }
         if value >= range {
-            return Err(BuildError(BuildFault::ValueOutOfRange {
-                item,
-                value,
-                range,
-            }));
+            return Err(BuildError(BuildFault::ValueOutOfRange { item, value, range }));
         }
         previous = value;
     }
@@ -155,10 +148,7 @@ impl InMemory {
     /// Room for `bits` bits of a filter of `n` items.
     fn for_bits(bits: u128, n: u32) -> Result<Self, BuildError> {
         let room = bytes_for(bits, n)?;
-        let mut output = Self {
-            bytes: Vec::new(),
-            used: 0,
-        };
+        let mut output = Self { bytes: Vec::new(), used: 0 };
         output.reserve(room.saturating_add(LEAST_ROOM))?;
         Ok(output)
     }
@@ -176,8 +166,7 @@ impl InMemory {
     fn finish(mut self, carry: Carry) -> (Vec<u8>, u64) {
         let bits = self.used as u64 * 8 + u64::from(carry.filled);
         // Every store covered the byte of its last bit, so that byte exists.
-        self.bytes
-            .truncate(self.used + usize::from(carry.filled > 0));
+        self.bytes.truncate(self.used + usize::from(carry.filled > 0));
         if let Some(last) = self.bytes.get_mut(self.used) {
             *last = carry.last_byte();
         }

@@ -91,15 +91,7 @@ impl Piece {
         };
         let (bytes, bits) = encode_run(coder, rest, first, n)?;
         let last = rest.last().map_or(first, |&hash| coder.value_of(hash));
-        Ok(Self {
-            params,
-            n,
-            items,
-            first,
-            last,
-            bytes,
-            bits,
-        })
+        Ok(Self { params, n, items, first, last, bytes, bits })
     }
 
     /// The number of items of this piece.
@@ -139,14 +131,7 @@ impl Piece {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + self.bytes.len() + CHECKSUM);
         bytes.extend_from_slice(MAGIC);
-        for number in [
-            VERSION,
-            self.params.p(),
-            self.params.m() as u32,
-            self.n,
-            self.items,
-            0,
-        ] {
+        for number in [VERSION, self.params.p(), self.params.m() as u32, self.n, self.items, 0] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         for number in [self.first, self.last, self.bits] {
@@ -185,11 +170,7 @@ impl Piece {
             bits: u64_at(48),
             bytes: content[HEADER..].to_vec(),
         };
-        if u32_at(28) == 0 && piece.is_possible() {
-            Ok(piece)
-        } else {
-            Err(malformed)
-        }
+        if u32_at(28) == 0 && piece.is_possible() { Ok(piece) } else { Err(malformed) }
     }
 
     /// Whether the numbers fit each other. The codes are not decoded.
@@ -268,10 +249,7 @@ mod tests {
                 *wrong.last_mut().unwrap() |= 1 << bit;
                 let checksum = fingerprint(&wrong);
                 wrong.extend_from_slice(&checksum.to_le_bytes());
-                assert!(
-                    Piece::from_bytes(&wrong).is_err(),
-                    "{count} items, bit {bit}"
-                );
+                assert!(Piece::from_bytes(&wrong).is_err(), "{count} items, bit {bit}");
             }
         }
         assert!(paddings > 50, "{paddings}");

@@ -44,11 +44,7 @@ fn stitch_at<E: From<BuildError>>(
 ) -> Result<(), E> {
     let coder = Coder::of_values(level, params);
     let mut carry = Carry::default();
-    let mut output = Buffered {
-        buffer: vec![0; BUFFER_BYTES],
-        used: 0,
-        write,
-    };
+    let mut output = Buffered { buffer: vec![0; BUFFER_BYTES], used: 0, write };
     for (at, piece) in (0_u64..).zip(pieces) {
         if (piece.n, piece.params) != (n, params) {
             return Err(BuildError(BuildFault::OtherFilter { piece: at }).into());
@@ -180,16 +176,11 @@ mod tests {
 
     /// Cuts sorted hashes at random places, often several times at one place.
     fn cut(hashes: &[u64], cuts: usize, seed: u64) -> Vec<&[u64]> {
-        let mut places: Vec<usize> = noise(seed)
-            .map(|x| (x % (hashes.len() as u64 + 1)) as usize)
-            .take(cuts)
-            .collect();
+        let mut places: Vec<usize> =
+            noise(seed).map(|x| (x % (hashes.len() as u64 + 1)) as usize).take(cuts).collect();
         places.extend([0, hashes.len()]);
         places.sort_unstable();
-        places
-            .windows(2)
-            .map(|pair| &hashes[pair[0]..pair[1]])
-            .collect()
+        places.windows(2).map(|pair| &hashes[pair[0]..pair[1]]).collect()
     }
 
     #[test]
@@ -211,14 +202,7 @@ mod tests {
     #[test]
     fn stitched_pieces_equal_the_filter_at_every_level() {
         for level in SimdLevel::available() {
-            for (p, m) in [
-                (19, 784_931),
-                (0, 1),
-                (0, 300),
-                (3, 100),
-                (7, 200),
-                (32, 1 << 31),
-            ] {
+            for (p, m) in [(19, 784_931), (0, 1), (0, 300), (3, 100), (7, 200), (32, 1 << 31)] {
                 let params = Params::new(p, m).unwrap();
                 for n in [0, 1, 2, 3, 17, 500, 30_000] {
                     let shapes: [fn(u64) -> u64; 3] = [|x| x, |x| x >> 40, |x| (x % 3) << 62];
@@ -249,23 +233,14 @@ mod tests {
             let pieces = pieces.iter().map(|&piece| piece.clone()).collect();
             stitched(SimdLevel::detect(), 2, params, pieces).map_err(|error| error.0)
         };
-        let (low, high) = (
-            &piece(&[1 << 60], 2).unwrap(),
-            &piece(&[1 << 63], 2).unwrap(),
-        );
+        let (low, high) = (&piece(&[1 << 60], 2).unwrap(), &piece(&[1 << 63], 2).unwrap());
         assert!(stitched(&[low, high]).is_ok());
 
         let swapped = Err(BuildFault::PieceOrder { piece: 1 });
         assert_eq!(stitched(&[high, low]), swapped);
         let other = &piece(&[1 << 63], 3).unwrap();
-        assert_eq!(
-            stitched(&[low, other]),
-            Err(BuildFault::OtherFilter { piece: 1 })
-        );
-        assert_eq!(
-            stitched(&[other]),
-            Err(BuildFault::OtherFilter { piece: 0 })
-        );
+        assert_eq!(stitched(&[low, other]), Err(BuildFault::OtherFilter { piece: 1 }));
+        assert_eq!(stitched(&[other]), Err(BuildFault::OtherFilter { piece: 0 }));
         let count = |pushed| Err(BuildFault::OtherCount { n: 2, pushed });
         assert_eq!(stitched(&[low]), count(1));
         assert_eq!(stitched(&[low, low, high]), count(3));
@@ -278,22 +253,12 @@ mod tests {
     fn output_of_stitch_is_bounded_by_what_the_caller_states() {
         let (n, wide) = (u32::MAX, Params::new(0, u64::from(u32::MAX)).unwrap());
         let last = wide.range(n) - 1;
-        let hostile = Piece {
-            params: wide,
-            n,
-            items: 1,
-            first: last,
-            last,
-            bytes: Vec::new(),
-            bits: 0,
-        };
+        let hostile =
+            Piece { params: wide, n, items: 1, first: last, last, bytes: Vec::new(), bits: 0 };
         let hostile = Piece::from_bytes(&hostile.to_bytes()).unwrap();
         let full = |_: &[u8]| panic!("bytes were written");
         let stitched = stitch_at(SimdLevel::detect(), 2, Params::CASHU, [hostile], full);
-        assert_eq!(
-            stitched,
-            Err(BuildError(BuildFault::OtherFilter { piece: 0 }))
-        );
+        assert_eq!(stitched, Err(BuildError(BuildFault::OtherFilter { piece: 0 })));
         // Pieces that repeat write no more than N items either.
         let piece = Piece::encode_at(SimdLevel::detect(), &[1 << 60], 2, Params::CASHU).unwrap();
         let mut written = 0;
@@ -303,10 +268,7 @@ mod tests {
         };
         let repeated = core::iter::repeat_n(piece, 100_000);
         let stitched = stitch_at(SimdLevel::detect(), 2, Params::CASHU, repeated, write);
-        assert_eq!(
-            stitched,
-            Err(BuildError(BuildFault::OtherCount { n: 2, pushed: 3 }))
-        );
+        assert_eq!(stitched, Err(BuildError(BuildFault::OtherCount { n: 2, pushed: 3 })));
         assert_eq!(written, 0, "the buffer never filled");
     }
 

@@ -30,10 +30,7 @@ fn agrees(hashes: &[u64], params: Params, what: &str) -> bool {
     for level in SimdLevel::available() {
         let encoded = encode_hashes(level, hashes, params).unwrap();
         let n = hashes.len();
-        assert!(
-            encoded.bytes == expected,
-            "{what}: {level}, n = {n}, {params:?}"
-        );
+        assert!(encoded.bytes == expected, "{what}: {level}, n = {n}, {params:?}");
         assert_eq!(encoded.n as usize, n);
         assert_eq!(encoded.bytes.len() as u64, encoded.end.div_ceil(8));
     }
@@ -46,15 +43,8 @@ fn agrees(hashes: &[u64], params: Params, what: &str) -> bool {
 fn every_params() -> impl Iterator<Item = Params> {
     (0..=32).flat_map(|p| {
         let fitting = (1_u64 << p) * 3 / 2;
-        [
-            1,
-            fitting / 64,
-            fitting / 2,
-            fitting,
-            fitting * 8,
-            fitting * 100,
-        ]
-        .map(|m| Params::new(p, m.clamp(1, u64::from(u32::MAX))).unwrap())
+        [1, fitting / 64, fitting / 2, fitting, fitting * 8, fitting * 100]
+            .map(|m| Params::new(p, m.clamp(1, u64::from(u32::MAX))).unwrap())
     })
 }
 
@@ -115,11 +105,8 @@ fn codes_around_loop_limits_agree_with_the_reference() {
                     let mut value = 0;
                     let values: Vec<u64> = (0..48)
                         .map(|i| {
-                            value += if i == at {
-                                (quotient << p) | u64::from(p > 0)
-                            } else {
-                                i % 3
-                            };
+                            value +=
+                                if i == at { (quotient << p) | u64::from(p > 0) } else { i % 3 };
                             value
                         })
                         .collect();
@@ -127,10 +114,7 @@ fn codes_around_loop_limits_agree_with_the_reference() {
                     let hashes: Vec<u64> = values.iter().map(|v| v << 24).collect();
                     let coder = Coder::of_hashes(level, Params::new(p, 1).unwrap(), 1 << 40);
                     let (bytes, _) = encode_run(coder, &hashes, 0, 48).unwrap();
-                    assert!(
-                        bytes == expected,
-                        "{level}, P = {p}, quotient {quotient} at {at}"
-                    );
+                    assert!(bytes == expected, "{level}, P = {p}, quotient {quotient} at {at}");
                 }
             }
         }
@@ -143,11 +127,7 @@ fn every_range_maps_exactly() {
     // every bit of the values and an incorrect bit is visible.
     for bits in 30..64_u32 {
         let random = noise(bits.into()).next().unwrap();
-        for range in [
-            1 << bits,
-            u64::MAX >> (63 - bits),
-            1 << bits | random >> (64 - bits),
-        ] {
+        for range in [1 << bits, u64::MAX >> (63 - bits), 1 << bits | random >> (64 - bits)] {
             for base in [0, random, !0 << 40] {
                 let near = noise(7).map(|hash| base.saturating_add(hash >> (bits - 30)));
                 let hashes = sorted(near, 160);
@@ -242,10 +222,7 @@ fn encoder_writes_nothing_beyond_the_room() {
                 if carry.filled > 0 {
                     output.bytes.push(carry.last_byte());
                 }
-                assert!(
-                    output.bytes == expected.bytes,
-                    "{level}, rooms of {size}, {params:?}"
-                );
+                assert!(output.bytes == expected.bytes, "{level}, rooms of {size}, {params:?}");
             }
         }
     }
@@ -257,14 +234,7 @@ fn values_out_of_order_or_range_are_errors() {
     assert!(encode_values(&[3, 5, 29], params).is_ok());
     let fault = |values: &[u64]| encode_values(values, params).unwrap_err().0;
     assert_eq!(fault(&[5, 3]), BuildFault::Unsorted { item: 1 });
-    assert_eq!(
-        fault(&[5, 20]),
-        BuildFault::ValueOutOfRange {
-            item: 1,
-            value: 20,
-            range: 20
-        }
-    );
+    assert_eq!(fault(&[5, 20]), BuildFault::ValueOutOfRange { item: 1, value: 20, range: 20 });
 }
 
 #[test]

@@ -226,10 +226,7 @@ fn copy_run<const WIDTH: usize, const HALF: usize, I: AsRef<[u8]>>(
     for (place, item) in buffer.chunks_exact_mut(width).zip(first) {
         let item = item.as_ref();
         // The kernel reads the copies, so the items are asked for here: 3 percent of a build from memory.
-        if let Some(byte) = items
-            .get(run + AHEAD)
-            .and_then(|item| item.as_ref().first())
-        {
+        if let Some(byte) = items.get(run + AHEAD).and_then(|item| item.as_ref().first()) {
             prefetch(byte);
         }
         if item.len() != width {
@@ -266,10 +263,9 @@ fn last_bytes(item: &[u8], len: usize) -> u64 {
         Some(_) if len == 0 => 0,
         // By 8 to 56 bits.
         Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * len),
-        None => item[item.len() - len..]
-            .iter()
-            .rev()
-            .fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        None => {
+            item[item.len() - len..].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+        }
     }
 }
 

@@ -125,18 +125,12 @@ fn x86_32(item: &[u8], seed: u32) -> u32 {
 
 #[inline(always)]
 fn scramble_32(block: u32) -> u32 {
-    block
-        .wrapping_mul(0xcc9e_2d51)
-        .rotate_left(15)
-        .wrapping_mul(0x1b87_3593)
+    block.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593)
 }
 
 #[inline(always)]
 fn fold_32(state: u32, scrambled: u32) -> u32 {
-    (state ^ scrambled)
-        .rotate_left(13)
-        .wrapping_mul(5)
-        .wrapping_add(0xe654_6b64)
+    (state ^ scrambled).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
 }
 
 #[inline(always)]

@@ -78,11 +78,7 @@ impl From<bitcoin::BlockHash> for SipHash {
 impl ItemHash for SipHash {
     #[inline]
     fn hash(&self, item: &[u8]) -> u64 {
-        by_length(
-            item,
-            |item| self.hash_bytes(item),
-            |item| self.hash_bytes(item),
-        )
+        by_length(item, |item| self.hash_bytes(item), |item| self.hash_bytes(item))
     }
 
     fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {

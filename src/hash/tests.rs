@@ -5,21 +5,13 @@ use nutfilter_reference::Profile;
 
 /// Bytes with a period that does not divide any power of two.
 fn some_bytes(len: usize) -> Vec<u8> {
-    (0..len)
-        .map(|i| ((i % 251) ^ (i / 251 * 7)) as u8)
-        .collect()
+    (0..len).map(|i| ((i % 251) ^ (i / 251 * 7)) as u8).collect()
 }
 
 /// Calls `check` with each hasher and its reference.
 fn each_hasher(mut check: impl FnMut(&dyn Fn(SimdLevel, Batch<'_>, &mut [u64]), Profile)) {
-    check(
-        &|level, batch, out| batch.hash(&Nut25, level, out),
-        Profile::Nut25,
-    );
-    check(
-        &|level, batch, out| batch.hash(&Nut23, level, out),
-        Profile::Nut23,
-    );
+    check(&|level, batch, out| batch.hash(&Nut25, level, out), Profile::Nut25);
+    check(&|level, batch, out| batch.hash(&Nut23, level, out), Profile::Nut23);
     let (k0, k1) = (0x0706_0504_0302_0100, 0xf00d);
     check(
         &|level, batch, out| batch.hash(&SipHash::new(k0, k1), level, out),
@@ -93,10 +85,7 @@ fn batch_sizes_match_the_reference_at_every_level() {
                     // In an allocation of exactly that size, so that a memory checker detects a read past
                     // the end.
                     let records = bytes[..count * width].to_vec();
-                    for batch in [
-                        Batch::Items(&items[..count]),
-                        Batch::Records(&records, width),
-                    ] {
+                    for batch in [Batch::Items(&items[..count]), Batch::Records(&records, width)] {
                         let hashes = hashes_of(hash, level, batch, count);
                         assert!(
                             hashes == expected[..count],
@@ -113,10 +102,7 @@ fn batch_sizes_match_the_reference_at_every_level() {
 fn records_over_1_mib_equal_single_items_at_every_level() {
     let width = (1 << 20) + 33;
     let records = some_bytes(17 * width);
-    let expected: Vec<u64> = records
-        .chunks_exact(width)
-        .map(|item| Nut25.hash(item))
-        .collect();
+    let expected: Vec<u64> = records.chunks_exact(width).map(|item| Nut25.hash(item)).collect();
     for level in SimdLevel::available() {
         let mut hashes = vec![0; 17];
         Batch::Records(&records, width).hash(&Nut25, level, &mut hashes);
@@ -129,9 +115,7 @@ fn mixed_lengths_match_the_reference_at_every_level() {
     let bytes = some_bytes(20_000);
     // Runs of 1 to 40 items of one length, including empty ones and ones longer than any buffer.
     let mut items: Vec<&[u8]> = Vec::new();
-    let lengths = [
-        33, 0, 22, 23, 25, 34, 33, 1, 48, 5000, 64, 65, 8, 33, 7, 600, 0, 33,
-    ];
+    let lengths = [33, 0, 22, 23, 25, 34, 33, 1, 48, 5000, 64, 65, 8, 33, 7, 600, 0, 33];
     for (run, len) in lengths.into_iter().cycle().take(120).enumerate() {
         for item in 0..run * 7 % 41 {
             items.push(&bytes[item + run..][..len]);
@@ -209,31 +193,15 @@ fn mapping_equals_the_wide_product_at_every_level() {
         random ^ random >> 32
     }));
     let edge = 1 << 52;
-    let ranges = [
-        1,
-        2,
-        784_931,
-        784_931_000_000,
-        1 << 32,
-        edge - 1,
-        edge,
-        edge + 1,
-        u64::MAX,
-    ];
-    let ranges = ranges
-        .into_iter()
-        .chain(hashes[136..236].iter().map(|hash| hash >> (hash % 64)));
+    let ranges = [1, 2, 784_931, 784_931_000_000, 1 << 32, edge - 1, edge, edge + 1, u64::MAX];
+    let ranges = ranges.into_iter().chain(hashes[136..236].iter().map(|hash| hash >> (hash % 64)));
     for f in ranges {
         for level in SimdLevel::available() {
             for count in [0, 1, 7, 8, 9, 31, 33, hashes.len()] {
                 let mut values = hashes[..count].to_vec();
                 map_all_at(level, &mut values, f);
                 for (value, &hash) in values.iter().zip(&hashes) {
-                    assert_eq!(
-                        *value,
-                        map_to_range(hash, f),
-                        "{hash} with F = {f}, {level}"
-                    );
+                    assert_eq!(*value, map_to_range(hash, f), "{hash} with F = {f}, {level}");
                 }
             }
         }
@@ -268,9 +236,6 @@ fn excess_records_and_slots_are_ignored() {
         let mut out = vec![0; slots];
         First.hash_records(&bytes[..records * 33], width, &mut out);
         let expected = (1..=slots as u64).map(|first| first * u64::from(first <= records as u64));
-        assert!(
-            out.iter().copied().eq(expected),
-            "{records} records: {out:?}"
-        );
+        assert!(out.iter().copied().eq(expected), "{records} records: {out:?}");
     }
 }

@@ -117,10 +117,7 @@ impl Bitmap {
         };
         // Neighbours often share a word, and wait for each other. Values from four places rarely do.
         let (first, second) = self.values.split_at(self.values.len() / 2);
-        let ((a, b), (c, d)) = (
-            first.split_at(first.len() / 2),
-            second.split_at(second.len() / 2),
-        );
+        let ((a, b), (c, d)) = (first.split_at(first.len() / 2), second.split_at(second.len() / 2));
         for (((&a, &b), &c), &d) in a.iter().zip(b).zip(c).zip(d) {
             set(a);
             set(b);
@@ -178,7 +175,5 @@ impl Bitmap {
 
 /// The number of low bits that a bitmap ignores, given the average gap.
 fn shift(gap: u64) -> u32 {
-    (gap / u64::from(BITS_PER_ITEM))
-        .checked_ilog2()
-        .unwrap_or(0)
+    (gap / u64::from(BITS_PER_ITEM)).checked_ilog2().unwrap_or(0)
 }

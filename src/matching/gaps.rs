@@ -8,16 +8,10 @@ impl Point {
     const NOWHERE: u64 = 1 << 63;
 
     /// The target is not in the set; nothing needs to be decoded.
-    pub(crate) const ABSENT: Self = Self {
-        position: Self::NOWHERE,
-        base: 0,
-    };
+    pub(crate) const ABSENT: Self = Self { position: Self::NOWHERE, base: 0 };
 
     /// The target is in the set; nothing needs to be decoded.
-    pub(crate) const PRESENT: Self = Self {
-        position: Self::NOWHERE,
-        base: 1,
-    };
+    pub(crate) const PRESENT: Self = Self { position: Self::NOWHERE, base: 1 };
 
     /// The answer, if this point is one.
     #[inline(always)]
@@ -41,10 +35,7 @@ pub(super) fn beyond(gaps: &[Gap], target: u64, point: Point) -> Point {
     } else if target == gap.value {
         Point::PRESENT
     } else if point.position < gap.position {
-        Point {
-            position: gap.position,
-            base: gap.value,
-        }
+        Point { position: gap.position, base: gap.value }
     } else {
         point
     }
@@ -56,21 +47,11 @@ mod tests {
 
     #[test]
     fn targets_at_both_ends_of_a_gap_are_items() {
-        let gap = |from, value, position| Gap {
-            from,
-            value,
-            position,
-        };
+        let gap = |from, value, position| Gap { from, value, position };
         // The second begins at the item that ends the first.
         let gaps = [gap(10, 100, 5_000), gap(100, 300, 9_000)];
-        let point = Point {
-            position: 20,
-            base: 3,
-        };
-        let behind = |gap: Gap| Point {
-            position: gap.position,
-            base: gap.value,
-        };
+        let point = Point { position: 20, base: 3 };
+        let behind = |gap: Gap| Point { position: gap.position, base: gap.value };
         for (target, expected) in [
             (9, point),
             (10, point),
@@ -84,10 +65,7 @@ mod tests {
             assert_eq!(beyond(&gaps, target, point), expected, "{target}");
         }
         assert_eq!(beyond(&gaps[..1], 101, point), behind(gaps[0]));
-        let later = Point {
-            position: 5_001,
-            base: 120,
-        };
+        let later = Point { position: 5_001, base: 120 };
         assert_eq!(beyond(&gaps[..1], 130, later), later);
     }
 }

@@ -123,10 +123,7 @@ impl Stream<'_> {
         if delta >= room {
             return Ok(Step::Answer(delta == room));
         }
-        Ok(Step::Careful(Point {
-            position: reader.position(),
-            base: point.base + delta,
-        }))
+        Ok(Step::Careful(Point { position: reader.position(), base: point.base + delta }))
     }
 
     /// Calls `visit` with the index in `targets` of each member of the set, in order, until `visit` returns
@@ -198,11 +195,7 @@ impl Stream<'_> {
             return Ok(());
         }
         let planned = || {
-            table.planned(
-                self.coded.level,
-                (self.coded.n, self.coded.bytes.len()),
-                targets.len(),
-            )
+            table.planned(self.coded.level, (self.coded.n, self.coded.bytes.len()), targets.len())
         };
         let strategy = strategy.unless_open(planned);
         if strategy != Strategy::Lookup {
@@ -340,9 +333,6 @@ fn scan<const PAIRS: bool>(bytes: &[u8], point: Point, target: u64, p: u32) -> S
     cost::count(|| position - point.position + u64::from(WINDOW));
     match step {
         Some(found) => Step::Answer(found),
-        None => Step::Careful(Point {
-            position,
-            base: target - room,
-        }),
+        None => Step::Careful(Point { position, base: target - room }),
     }
 }

@@ -21,12 +21,7 @@ pub(super) fn visit_matches(
 ) -> Result<(), DecodeError> {
     let range = coded.range();
     let place_bits = usize::BITS - targets.len().leading_zeros();
-    let inside = || {
-        targets
-            .iter()
-            .enumerate()
-            .filter(|&(_, &target)| target < range)
-    };
+    let inside = || targets.iter().enumerate().filter(|&(_, &target)| target < range);
     // At least 2^place_bits if the range leaves as many bits.
     let spread = u64::MAX / range.max(1);
     if range.leading_zeros() >= place_bits {
@@ -108,9 +103,7 @@ mod tests {
         let set = SortedHashes::from_items((0..60_000_u32).map(u32::to_le_bytes));
         let filter = set.encode(params).unwrap();
         let values: Vec<u64> = filter.values().collect();
-        for count in [
-            32_767, 32_768, 40_000, 60_000, 65_535, 65_536, 65_600, 131_071, 131_072,
-        ] {
+        for count in [32_767, 32_768, 40_000, 60_000, 65_535, 65_536, 65_600, 131_071, 131_072] {
             let targets: Vec<u64> = values.iter().rev().cycle().take(count).copied().collect();
             let mut found = 0;
             let visit = |place: usize| {
@@ -118,12 +111,8 @@ mod tests {
                 found += 1;
                 true
             };
-            let coded = Coded {
-                level: filter.level(),
-                bytes: filter.bytes(),
-                n: filter.n(),
-                params,
-            };
+            let coded =
+                Coded { level: filter.level(), bytes: filter.bytes(), n: filter.n(), params };
             visit_matches(&coded, &targets, false, visit).unwrap();
             assert_eq!(found, count);
         }

@@ -195,17 +195,9 @@ mod tests {
     fn few_targets_use_look_ups_and_many_do_not() {
         for level in SimdLevel::available() {
             for n in [10_000, 1_000_000, 100_000_000, u32::MAX] {
-                assert_eq!(
-                    indexed(level, usual(n), 10, INDEXED),
-                    Strategy::Lookup,
-                    "{level}, {n}"
-                );
+                assert_eq!(indexed(level, usual(n), 10, INDEXED), Strategy::Lookup, "{level}, {n}");
                 // An index of few entries helps little, and one of a single entry not at all.
-                assert_ne!(
-                    indexed(level, usual(n), 1000, n),
-                    Strategy::Lookup,
-                    "{level}, {n}"
-                );
+                assert_ne!(indexed(level, usual(n), 1000, n), Strategy::Lookup, "{level}, {n}");
                 let many = n as usize * 64;
                 let expected = match n <= MOST_IN_BITMAP {
                     true => Strategy::Bitmap,
@@ -217,22 +209,10 @@ mod tests {
                     assert_eq!(unindexed(level, usual(n), 0, false), Strategy::Merge);
                 }
             }
-            assert_eq!(
-                indexed(level, usual(100), 1000, INDEXED),
-                Strategy::Bitmap,
-                "{level}"
-            );
+            assert_eq!(indexed(level, usual(100), 1000, INDEXED), Strategy::Bitmap, "{level}");
             // Eight bits per item: a bitmap would take too much memory.
-            assert_eq!(
-                indexed(level, (1000, 1000), 1000, INDEXED),
-                Strategy::Merge,
-                "{level}"
-            );
-            assert_eq!(
-                unindexed(level, usual(1000), 1, false),
-                Strategy::Merge,
-                "{level}"
-            );
+            assert_eq!(indexed(level, (1000, 1000), 1000, INDEXED), Strategy::Merge, "{level}");
+            assert_eq!(unindexed(level, usual(1000), 1, false), Strategy::Merge, "{level}");
         }
     }
 
@@ -265,12 +245,7 @@ mod tests {
 
     #[test]
     fn points_take_at_most_a_quarter_of_the_filter() {
-        for (n, len) in [
-            (1_000_000, 2_631_549),
-            (8_000_000, 1_000_000),
-            (u32::MAX, 1),
-            (0, 0),
-        ] {
+        for (n, len) in [(1_000_000, 2_631_549), (8_000_000, 1_000_000), (u32::MAX, 1), (0, 0)] {
             let step = seek_step((n, len));
             let places = u64::from(n) / u64::from(step);
             assert!(

@@ -45,10 +45,7 @@ impl Prepared {
             return self.bitmap.visit_matches(coded.level, targets, visit);
         }
         let table = &self.points.table;
-        let stream = Stream {
-            coded: *coded,
-            end: table.end,
-        };
+        let stream = Stream { coded: *coded, end: table.end };
         let locate = |targets: &[u64], points: &mut [_]| {
             locate_all(coded.level, table, targets, points);
         };

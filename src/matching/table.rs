@@ -44,9 +44,7 @@ pub(crate) struct Table {
 
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table")
-            .field("entries", &self.entries())
-            .finish_non_exhaustive()
+        f.debug_struct("Table").field("entries", &self.entries()).finish_non_exhaustive()
     }
 }
 

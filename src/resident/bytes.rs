@@ -134,13 +134,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
     /// Two passes over the bytes.
     pub fn from_bytes_with(hasher: H, bytes: D) -> Result<Self, ResidentError> {
         let (shape, exceptions) = check(bytes.as_ref()).map_err(ResidentError)?;
-        Ok(Self {
-            data: bytes,
-            shape,
-            exceptions,
-            hasher,
-            level: SimdLevel::detect(),
-        })
+        Ok(Self { data: bytes, shape, exceptions, hasher, level: SimdLevel::detect() })
     }
 }
 
@@ -194,9 +188,7 @@ fn check_lines(
     let mut maker = Maker::EMPTY;
     let mut items = 0_u64;
     for (number, line) in lines.iter().enumerate() {
-        let fault = ResidentFault::Line {
-            line: number as u64,
-        };
+        let fault = ResidentFault::Line { line: number as u64 };
         let own = &tags(line)[usize::from(line[COUNTS] & FIRST_OWN).min(SLOTS)..];
         // The tags of this line in the next one. Slots that only repeat the last tag hold none.
         let next = match lines.get(number + 1) {

@@ -134,13 +134,7 @@ impl Shape {
         let lines = (u64::from(n) * 10).div_ceil(171);
         let lines = lines.max(range.div_ceil(1 << TAG)).max(1);
         let scale = (u128::from(lines) << 64) / u128::from(range.max(1));
-        Ok(Self {
-            n,
-            m,
-            range,
-            lines,
-            scale: u64::try_from(scale).unwrap_or(u64::MAX),
-        })
+        Ok(Self { n, m, range, lines, scale: u64::try_from(scale).unwrap_or(u64::MAX) })
     }
 
     fn check_exceptions(&self, exceptions: u64) -> Result<(), ResidentFault> {
@@ -188,13 +182,7 @@ struct Maker {
 }
 
 impl Maker {
-    const EMPTY: Self = Self {
-        tags: [0; REACH],
-        len: 0,
-        earlier: 0,
-        flags: 0,
-        last: None,
-    };
+    const EMPTY: Self = Self { tags: [0; REACH], len: 0, earlier: 0, flags: 0, last: None };
 
     /// Adds a tag of the line. Returns whether it fits; otherwise it is an exception.
     #[inline(always)]
@@ -218,11 +206,7 @@ impl Maker {
 
     /// The line, which has the last of its tags in all unused slots. The tags that did not fit are the first of the next.
     fn line(&mut self) -> Line {
-        let first_own = if self.len > self.earlier {
-            self.earlier
-        } else {
-            SLOTS
-        };
+        let first_own = if self.len > self.earlier { self.earlier } else { SLOTS };
         let filled = self.len.min(SLOTS);
         let filler = self.tags[filled.saturating_sub(1)] * u32::from(filled > 0);
         self.tags[filled..SLOTS].fill(filler);

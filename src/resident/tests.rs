@@ -33,11 +33,7 @@ fn check(filter: &Raw, what: &str) {
         let read = ResidentFilter::from_bytes_with(RawValues, &stored[1..]).unwrap();
         let read = read.with_level(level);
         assert_eq!(read.matches_values(&targets), expected, "{what}, {level}");
-        assert_eq!(
-            resident.matches_values(&targets),
-            expected,
-            "{what}, {level}"
-        );
+        assert_eq!(resident.matches_values(&targets), expected, "{what}, {level}");
         for (&target, &expected) in targets.iter().zip(&expected) {
             let found = resident.contains_value(target);
             assert_eq!(found, expected, "{target} of {what}, {level}");
@@ -101,11 +97,7 @@ fn answers_are_exact_where_lines_overflow() {
             total.saturating_sub(41)
         });
         let over: u64 = over.sum();
-        assert_eq!(
-            filter.to_resident().unwrap().exceptions as u64,
-            over,
-            "{counts:?}"
-        );
+        assert_eq!(filter.to_resident().unwrap().exceptions as u64, over, "{counts:?}");
     }
 }
 
@@ -121,10 +113,7 @@ fn crowded_values_are_refused_beyond_a_share() {
             match over > most {
                 false => assert_eq!(made.unwrap().exceptions as u64, most),
                 true => {
-                    let fault = ResidentFault::Crowded {
-                        n,
-                        exceptions: over,
-                    };
+                    let fault = ResidentFault::Crowded { n, exceptions: over };
                     assert_eq!(made.err(), Some(ResidentError(fault)));
                 }
             }
@@ -138,34 +127,20 @@ fn crowded_values_are_refused_beyond_a_share() {
 
 #[test]
 fn items_match_as_in_the_filter() {
-    let items: Vec<[u8; 33]> = (0..3000_u16)
-        .map(|i| core::array::from_fn(|at| (i >> (at % 2 * 8)) as u8))
-        .collect();
+    let items: Vec<[u8; 33]> =
+        (0..3000_u16).map(|i| core::array::from_fn(|at| (i >> (at % 2 * 8)) as u8)).collect();
     let (members, absent) = items.split_at(1500);
-    let filter = SortedHashes::from_items(members)
-        .encode(Params::CASHU)
-        .unwrap();
+    let filter = SortedHashes::from_items(members).encode(Params::CASHU).unwrap();
     for level in SimdLevel::available() {
         let resident = filter.to_resident().unwrap().with_level(level);
         assert_eq!(resident.matches(&items), filter.matches(&items), "{level}");
-        assert!(
-            items
-                .iter()
-                .all(|item| resident.contains(item) == filter.contains(item))
-        );
-        assert!(
-            resident.match_any(&items) && !resident.match_any(absent),
-            "{level}"
-        );
+        assert!(items.iter().all(|item| resident.contains(item) == filter.contains(item)));
+        assert!(resident.match_any(&items) && !resident.match_any(absent), "{level}");
         assert!(resident.match_any(&items[1499..]), "{level}");
         // Of other lengths, so through the other code of the hash.
         let short: Vec<&[u8]> = items.iter().map(|item| &item[..7]).collect();
         assert_eq!(resident.matches(&short), filter.matches(&short), "{level}");
-        assert!(
-            short
-                .iter()
-                .all(|item| resident.contains(item) == filter.contains(item))
-        );
+        assert!(short.iter().all(|item| resident.contains(item) == filter.contains(item)));
     }
 }
 
@@ -210,10 +185,7 @@ fn damaged_bytes_are_refused() {
     assert_eq!(class(0, 0), ResidentErrorKind::NotResident);
     assert_eq!(class(8, 2), ResidentErrorKind::Version);
     assert_eq!(class(100, 77), ResidentErrorKind::Damaged);
-    assert_eq!(
-        read(b"nutflook").unwrap_err().kind(),
-        ResidentErrorKind::Damaged
-    );
+    assert_eq!(read(b"nutflook").unwrap_err().kind(), ResidentErrorKind::Damaged);
 }
 
 #[test]
@@ -230,15 +202,8 @@ fn forged_bytes_hold_one_form_of_a_set_or_are_refused() {
         };
         accepted += 1;
         // The values that have a key; a tag that no value has does no harm.
-        let Shape {
-            range,
-            scale,
-            lines,
-            ..
-        } = resident.shape;
-        let keys = bytes[64..].as_chunks::<64>().0[..=lines as usize]
-            .iter()
-            .enumerate();
+        let Shape { range, scale, lines, .. } = resident.shape;
+        let keys = bytes[64..].as_chunks::<64>().0[..=lines as usize].iter().enumerate();
         let values: Vec<u64> = keys
             .flat_map(|(line, bytes)| {
                 let first_own = usize::from(bytes[COUNTS] & FIRST_OWN);
@@ -258,10 +223,7 @@ fn forged_bytes_hold_one_form_of_a_set_or_are_refused() {
             assert!(single.eq(answers), "bit {bit}, {level}");
         }
     }
-    assert!(
-        accepted > 50 && refused > 5000,
-        "{accepted} accepted, {refused} refused"
-    );
+    assert!(accepted > 50 && refused > 5000, "{accepted} accepted, {refused} refused");
 }
 
 #[test]
@@ -282,15 +244,9 @@ fn forged_counts_and_padding_are_refused() {
         assert!(forged(16, &m.to_le_bytes()).is_some(), "M = {m}");
     }
     for count in [0, 8, 10, 14, 1 << 40, u64::MAX] {
-        assert!(
-            forged(24, &count.to_le_bytes()).is_some(),
-            "{count} exceptions"
-        );
+        assert!(forged(24, &count.to_le_bytes()).is_some(), "{count} exceptions");
     }
-    for at in (20..24)
-        .chain(32..64)
-        .chain(whole.len() - 56..whole.len() - 8)
-    {
+    for at in (20..24).chain(32..64).chain(whole.len() - 56..whole.len() - 8) {
         assert!(forged(at, &[1]).is_some(), "byte {at}");
     }
     // Fewer items than tags.
@@ -299,8 +255,5 @@ fn forged_counts_and_padding_are_refused() {
     bytes[12] = 2;
     seal(&mut bytes);
     let (n, items) = (2, 3);
-    assert_eq!(
-        read(&bytes).err(),
-        Some(ResidentError(ResidentFault::TooManyItems { n, items }))
-    );
+    assert_eq!(read(&bytes).err(), Some(ResidentError(ResidentFault::TooManyItems { n, items })));
 }

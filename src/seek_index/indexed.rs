@@ -134,8 +134,7 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
         values: &[u64],
         visit: impl FnMut(usize) -> bool,
     ) -> Result<(), OtherBytes> {
-        self.stream()
-            .visit_matches(strategy, &self.table, values, visit)
+        self.stream().visit_matches(strategy, &self.table, values, visit)
     }
 
     fn stream(&self) -> Stream<'_> {

@@ -79,9 +79,6 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     pub fn into_indexed(self, interval: IndexInterval) -> IndexedFilter<D, H> {
         let step = interval.step(self.n(), self.bytes().len() as u64);
         let table = Table::build(&self.coded(), step);
-        IndexedFilter {
-            filter: self,
-            table,
-        }
+        IndexedFilter { filter: self, table }
     }
 }

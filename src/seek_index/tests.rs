@@ -18,15 +18,10 @@ fn table_of(filter: &Filter<Vec<u8>, RawValues>, interval: IndexInterval) -> Tab
 }
 
 fn filter(n: u64) -> Filter<Vec<u8>, RawValues> {
-    let hashes = (0..n)
-        .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        .collect();
+    let hashes = (0..n).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let params = Params::new(4, 20).unwrap();
     let set = SortedHashes::from_hashes(hashes);
-    set.encode(params)
-        .unwrap()
-        .with_hasher(RawValues)
-        .into_owned()
+    set.encode(params).unwrap().with_hasher(RawValues).into_owned()
 }
 
 /// Sets with crowded values, with their names.
@@ -38,35 +33,16 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<Vec<u8>, Ra
         ("all zero", vec![0; n as usize]),
         ("all the largest", vec![range - 1; n as usize]),
         ("all equal in the middle", vec![range / 2; n as usize]),
-        (
-            "one apart",
-            (0..n).map(|i| (range / 3 + i).min(range - 1)).collect(),
-        ),
-        (
-            "three heaps",
-            (0..n).map(|i| range / 4 * (i % 3 + 1)).collect(),
-        ),
+        ("one apart", (0..n).map(|i| (range / 3 + i).min(range - 1)).collect()),
+        ("three heaps", (0..n).map(|i| range / 4 * (i % 3 + 1)).collect()),
         (
             "a heap among uniform ones",
-            (0..n)
-                .map(|i| {
-                    if i % 2 == 0 {
-                        spread(i) % range
-                    } else {
-                        range / 7
-                    }
-                })
-                .collect(),
+            (0..n).map(|i| if i % 2 == 0 { spread(i) % range } else { range / 7 }).collect(),
         ),
-        (
-            "heaps with wide gaps",
-            (0..n).map(|i| i / 700 * 700 * m).collect(),
-        ),
+        ("heaps with wide gaps", (0..n).map(|i| i / 700 * 700 * m).collect()),
         (
             "the first and the last value",
-            (0..n)
-                .map(|i| if i < n / 2 { 0 } else { range - 1 })
-                .collect(),
+            (0..n).map(|i| if i < n / 2 { 0 } else { range - 1 }).collect(),
         ),
     ];
     sets.into_iter()
@@ -102,13 +78,7 @@ fn items_to(filter: &Filter<Vec<u8>, RawValues>, table: &Table, value: u64) -> u
     items
 }
 
-const SHAPES: [(u32, u64); 5] = [
-    (19, 784_931),
-    (4, 20),
-    (0, 1),
-    (0, 40),
-    (32, u32::MAX as u64),
-];
+const SHAPES: [(u32, u64); 5] = [(19, 784_931), (4, 20), (0, 1), (0, 40), (32, u32::MAX as u64)];
 
 #[test]
 fn look_up_decodes_a_bounded_number_of_items_in_any_set() {
@@ -118,17 +88,12 @@ fn look_up_decodes_a_bounded_number_of_items_in_any_set() {
             for step in [1, 16, 64, 400, 2_000] {
                 let table = table_of(&filter, IndexInterval::Items(step));
                 let most = most_items(table.interval) + u64::from(table.interval);
-                let near = filter
-                    .values()
-                    .step_by(61)
-                    .flat_map(|v| [v.saturating_sub(1), v, v + 1]);
+                let near =
+                    filter.values().step_by(61).flat_map(|v| [v.saturating_sub(1), v, v + 1]);
                 let far = (0..50).map(|i| filter.range() / 50 * i);
                 for value in near.chain(far).filter(|&value| value < filter.range()) {
                     let items = items_to(&filter, &table, value);
-                    assert!(
-                        items <= most,
-                        "{name}, {params:?}, {step}: {items} items to {value}"
-                    );
+                    assert!(items <= most, "{name}, {params:?}, {step}: {items} items to {value}");
                 }
             }
         }
@@ -193,9 +158,7 @@ fn number_of_entries_is_as_requested() {
 
 #[test]
 fn index_takes_the_documented_bits_per_item() {
-    let values: Vec<u64> = (0..100_000)
-        .map(|i| i * 784_931 + spread(i) % 784_931)
-        .collect();
+    let values: Vec<u64> = (0..100_000).map(|i| i * 784_931 + spread(i) % 784_931).collect();
     let filter = Filter::from_values(&values, Params::default()).unwrap();
     for (step, bits) in [(8, 9.0), (16, 4.5), (64, 1.1), (1_000, 0.07)] {
         let indexed = filter.clone().into_indexed(IndexInterval::Items(step));
@@ -229,10 +192,8 @@ fn pairs_one_bit_longer_than_a_window_are_found() {
             let params = Params::new(p as u32, m).unwrap();
             let filter = Filter::from_values(&values, params).unwrap();
             let targets: Vec<u64> = values.iter().flat_map(|&v| [v, v + 1]).collect();
-            let expected: Vec<bool> = targets
-                .iter()
-                .map(|target| values.binary_search(target).is_ok())
-                .collect();
+            let expected: Vec<bool> =
+                targets.iter().map(|target| values.binary_search(target).is_ok()).collect();
             for level in SimdLevel::available() {
                 let filter = filter.clone().with_level(level);
                 let indexed = filter.clone().into_indexed(IndexInterval::Items(64));
@@ -317,10 +278,7 @@ fn undecodable_point_falls_back_to_the_filter() {
         }
     }
     let levels = SimdLevel::available().count();
-    assert!(
-        astray > 50 * levels,
-        "only {astray} points led astray at {levels} levels"
-    );
+    assert!(astray > 50 * levels, "only {astray} points led astray at {levels} levels");
 }
 
 #[test]

@@ -51,10 +51,7 @@ impl Buckets {
     #[must_use]
     pub(super) fn deal(&mut self, block: &[u64]) -> bool {
         let (slots, runs, surplus) = (&mut self.slots[..], &mut self.runs[..], &mut self.surplus);
-        let split = Split {
-            factor: self.plan.parts[0],
-            base: 0,
-        };
+        let split = Split { factor: self.plan.parts[0], base: 0 };
         let _ = deal(slots, runs, split, block, |hash| {
             surplus.push(hash);
             true
@@ -84,10 +81,7 @@ impl Buckets {
 
     /// Returns all hashes sorted, in the memory of the buckets.
     pub(super) fn into_sorted(mut self) -> (Vec<u64>, Work) {
-        let mut work = Work {
-            dealt: self.len(),
-            general: self.surplus.len(),
-        };
+        let mut work = Work { dealt: self.len(), general: self.surplus.len() };
         let mut stage = Stage::new(self.level, self.plan, self.room);
         let mut sorted = 0;
         for (bucket, run) in (0..).zip(&self.runs) {

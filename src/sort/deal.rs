@@ -16,10 +16,7 @@ pub(super) struct Run {
 
 /// `count` consecutive runs of `room` places each.
 pub(super) fn runs(count: u64, room: usize) -> impl Iterator<Item = Run> {
-    (0..count as usize).map(move |run| Run {
-        next: run * room,
-        end: (run + 1) * room,
-    })
+    (0..count as usize).map(move |run| Run { next: run * room, end: (run + 1) * room })
 }
 
 /// The room of a run that expects one in `count` of `n` uniform hashes. In one set of 10^14, a run exceeds it.
@@ -69,8 +66,7 @@ pub(super) fn deal(
             }
         }
     }
-    rest.iter()
-        .all(|&hash| store(take_place(runs, split, hash), hash))
+    rest.iter().all(|&hash| store(take_place(runs, split, hash), hash))
 }
 
 /// The place of `hash`, or one beyond all slots if its run is full.

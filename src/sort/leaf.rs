@@ -81,11 +81,7 @@ fn boxed(empty: u64) -> Box<[[u64; CELLS]; PLACES]> {
 
 impl Leaf {
     pub(super) fn new(leaves: u64) -> Self {
-        let empty = if leaves < FLOAT_LEAVES {
-            u64::MAX
-        } else {
-            f64::INFINITY.to_bits()
-        };
+        let empty = if leaves < FLOAT_LEAVES { u64::MAX } else { f64::INFINITY.to_bits() };
         Self {
             leaves,
             places: boxed(empty),
@@ -299,12 +295,7 @@ mod tests {
         let mut out = vec![7; hashes.len() + beyond];
         assert_eq!(leaf.drain(level, &mut out), hashes.len());
         out.truncate(hashes.len());
-        assert_eq!(
-            out,
-            expected,
-            "{level}, {} hashes and {beyond}",
-            hashes.len()
-        );
+        assert_eq!(out, expected, "{level}, {} hashes and {beyond}", hashes.len());
         true
     }
 
@@ -315,10 +306,7 @@ mod tests {
             for n in (0..=4 * PLACES + 1).chain([500, 1000, 2000, LEAF_ITEMS, 2500]) {
                 for beyond in [0, 1, 7, 8, 9, 15, 16, 17, 200] {
                     let hashes = uniform(n, n as u64);
-                    assert!(
-                        sorts(level, &mut leaf, &hashes, beyond),
-                        "{level}, {n} hashes"
-                    );
+                    assert!(sorts(level, &mut leaf, &hashes, beyond), "{level}, {n} hashes");
                 }
             }
         }
@@ -337,11 +325,7 @@ mod tests {
                     hashes.push(u64::MAX);
                     let cell_len = n + usize::from(cell == 255);
                     let fits = cell_len <= PLACES + SPARE;
-                    assert_eq!(
-                        sorts(level, &mut leaf, &hashes, 3),
-                        fits,
-                        "{level}, {n} in {cell}"
-                    );
+                    assert_eq!(sorts(level, &mut leaf, &hashes, 3), fits, "{level}, {n} in {cell}");
                 }
             }
             // After a rejection, as always, the cells are empty.

@@ -90,9 +90,7 @@ fn sort_counting(level: SimdLevel, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
         work.general += hashes.len();
         return (hashes, work);
     }
-    hashes
-        .iter_mut()
-        .for_each(|hash| *hash = (*hash - min) << shift);
+    hashes.iter_mut().for_each(|hash| *hash = (*hash - min) << shift);
     // So many would fill the whole range.
     let all = ((hashes.len() as u128) << 64) / (u128::from((max - min) << shift) + 1);
     let mut sorted = match deal_all(level, &hashes, all as usize, &mut work) {
@@ -109,9 +107,7 @@ fn sort_counting(level: SimdLevel, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
             hashes
         }
     };
-    sorted
-        .iter_mut()
-        .for_each(|hash| *hash = (*hash >> shift) + min);
+    sorted.iter_mut().for_each(|hash| *hash = (*hash >> shift) + min);
     (sorted, work)
 }
 
@@ -128,9 +124,7 @@ fn deal_all(level: SimdLevel, hashes: &[u64], n: usize, work: &mut Work) -> Opti
 /// The least and the greatest hash.
 fn span(hashes: &[u64]) -> (u64, u64) {
     let ends = (u64::MAX, u64::MIN);
-    hashes
-        .iter()
-        .fold(ends, |(min, max), &hash| (min.min(hash), max.max(hash)))
+    hashes.iter().fold(ends, |(min, max), &hash| (min.min(hash), max.max(hash)))
 }
 
 /// Sorts `hashes` in passes of `parts` parts each (at least 1), for any number of hashes. Returns `None` if

@@ -35,10 +35,7 @@ impl Stage {
 
     fn after(level: SimdLevel, buckets: u64, parts: &[u64], len: usize) -> Self {
         let Some((&parts, rest)) = parts.split_first().filter(|(parts, _)| **parts > 1) else {
-            return Self::Leaf {
-                level,
-                leaf: Box::new(Leaf::new(buckets)),
-            };
+            return Self::Leaf { level, leaf: Box::new(Leaf::new(buckets)) };
         };
         let room = room(len, parts);
         let factor = buckets * parts;
@@ -102,13 +99,8 @@ impl Pass {
         self.runs.clear();
         self.runs.extend(runs(self.parts, self.room));
         let (slots, runs) = (&mut self.slots[..], &mut self.runs[..]);
-        let split = Split {
-            factor: self.factor,
-            base: bucket * self.parts,
-        };
-        pieces
-            .iter()
-            .all(|piece| deal(slots, runs, split, piece, |_| false))
+        let split = Split { factor: self.factor, base: bucket * self.parts };
+        pieces.iter().all(|piece| deal(slots, runs, split, piece, |_| false))
     }
 
     fn put(&mut self, out: &mut [u64], work: &mut Work) -> usize {

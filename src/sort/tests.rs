@@ -13,10 +13,7 @@ fn checked(what: &str, hashes: &[u64]) -> Work {
     for level in SimdLevel::available() {
         let (sorted, work) = sort_counting(level, hashes.to_vec());
         assert!(sorted == expected, "{what}, {level}");
-        assert!(
-            work.dealt <= MOST_DEALS * hashes.len(),
-            "{what}, {level}: {work:?}"
-        );
+        assert!(work.dealt <= MOST_DEALS * hashes.len(), "{what}, {level}: {work:?}");
         assert!(work.general <= hashes.len(), "{what}, {level}: {work:?}");
         works.push(work);
     }
@@ -24,10 +21,7 @@ fn checked(what: &str, hashes: &[u64]) -> Work {
     if hashes.len() >= few(SimdLevel::SCALAR) {
         works.dedup();
     }
-    assert!(
-        works.len() == 1 || hashes.len() < few(SimdLevel::SCALAR),
-        "{what}: {works:?}"
-    );
+    assert!(works.len() == 1 || hashes.len() < few(SimdLevel::SCALAR), "{what}: {works:?}");
     works[works.len() - 1]
 }
 
@@ -35,10 +29,7 @@ fn checked(what: &str, hashes: &[u64]) -> Work {
 fn uniform_hashes_never_need_the_general_sort() {
     let edges = [1024, 8192, LEAF_ITEMS, 2 * LEAF_ITEMS, 64 * LEAF_ITEMS];
     let near = |n: usize| [n - 1, n, n + 1];
-    for n in (0..66)
-        .chain(edges.into_iter().flat_map(near))
-        .chain([300_000])
-    {
+    for n in (0..66).chain(edges.into_iter().flat_map(near)).chain([300_000]) {
         let work = checked(&alloc::format!("{n} hashes"), &uniform(n, 1));
         if n >= few(SimdLevel::detect()) {
             assert_eq!(work.general, 0, "{n} hashes");
@@ -48,14 +39,7 @@ fn uniform_hashes_never_need_the_general_sort() {
 
 #[test]
 fn a_plan_of_any_depth_sorts() {
-    for parts in [
-        [1, 1, 1],
-        [7, 1, 1],
-        [3, 5, 1],
-        [3, 2, 4],
-        [1, 12, 1],
-        [64, 2, 1],
-    ] {
+    for parts in [[1, 1, 1], [7, 1, 1], [3, 5, 1], [3, 2, 4], [1, 12, 1], [64, 2, 1]] {
         let plan = Plan { parts };
         let n = parts.iter().product::<u64>() as usize * LEAF_ITEMS;
         let hashes = uniform(n, 2);
@@ -64,10 +48,7 @@ fn a_plan_of_any_depth_sorts() {
                 assert!(n < few(level), "{plan:?}, {level}");
                 continue;
             };
-            assert!(
-                hashes.chunks(999).all(|block| buckets.deal(block)),
-                "{plan:?}"
-            );
+            assert!(hashes.chunks(999).all(|block| buckets.deal(block)), "{plan:?}");
             let (sorted, work) = buckets.into_sorted();
             assert_eq!(work.general, 0, "{plan:?}, {level}");
             assert_eq!(sorted.len(), n);
@@ -78,24 +59,15 @@ fn a_plan_of_any_depth_sorts() {
 
 #[test]
 fn plans_end_in_leaves_with_a_limited_number_of_parts() {
-    for n in (0..43)
-        .map(|bit| 1_usize << bit)
-        .chain([1_000_000, 10_000_000, 100_000_000])
-    {
+    for n in (0..43).map(|bit| 1_usize << bit).chain([1_000_000, 10_000_000, 100_000_000]) {
         for n in [n - 1, n, n + 1] {
             let parts = Plan::new(n).parts;
             let leaves = parts.iter().product::<u64>();
             assert!(leaves * LEAF_ITEMS as u64 >= n as u64, "{n}: {parts:?}");
-            assert!(
-                leaves <= 2 * (n as u64 / LEAF_ITEMS as u64 + 1),
-                "{n}: {parts:?}"
-            );
+            assert!(leaves <= 2 * (n as u64 / LEAF_ITEMS as u64 + 1), "{n}: {parts:?}");
             assert!(parts[0] <= WAYS, "{n}: {parts:?}");
             if n <= 1 << 31 {
-                assert!(
-                    parts[1] <= CACHED_WAYS && parts[2] <= 2 * CACHED_WAYS,
-                    "{n}: {parts:?}"
-                );
+                assert!(parts[1] <= CACHED_WAYS && parts[2] <= 2 * CACHED_WAYS, "{n}: {parts:?}");
             }
         }
     }
@@ -106,11 +78,7 @@ fn hostile_hashes_cost_a_bounded_number_of_moves() {
     const N: usize = 1_000_000;
     let random = uniform(N, 3);
     let map = |f: &dyn Fn(usize, u64) -> u64| -> Vec<u64> {
-        random
-            .iter()
-            .enumerate()
-            .map(|(i, &hash)| f(i, hash))
-            .collect()
+        random.iter().enumerate().map(|(i, &hash)| f(i, hash)).collect()
     };
     let leaves: u64 = Plan::new(N).parts.iter().product();
     // The first hash of a leaf, plus an offset.
@@ -129,22 +97,12 @@ fn hostile_hashes_cost_a_bounded_number_of_moves() {
     check("all in one leaf", 0, &|_, hash| in_leaf(77, hash >> 20));
     check("a part of a range", 0, &|_, hash| (hash >> 7) * 43 + 5);
     check("few in the range", 0, &|_, hash| (1 << 63) + (hash >> 44));
-    check("all in one bucket but one", N, &|i, hash| {
-        some(i == 9, u64::MAX, hash >> 20)
-    });
-    check("all in one cell of their leaf", N, &|_, hash| {
-        in_leaf(hash % leaves, hash >> 30)
-    });
+    check("all in one bucket but one", N, &|i, hash| some(i == 9, u64::MAX, hash >> 20));
+    check("all in one cell of their leaf", N, &|_, hash| in_leaf(hash % leaves, hash >> 30));
     check("half equal", N, &|i, hash| some(i % 2 == 0, 1 << 63, hash));
-    check("two clusters", N, &|i, hash| {
-        ((i as u64 % 2) << 63) + (hash >> 30)
-    });
-    check("one hash in ten equal", N / 20, &|i, hash| {
-        some(i % 10 == 0, 1 << 40, hash)
-    });
-    check("one leaf too full", 3000, &|i, hash| {
-        some(i < 3000, in_leaf(5, hash >> 12), hash)
-    });
+    check("two clusters", N, &|i, hash| ((i as u64 % 2) << 63) + (hash >> 30));
+    check("one hash in ten equal", N / 20, &|i, hash| some(i % 10 == 0, 1 << 40, hash));
+    check("one leaf too full", 3000, &|i, hash| some(i < 3000, in_leaf(5, hash >> 12), hash));
     check("few different ones", N / 2, &|_, hash| hash & (7 << 61));
     let mut ordered = random;
     ordered.sort_unstable();
@@ -189,12 +147,7 @@ fn buckets_accept_more_and_fewer_hashes_than_expected() {
     let mut expected = hashes.clone();
     expected.sort_unstable();
     for level in SimdLevel::available() {
-        for (n, fits) in [
-            (9000, false),
-            (20_000, false),
-            (38_000, true),
-            (400_000, true),
-        ] {
+        for (n, fits) in [(9000, false), (20_000, false), (38_000, true), (400_000, true)] {
             let make = || Buckets::new(level, Plan::new(n), n).unwrap();
             let mut buckets = make();
             let went_well = hashes.chunks(777).all(|block| buckets.deal(block));
@@ -215,10 +168,7 @@ fn buckets_accept_more_and_fewer_hashes_than_expected() {
     for level in SimdLevel::available() {
         let beyond_memory = 1 << 58;
         for n in [few(level) - 1, beyond_memory] {
-            assert!(
-                Buckets::new(level, Plan::new(20_000), n).is_none(),
-                "{n}, {level}"
-            );
+            assert!(Buckets::new(level, Plan::new(20_000), n).is_none(), "{n}, {level}");
         }
     }
 }
@@ -236,15 +186,7 @@ fn greatest_hash_is_distinct_from_an_empty_place() {
 
 #[test]
 fn merge_tail_keeps_order() {
-    for (n, more) in [
-        (0, 0),
-        (0, 3),
-        (1, 1),
-        (5, 1),
-        (100, 7),
-        (100, 100),
-        (7, 100),
-    ] {
+    for (n, more) in [(0, 0), (0, 3), (1, 1), (5, 1), (100, 7), (100, 100), (7, 100)] {
         for range in [1, 10, 1000, u64::MAX] {
             let draw = |n, seed| {
                 let mut drawn: Vec<u64> = uniform(n, seed).iter().map(|x| x % range).collect();
@@ -266,24 +208,12 @@ fn made_and_given(level: SimdLevel, hashes: &[u64]) -> [Vec<u64>; 2] {
     let fill = |start: usize, out: &mut [u64]| {
         out.copy_from_slice(&hashes[start..start + out.len()]);
     };
-    [
-        sort_made(level, hashes.len(), fill),
-        sort_hashes(level, hashes.to_vec()),
-    ]
+    [sort_made(level, hashes.len(), fill), sort_hashes(level, hashes.to_vec())]
 }
 
 #[test]
 fn hashes_made_in_blocks_are_sorted_uniform_or_not() {
-    let sizes = [
-        0,
-        1,
-        BLOCK - 1,
-        1024,
-        8192,
-        10 * BLOCK,
-        10 * BLOCK + 1,
-        9999,
-    ];
+    let sizes = [0, 1, BLOCK - 1, 1024, 8192, 10 * BLOCK, 10 * BLOCK + 1, 9999];
     for n in sizes {
         let few: Vec<u64> = uniform(n, 9).iter().map(|hash| hash & 3).collect();
         for hashes in [uniform(n, 9), few] {

@@ -24,10 +24,7 @@ pub(crate) fn peak_of<T>(run: impl FnOnce() -> T) -> (T, usize) {
     LIVE.set((0, 0));
     let result = run();
     let (_, peak) = LIVE.get();
-    (
-        result,
-        usize::try_from(peak).expect("a peak is not below zero"),
-    )
+    (result, usize::try_from(peak).expect("a peak is not below zero"))
 }
 
 fn count(bytes: i64) {

@@ -77,29 +77,17 @@ fn zeros() -> Vec<Row> {
     let (p, m) = (31, u64::from(u32::MAX));
     let bytes = vec![0; 64 << 20];
     let fitting = bytes.len() as u64 * 8 / u64::from(p + 1);
-    let of = |name: &str, n, class| Row {
-        n,
-        p,
-        m,
-        ..row(name, bytes.clone(), class)
-    };
+    let of = |name: &str, n, class| Row { n, p, m, ..row(name, bytes.clone(), class) };
     vec![
         of("64 MiB of zeros", fitting, Ok(())),
-        of(
-            "64 MiB of zeros, N too small",
-            fitting - 1,
-            Err(TrailingData),
-        ),
+        of("64 MiB of zeros, N too small", fitting - 1, Err(TrailingData)),
         of("64 MiB of zeros, N too large", fitting + 1, Err(TooShort)),
     ]
 }
 
 fn check_all(cases: &[Case], readers: &[&str]) {
     for case in cases {
-        for reader in READERS
-            .iter()
-            .filter(|reader| readers.contains(&reader.name))
-        {
+        for reader in READERS.iter().filter(|reader| readers.contains(&reader.name)) {
             for level in SimdLevel::available() {
                 if reader.leveled || level == SimdLevel::detect() {
                     crate::check(case, reader, level);
@@ -122,8 +110,5 @@ fn large_zero_filter_takes_little_memory() {
         Case::new(row, values)
     };
     let cases: Vec<Case> = zeros().into_iter().map(case).collect();
-    check_all(
-        &cases,
-        &["check length and validate", "check length and merge"],
-    );
+    check_all(&cases, &["check length and validate", "check length and merge"]);
 }

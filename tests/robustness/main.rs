@@ -24,14 +24,8 @@ use rows::Row;
 fn case(row: Row) -> Case {
     let decoded = nutfilter_reference::decode(&row.bytes, row.n, row.p, row.m);
     let what = row.name.clone();
-    let class = decoded
-        .as_ref()
-        .map(|_| ())
-        .map_err(|&error| class_of(error));
-    assert_eq!(
-        class, row.class,
-        "the reference finds another class of {what}"
-    );
+    let class = decoded.as_ref().map(|_| ()).map_err(|&error| class_of(error));
+    assert_eq!(class, row.class, "the reference finds another class of {what}");
     Case::new(row, decoded.unwrap_or_default())
 }
 
@@ -83,28 +77,19 @@ fn what_the_bound_refuses_costs_no_memory() {
 
 #[test]
 fn errors_carry_their_numbers() {
-    let error = |bytes: &[u8], n| {
-        Filter::parse(bytes, n, Params::default())
-            .unwrap_err()
-            .to_string()
-    };
+    let error =
+        |bytes: &[u8], n| Filter::parse(bytes, n, Params::default()).unwrap_err().to_string();
     assert_eq!(
         error(&[0; 2], 812),
         "filter declares 812 items, which take at least 2030 bytes, and has 2"
     );
-    assert_eq!(
-        error(&[0; 9], 1),
-        "filter declares 1 items, which take at most 3 bytes, and has 9"
-    );
+    assert_eq!(error(&[0; 9], 1), "filter declares 1 items, which take at most 3 bytes, and has 9");
     assert_eq!(
         error(&[0, 0, 1], 1),
         "the bits that pad the last byte are not zero (the 1 items end at bit 20)"
     );
     let text = Params::new(33, 1).unwrap_err().to_string();
-    assert_eq!(
-        text,
-        "P is 33, and the format allows 0 to 32 remainder bits"
-    );
+    assert_eq!(text, "P is 33, and the format allows 0 to 32 remainder bits");
     for (count, n, width) in [
         (&[0xfd, 0xfc, 0][..], 252_u64, 3),
         (&[0xfe, 0xff, 0xff, 0, 0], 65_535, 5),

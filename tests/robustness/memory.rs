@@ -70,9 +70,7 @@ fn building_takes_the_filter_and_a_fourth_more() {
         for shape in shapes {
             let set = SortedHashes::from_hashes(kept.iter().map(|&h| shape(h)).collect());
             let values = set.as_slice().iter();
-            let largest = values
-                .map(|&h| map_to_range(h, params.range(n as u32)))
-                .max();
+            let largest = values.map(|&h| map_to_range(h, params.range(n as u32))).max();
             // A filter of which nobody knows the size before it is made: the test looks first.
             let filter = set.encode(params).unwrap();
             let fourth = params.min_bytes(n as u32) as usize / 4;

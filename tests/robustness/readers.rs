@@ -94,12 +94,7 @@ impl Case {
 }
 
 fn parse<H: Default>(case: &Case, _: SimdLevel) -> Class {
-    let parsed = Filter::parse_with(
-        H::default(),
-        &case.row.bytes[..],
-        case.row.n,
-        case.params()?,
-    );
+    let parsed = Filter::parse_with(H::default(), &case.row.bytes[..], case.row.n, case.params()?);
     let filter = parsed.map_err(|error| error.kind())?;
     assert_eq!(u64::from(filter.n()), case.row.n);
     Ok(())
@@ -148,15 +143,9 @@ fn match_values<const STRATEGY: usize>(case: &Case, level: SimdLevel) -> Class {
 fn match_when_validated(case: &Case, level: SimdLevel) -> Class {
     let filter = case.validated::<RawValues>(level)?;
     for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
-        assert_eq!(
-            filter.matches_values_by(strategy, &case.targets),
-            case.members
-        );
+        assert_eq!(filter.matches_values_by(strategy, &case.targets), case.members);
     }
-    assert_eq!(
-        filter.match_any_values(&case.targets),
-        case.members.contains(&true)
-    );
+    assert_eq!(filter.match_any_values(&case.targets), case.members.contains(&true));
     for (&target, &member) in case.targets.iter().zip(&case.members) {
         assert_eq!(filter.contains_value(target), member, "{target}");
     }
@@ -167,10 +156,7 @@ fn from_json(case: &Case, _: SimdLevel) -> Class {
     let response =
         FilterResponse::from_json(case.json.as_slice()).map_err(|error| match error.kind() {
             ResponseErrorKind::BadParameter => DecodeErrorKind::BadParameter,
-            kind => error
-                .decode_error()
-                .unwrap_or_else(|| panic!("{kind:?}"))
-                .kind(),
+            kind => error.decode_error().unwrap_or_else(|| panic!("{kind:?}")).kind(),
         })?;
     let filter = response.into_filter();
     let filter = filter.map_err(|error| error.kind())?;
@@ -190,10 +176,7 @@ fn with_an_index(case: &Case, level: SimdLevel) -> Class {
     let filter = case.validated::<RawValues>(level)?;
     let indexed = filter.into_indexed(IndexInterval::Items(64));
     for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
-        assert_eq!(
-            indexed.matches_values_by(strategy, &case.targets),
-            case.members
-        );
+        assert_eq!(indexed.matches_values_by(strategy, &case.targets), case.members);
     }
     for (&target, &member) in case.targets.iter().zip(&case.members) {
         assert_eq!(indexed.contains_value(target), member, "{target}");
@@ -214,12 +197,7 @@ fn an_index(case: &Case) -> usize {
 
 /// May take twice the bytes.
 const fn reader(name: &'static str, leveled: bool, read: fn(&Case, SimdLevel) -> Class) -> Reader {
-    Reader {
-        name,
-        leveled,
-        read,
-        most: |case| 2 * case.row.bytes.len() + FIXED,
-    }
+    Reader { name, leveled, read, most: |case| 2 * case.row.bytes.len() + FIXED }
 }
 
 impl Reader {
@@ -239,11 +217,7 @@ pub(crate) const READERS: &[Reader] = &[
     reader("check length and match, nut23", true, match_items::<Nut23>),
     reader("check length and match nothing", true, match_no_items),
     reader("check length and match values", true, match_values::<0>),
-    reader(
-        "check length and look each value up",
-        true,
-        match_values::<1>,
-    ),
+    reader("check length and look each value up", true, match_values::<1>),
     reader("check length and merge", true, match_values::<2>),
     reader("validate and match", true, match_when_validated),
     reader("validate and read values", true, read_values),

@@ -59,44 +59,23 @@ fn texts() -> Vec<Text> {
         let text = after_the_brace(&format!(r#""x": {deep}, "#)).into_bytes();
         rows.push(("any depth".to_owned(), text, Ok(())));
     }
-    let more = [
-        open.clone(),
-        with("n", &(open.clone() + &close)),
-        with("content", &(open + &close)),
-    ];
+    let more =
+        [open.clone(), with("n", &(open.clone() + &close)), with("content", &(open + &close))];
     let cut = (0..usual.len()).map(|len| usual[..len].to_owned());
-    let mut more: Vec<_> = more
-        .into_iter()
-        .chain(cut)
-        .map(String::into_bytes)
-        .collect();
-    for member in [
-        "\"\u{1}\": 1, ",
-        "\"x\": \"\u{1}\", ",
-        "\"x\": [\"\u{1}\"], ",
-    ] {
+    let mut more: Vec<_> = more.into_iter().chain(cut).map(String::into_bytes).collect();
+    for member in ["\"\u{1}\": 1, ", "\"x\": \"\u{1}\", ", "\"x\": [\"\u{1}\"], "] {
         // 0x01 stands for an invalid UTF-8 byte.
         let text = after_the_brace(member).into_bytes().into_iter();
-        more.push(
-            text.map(|byte| if byte == 1 { 0xff } else { byte })
-                .collect(),
-        );
+        more.push(text.map(|byte| if byte == 1 { 0xff } else { byte }).collect());
     }
-    rows.extend(
-        more.into_iter()
-            .map(|text| ("not in the file".to_owned(), text, Err(Json))),
-    );
+    rows.extend(more.into_iter().map(|text| ("not in the file".to_owned(), text, Err(Json))));
     rows
 }
 
 fn read(text: &[u8]) -> Result<FilterResponse, nutfilter_cashu::ResponseError> {
     let (read, peak) = peak_of(|| FilterResponse::from_json(text));
     let start = String::from_utf8_lossy(&text[..text.len().min(60)]);
-    assert!(
-        peak <= 2 * text.len() + FIXED,
-        "{start}: {peak} bytes for {}",
-        text.len()
-    );
+    assert!(peak <= 2 * text.len() + FIXED, "{start}: {peak} bytes for {}", text.len());
     read
 }
 
@@ -189,12 +168,7 @@ fn long_texts_take_at_most_twice_their_length() {
     assert!(read(after_the_brace(&unknown).as_bytes()).is_ok());
     // Contents that fit their numbers, so that they are decoded: plain, escaped, and bad in the last letter.
     let zeros = "AAAA".repeat(1 << 19);
-    for (end, is_good) in [
-        ("AA==", true),
-        (r"\/A==", true),
-        ("AB==", false),
-        ("A-==", false),
-    ] {
+    for (end, is_good) in [("AA==", true), (r"\/A==", true), ("AB==", false), ("A-==", false)] {
         let text =
             format!(r#"{{"n":6291456,"p":0,"m":16,"content":"{zeros}{end}","timestamp":1}}"#);
         assert_eq!(read(text.as_bytes()).is_ok(), is_good, "{end}");

@@ -40,15 +40,7 @@ fn bytes(file: &Value, row: &Value) -> Vec<u8> {
 }
 
 fn class(row: &Value) -> Result<(), DecodeErrorKind> {
-    let kinds = [
-        BadParameter,
-        NonCanonical,
-        OutOfRange,
-        Padding,
-        TooLong,
-        TooShort,
-        TrailingData,
-    ];
+    let kinds = [BadParameter, NonCanonical, OutOfRange, Padding, TooLong, TooShort, TrailingData];
     let is_it = |kind: &DecodeErrorKind| row["error"] == format!("{kind:?}");
     match kinds.into_iter().find(is_it) {
         Some(kind) => Err(kind),
@@ -65,11 +57,7 @@ pub(crate) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for row in list(&file["rows"]) {
         let whole = bytes(&file, row);
-        let lens = if row["cuts"] == true {
-            0..whole.len()
-        } else {
-            whole.len()..whole.len() + 1
-        };
+        let lens = if row["cuts"] == true { 0..whole.len() } else { whole.len()..whole.len() + 1 };
         rows.extend(lens.map(|len| Row {
             name: format!("{}, {len} bytes", text(&row["name"])),
             bytes: whole[..len].to_vec(),

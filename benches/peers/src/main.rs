@@ -54,9 +54,7 @@ fn run(options: &Options) -> Record {
     let features = ["std".to_owned()];
     let mut record = Record::new(options.effort(), levels.collect(), features.to_vec());
     // Peers that use rayon have one thread, too.
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
-        .build_global();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
     pool.expect("the only pool");
     let selection = Selection::new(options.only());
     for size in options.sizes.clone() {
@@ -77,10 +75,7 @@ fn run(options: &Options) -> Record {
 fn print_row(row: &RowRecord) {
     let (minimum, median, unit) = (row.minimum, row.median, &row.unit);
     let samples = row.samples;
-    eprintln!(
-        "{minimum:>14.3} {median:>14.3} {unit:<9} {samples:>4} {}",
-        row.name
-    );
+    eprintln!("{minimum:>14.3} {median:>14.3} {unit:<9} {samples:>4} {}", row.name);
 }
 
 /// Our fastest code beside the fastest other with no more false positives.

@@ -62,11 +62,7 @@ impl Options {
     }
 
     pub(crate) fn effort(&self) -> Effort {
-        Effort {
-            per_group: self.seconds,
-            most_samples: 101,
-            least_samples: 3,
-        }
+        Effort { per_group: self.seconds, most_samples: 101, least_samples: 3 }
     }
 }
 

@@ -34,10 +34,7 @@ fn a_run_writes_a_record() {
         assert!(names.contains(name), "{name} is missing");
     }
     for row in &record.rows {
-        assert!(
-            0.0 < row.minimum && row.minimum <= row.lower_quartile,
-            "{row:?}"
-        );
+        assert!(0.0 < row.minimum && row.minimum <= row.lower_quartile, "{row:?}");
         assert!(row.lower_quartile <= row.median, "{row:?}");
         assert!(row.median <= row.upper_quartile, "{row:?}");
         assert!(row.samples >= 3, "{row:?}");
@@ -48,15 +45,7 @@ fn a_run_writes_a_record() {
 fn a_quick_run_names_the_lead_in_each_row_of_the_readme() {
     let file = std::env::temp_dir().join(format!("nutfilter-peers-{}.json", std::process::id()));
     let path = file.to_str().unwrap();
-    let output = run(&[
-        "--quick",
-        "--sizes",
-        "10k",
-        "--seconds",
-        "0.01",
-        "--output",
-        path,
-    ]);
+    let output = run(&["--quick", "--sizes", "10k", "--seconds", "0.01", "--output", path]);
     let record: Record = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert!(record.rows.iter().all(|row| !row.name.starts_with("scan/")));

@@ -104,10 +104,7 @@ fn set_error(text: String) {
 /// Makes an empty list. Free it with `nutfilter_watchlist_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nutfilter_watchlist_new() -> *mut Watchlist {
-    Box::into_raw(Box::new(Watchlist {
-        list: bip158::Watchlist::new(),
-        scratch: Scratch::new(),
-    }))
+    Box::into_raw(Box::new(Watchlist { list: bip158::Watchlist::new(), scratch: Scratch::new() }))
 }
 
 /// Frees a list; NULL is ignored.
@@ -333,10 +330,9 @@ pub unsafe extern "C" fn nutfilter_plan_next(
         return NutfilterNull;
     }
     let (status, found): (_, Vec<u32>) = match plan.plan.next(end) {
-        Some(ScanStep::Test { heights, .. }) => (
-            NutfilterYes,
-            heights.into_iter().flatten().take(size).collect(),
-        ),
+        Some(ScanStep::Test { heights, .. }) => {
+            (NutfilterYes, heights.into_iter().flatten().take(size).collect())
+        }
         Some(ScanStep::Apply(height)) => (NutfilterApply, vec![height]),
         None => (NutfilterNo, Vec::new()),
     };

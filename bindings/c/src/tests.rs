@@ -7,12 +7,10 @@ use serde_json::Value;
 fn row_bytes(file: &Value, row: &Value) -> Vec<u8> {
     let number = |name: &str| row[name].as_u64().map(|number| number as usize);
     let mut bytes = match row["of"].as_str() {
-        Some(name) => BASE64_STANDARD
-            .decode(file["filters"][name].as_str().unwrap())
-            .unwrap(),
-        None => hex::decode(row["hex"].as_str().unwrap())
-            .unwrap()
-            .repeat(number("times").unwrap_or(1)),
+        Some(name) => BASE64_STANDARD.decode(file["filters"][name].as_str().unwrap()).unwrap(),
+        None => {
+            hex::decode(row["hex"].as_str().unwrap()).unwrap().repeat(number("times").unwrap_or(1))
+        }
     };
     bytes.truncate(number("len").unwrap_or(usize::MAX));
     bytes.resize(bytes.len() + number("zeros").unwrap_or(0), 0);
@@ -63,33 +61,18 @@ fn malformed_filters_are_invalid_alone_and_among_others() {
     let file = include_str!("../../../tests/vectors/malformed.json");
     let file: Value = serde_json::from_str(file).unwrap();
     let [rows, counted] = ["rows", "counted"].map(|name| file[name].as_array().unwrap());
-    let rows = rows
-        .iter()
-        .filter(|row| row["p"] == 19 && row["m"] == 784931);
-    let rows = rows.map(|row| {
-        (
-            row,
-            prefixed(row["n"].as_u64().unwrap(), &row_bytes(&file, row)),
-        )
-    });
+    let rows = rows.iter().filter(|row| row["p"] == 19 && row["m"] == 784931);
+    let rows = rows.map(|row| (row, prefixed(row["n"].as_u64().unwrap(), &row_bytes(&file, row))));
     let counted = counted.iter().map(|row| (row, row_bytes(&file, row)));
     let mut invalid = 0;
     for (row, whole) in rows.chain(counted) {
         let cuts = row["cuts"] == true;
-        let lens = if cuts {
-            0..whole.len()
-        } else {
-            whole.len()..whole.len() + 1
-        };
+        let lens = if cuts { 0..whole.len() } else { whole.len()..whole.len() + 1 };
         for len in lens {
             let (alone, [before, this, after]) = statuses_of(&whole[..len]);
             assert_eq!((before, after), (NutfilterNo, NutfilterNo), "{row} {len}");
             assert_eq!(alone, this, "{row} {len}");
-            assert_eq!(
-                alone == NutfilterInvalidFilter,
-                row["error"].is_string(),
-                "{row} {len}"
-            );
+            assert_eq!(alone == NutfilterInvalidFilter, row["error"].is_string(), "{row} {len}");
             invalid += usize::from(alone == NutfilterInvalidFilter);
         }
     }

@@ -154,9 +154,7 @@ fn slices<O: OffsetSizeTrait>(
     array: &GenericBinaryArray<O>,
 ) -> impl Iterator<Item = Option<&[u8]>> {
     let (offsets, values) = (array.value_offsets(), array.value_data());
-    offsets
-        .windows(2)
-        .map(|ends| values.get(ends[0].to_usize()?..ends[1].to_usize()?))
+    offsets.windows(2).map(|ends| values.get(ends[0].to_usize()?..ends[1].to_usize()?))
 }
 
 /// Enough items to fill any vector unit; their references stay in cache.

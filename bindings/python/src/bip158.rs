@@ -46,9 +46,7 @@ pub(crate) fn filter_header(
 ) -> PyResult<[u8; 32]> {
     let previous: FilterHeader = digest(previous, || "previous".into())?.into();
     items::with_item(filter, |filter| {
-        bip158::filter_hash(filter)
-            .filter_header(previous)
-            .to_byte_array()
+        bip158::filter_hash(filter).filter_header(previous).to_byte_array()
     })
 }
 
@@ -119,10 +117,8 @@ impl Watchlist {
             let filter = items::item_of(filter, || format!("filter {number}"))?;
             given.push((Numbered { number, key }, filter));
         }
-        let filters: Vec<(Numbered, &[u8])> = given
-            .iter()
-            .map(|(block, filter)| (*block, filter.bytes()))
-            .collect();
+        let filters: Vec<(Numbered, &[u8])> =
+            given.iter().map(|(block, filter)| (*block, filter.bytes())).collect();
         let scanned = py.detach(|| self.0.scan(&mut Scratch::new(), &filters));
         let each = scanned.into_iter().map(|one| match one {
             Ok(found) => Ok((found.block.number, list_of(py, found.scripts)?)),
@@ -172,10 +168,7 @@ fn list_of<'py, 'a>(
     py: Python<'py>,
     scripts: impl IntoIterator<Item = &'a [u8]>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let scripts: Vec<_> = scripts
-        .into_iter()
-        .map(|script| PyBytes::new(py, script))
-        .collect();
+    let scripts: Vec<_> = scripts.into_iter().map(|script| PyBytes::new(py, script)).collect();
     PyList::new(py, scripts)
 }
 

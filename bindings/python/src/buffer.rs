@@ -156,11 +156,7 @@ impl<'py> Buffer<'py> {
 
 /// The format without a prefix for the byte order of this machine.
 fn native(format: &str) -> String {
-    let order = if cfg!(target_endian = "little") {
-        '<'
-    } else {
-        '>'
-    };
+    let order = if cfg!(target_endian = "little") { '<' } else { '>' };
     format.trim_start_matches(['@', '=', order]).to_owned()
 }
 
@@ -182,9 +178,7 @@ pub(crate) fn read_u64(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     };
     let (words, _) = buffer.bytes().as_chunks::<8>();
     let mut hashes = Vec::new();
-    hashes
-        .try_reserve_exact(words.len())
-        .map_err(|_| crate::errors::memory(words.len()))?;
+    hashes.try_reserve_exact(words.len()).map_err(|_| crate::errors::memory(words.len()))?;
     hashes.extend(words.iter().map(|word| u64::from_ne_bytes(*word)));
     Ok(hashes)
 }

@@ -60,10 +60,7 @@ fn kind(error: nutfilter::DecodeError) -> &'static str {
 
 /// The number of items is outside the limits of the format.
 pub(crate) fn item_count(n: i128) -> PyErr {
-    let message = format!(
-        "filter declares {n} items; the format allows 0 to {}",
-        u32::MAX
-    );
+    let message = format!("filter declares {n} items; the format allows 0 to {}", u32::MAX);
     python::DecodeError::new_err((message, "bad-parameter"))
 }
 

@@ -149,14 +149,7 @@ impl Filter {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let key = self.profile.key().map(|key| PyBytes::new(py, key));
-        let arguments = (
-            self.content(py),
-            self.n(),
-            self.p(),
-            self.m(),
-            self.profile(),
-            key,
-        );
+        let arguments = (self.content(py), self.n(), self.p(), self.m(), self.profile(), key);
         (py.get_type::<Self>(), arguments).into_pyobject(py)
     }
 }

@@ -42,10 +42,7 @@ fn memory_of<'py>(
         )));
     }
     match is_masked(item)? {
-        true => Err(PyValueError::new_err(format!(
-            "{} is masked; drop it first",
-            what()
-        ))),
+        true => Err(PyValueError::new_err(format!("{} is masked; drop it first", what()))),
         false => Ok(buffer),
     }
 }
@@ -139,9 +136,7 @@ fn take(items: &Bound<'_, PyAny>, mut sink: Sink<'_>) -> PyResult<()> {
     refuse_masked(items, sink.width)?;
     refuse_padded(items)?;
     // The Arrow form of Python objects takes text for bytes.
-    let holds_objects = items
-        .getattr_opt("dtype")?
-        .is_some_and(|dtype| kind_of(&dtype) == "O");
+    let holds_objects = items.getattr_opt("dtype")?.is_some_and(|dtype| kind_of(&dtype) == "O");
     if !holds_objects && arrow::take(items, &mut sink)? {
         return Ok(());
     }
@@ -198,9 +193,7 @@ fn kind_of(dtype: &Bound<'_, PyAny>) -> String {
 /// pointers for Python objects.
 fn refuse_padded(items: &Bound<'_, PyAny>) -> PyResult<()> {
     if type_name(items) == "LazyFrame" {
-        return Err(PyTypeError::new_err(
-            "LazyFrame has no rows yet; pass its collect()",
-        ));
+        return Err(PyTypeError::new_err("LazyFrame has no rows yet; pass its collect()"));
     }
     let mut dtypes: Vec<Bound<'_, PyAny>> = items.getattr_opt("dtype")?.into_iter().collect();
     if let Some(of_columns) = items.getattr_opt("dtypes")? {
@@ -429,9 +422,7 @@ pub(crate) fn item_of<'py>(
 ) -> PyResult<Item<'py>> {
     match item.cast_into::<PyBytes>() {
         Ok(bytes) => refuse_stripped(&bytes, what).map(|()| Item::Bytes(bytes)),
-        Err(error) => Ok(Item::Copy(
-            memory_of(&error.into_inner(), what)?.bytes().to_vec(),
-        )),
+        Err(error) => Ok(Item::Copy(memory_of(&error.into_inner(), what)?.bytes().to_vec())),
     }
 }
 
@@ -479,10 +470,7 @@ fn not_bytes(item: &Bound<'_, PyAny>, what: &str) -> PyErr {
     } else {
         ""
     };
-    PyTypeError::new_err(format!(
-        "{what} is {}; items are bytes{hint}",
-        type_name(item)
-    ))
+    PyTypeError::new_err(format!("{what} is {}; items are bytes{hint}", type_name(item)))
 }
 
 fn type_name(object: &Bound<'_, PyAny>) -> String {

@@ -31,9 +31,9 @@ impl Profile {
                 let hasher = SipHash::from_key(key);
                 Ok(Self::SipHash { hasher, key })
             }
-            ("siphash", None) => Err(errors::invalid_params(
-                "profile 'siphash' needs a key of 16 bytes".into(),
-            )),
+            ("siphash", None) => {
+                Err(errors::invalid_params("profile 'siphash' needs a key of 16 bytes".into()))
+            }
             ("nut25" | "nut23", Some(_)) => Err(errors::invalid_params(format!(
                 "profile '{name}' has no key; only 'siphash' has one"
             ))),
@@ -98,9 +98,7 @@ impl Profile {
 /// Room for `more` hashes at the end.
 fn room(hashes: &mut Vec<u64>, more: usize) -> PyResult<&mut [u64]> {
     let len = hashes.len();
-    hashes
-        .try_reserve(more)
-        .map_err(|_| errors::memory(len + more))?;
+    hashes.try_reserve(more).map_err(|_| errors::memory(len + more))?;
     hashes.resize(len + more, 0);
     Ok(&mut hashes[len..])
 }

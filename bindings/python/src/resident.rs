@@ -29,10 +29,7 @@ impl Filter {
     /// Cost: one decoding pass, about 10 ms per million items.
     fn to_resident(&self, py: Python<'_>) -> PyResult<ResidentFilter> {
         let core = py.detach(|| self.core.to_resident());
-        Ok(ResidentFilter {
-            core: core.map_err(errors::resident)?,
-            profile: self.profile,
-        })
+        Ok(ResidentFilter { core: core.map_err(errors::resident)?, profile: self.profile })
     }
 }
 

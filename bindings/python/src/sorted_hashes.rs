@@ -143,10 +143,7 @@ impl SortedHashes {
     fn encode(&self, py: Python<'_>, p: Number, m: Number) -> PyResult<Filter> {
         let params = params(p, m)?;
         let encoded = py.detach(|| self.lock().encode(params));
-        Ok(Filter {
-            core: encoded.map_err(errors::build)?,
-            profile: self.profile,
-        })
+        Ok(Filter { core: encoded.map_err(errors::build)?, profile: self.profile })
     }
 
     /// Encodes these hashes as a piece of the filter of `n` items, for `stitch`. Returns bytes.
@@ -216,10 +213,7 @@ impl SortedHashes {
 impl SortedHashes {
     fn of(pending: Vec<u64>, profile: Profile) -> Self {
         let sorted = CoreSet::from_hashes(Vec::new());
-        Self {
-            state: Mutex::new(State { sorted, pending }),
-            profile,
-        }
+        Self { state: Mutex::new(State { sorted, pending }), profile }
     }
 
     /// A panic while the lock was held cannot leave the state half changed, so poison is ignored.
@@ -234,9 +228,7 @@ impl SortedHashes {
             return Ok(());
         }
         let items = pending.len() + hashes.len();
-        pending
-            .try_reserve(hashes.len())
-            .map_err(|_| errors::memory(items))?;
+        pending.try_reserve(hashes.len()).map_err(|_| errors::memory(items))?;
         pending.append(&mut hashes);
         Ok(())
     }

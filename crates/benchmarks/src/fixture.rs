@@ -34,9 +34,7 @@ impl std::str::FromStr for Size {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let (digits, unit) = match name.strip_suffix('k') {
             Some(digits) => (digits, 1000),
-            None => name
-                .strip_suffix('m')
-                .map_or((name, 1), |digits| (digits, 1_000_000)),
+            None => name.strip_suffix('m').map_or((name, 1), |digits| (digits, 1_000_000)),
         };
         // A u32 of millions fits a u64.
         let n = u64::from(digits.parse::<u32>()?) * unit;
@@ -73,23 +71,12 @@ impl Fixture {
         let mut hashes: Vec<u64> = items.iter().map(|item| profile.hash(item)).collect();
         hashes.sort_unstable();
         let range = size.n * params.m();
-        let values: Vec<u64> = hashes
-            .iter()
-            .map(|&hash| reference::map(hash, range))
-            .collect();
+        let values: Vec<u64> = hashes.iter().map(|&hash| reference::map(hash, range)).collect();
         let bytes = reference::encode_values(&values, params.p());
         let filter = Filter::parse(bytes.clone(), size.n, params).expect("a valid filter");
         let at = |level| (level, filter.clone().with_level(level));
         let filters = SimdLevel::available().map(at).collect();
-        Self {
-            size,
-            items,
-            non_members,
-            hashes,
-            values,
-            bytes,
-            filters,
-        }
+        Self { size, items, non_members, hashes, values, bytes, filters }
     }
 
     /// The number of items.

@@ -143,13 +143,7 @@ impl<'a> Group<'a> {
         mut call: impl FnMut() -> T + Send + 'a,
         right: impl FnOnce(&T) -> bool,
     ) -> Option<&mut Row<'a>> {
-        self.add_with(
-            who,
-            (),
-            |()| (),
-            move |()| call(),
-            |(), answer| right(answer),
-        )
+        self.add_with(who, (), |()| (), move |()| call(), |(), answer| right(answer))
     }
 
     /// Adds a row whose call works on a `state`. `prepare` runs before each call and is not measured; nor is

@@ -97,19 +97,13 @@ mod tests {
         assert_eq!(field(text, "model"), Some("207"));
         assert_eq!(field(text, "model name"), Some("Some CPU"));
         assert_eq!(field(text, "name"), None);
-        assert_eq!(
-            field("PRETTY_NAME=\"An OS 12\"", "PRETTY_NAME"),
-            Some("An OS 12")
-        );
+        assert_eq!(field("PRETTY_NAME=\"An OS 12\"", "PRETTY_NAME"), Some("An OS 12"));
     }
 
     #[test]
     fn this_build_and_machine_are_described() {
         let build = build();
-        assert!(
-            build["rustc"].as_str().unwrap().starts_with("rustc "),
-            "{build}"
-        );
+        assert!(build["rustc"].as_str().unwrap().starts_with("rustc "), "{build}");
         assert!(build["target"] != "" && machine()["cpus"] != 0, "{build}");
     }
 }

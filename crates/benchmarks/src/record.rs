@@ -156,11 +156,7 @@ mod tests {
     fn written() -> serde_json::Value {
         let fixture = Fixture::new("2k".parse().unwrap());
         let selection = Selection::new(vec!["decode/plain".into(), "lookup/batched".into()]);
-        let effort = Effort {
-            per_group: Duration::ZERO,
-            most_samples: 1,
-            least_samples: 1,
-        };
+        let effort = Effort { per_group: Duration::ZERO, most_samples: 1, least_samples: 1 };
         let levels =
             nutfilter::internals::SimdLevel::available().map(|level| level.name().to_owned());
         let mut record = Record::new(effort, levels.collect(), vec!["std".to_owned()]);
@@ -180,10 +176,7 @@ mod tests {
         assert!(record.date.ends_with('Z') && record.date.len() == 20);
         value["rows"][0]["mean"] = 1.0.into();
         let error = serde_json::from_value::<Record>(value).unwrap_err();
-        assert!(
-            error.to_string().contains("unknown field `mean`"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("unknown field `mean`"), "{error}");
     }
 
     #[test]

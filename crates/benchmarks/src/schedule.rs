@@ -42,14 +42,7 @@ pub fn interleave(group: &mut Group<'_>, effort: Effort) -> Vec<Series> {
         let fit = share.as_nanos() as f64 / (once * f64::from(calls));
         let samples = (fit as u32).clamp(effort.least_samples, effort.most_samples);
         let nanoseconds = Vec::with_capacity(samples as usize);
-        planned.push((
-            Series {
-                row: at,
-                nanoseconds,
-            },
-            calls,
-            samples,
-        ));
+        planned.push((Series { row: at, nanoseconds }, calls, samples));
     }
     let rounds = planned.iter().map(|plan| plan.2).max().unwrap_or(0);
     for round in 0..rounds {
@@ -151,20 +144,12 @@ mod tests {
             };
             group.add(who, call, |()| true);
         }
-        let effort = Effort {
-            per_group: Duration::ZERO,
-            most_samples: 9,
-            least_samples: 3,
-        };
+        let effort = Effort { per_group: Duration::ZERO, most_samples: 9, least_samples: 3 };
         let series = interleave(&mut group, effort);
         let rows: Vec<_> = series.iter().map(|series| series.row).collect();
         assert_eq!(rows, [0, 1]);
         assert!(series.iter().all(|series| series.nanoseconds.len() == 3));
-        assert!(
-            series
-                .iter()
-                .all(|series| minimum(&series.nanoseconds) >= 1e6)
-        );
+        assert!(series.iter().all(|series| minimum(&series.nanoseconds) >= 1e6));
         drop(group);
         // Two asserted answers, one estimate each, then three rounds, each starting one row later.
         let order = order.into_inner().unwrap();

@@ -108,9 +108,7 @@ impl KeysetId {
         if valid {
             Ok(Self { text: text.into() })
         } else {
-            Err(KeysetIdError {
-                length: bytes.len(),
-            })
+            Err(KeysetIdError { length: bytes.len() })
         }
     }
 
@@ -214,14 +212,7 @@ mod tests {
 
     #[test]
     fn the_three_forms_are_accepted() {
-        for id in [
-            V1,
-            &v2("01"),
-            &v2("02"),
-            "I2yN+iRYfkzT",
-            "////++++____",
-            "0NI3TUAs1Sfy",
-        ] {
+        for id in [V1, &v2("01"), &v2("02"), "I2yN+iRYfkzT", "////++++____", "0NI3TUAs1Sfy"] {
             assert_eq!(KeysetId::parse(id).unwrap().as_str(), id);
         }
     }
@@ -263,9 +254,6 @@ mod tests {
     #[test]
     fn reserved_path_characters_are_percent_encoded() {
         let id = KeysetId::parse("a/b+c3d_e-f1").unwrap();
-        assert_eq!(
-            endpoint_path(&id, NoteKind::Issued),
-            "/v1/filter/issued/a%2Fb%2Bc3d_e-f1"
-        );
+        assert_eq!(endpoint_path(&id, NoteKind::Issued), "/v1/filter/issued/a%2Fb%2Bc3d_e-f1");
     }
 }

@@ -39,9 +39,7 @@ impl PointKind {
     /// infinity, are not points of notes. The curve is not checked.
     #[must_use]
     pub fn of(point: &[u8]) -> Option<Self> {
-        let kind = Self::ALL
-            .into_iter()
-            .find(|kind| kind.bytes() == point.len())?;
+        let kind = Self::ALL.into_iter().find(|kind| kind.bytes() == point.len())?;
         let is_form = match kind {
             Self::Secp256k1 => matches!(point[0], 2 | 3),
             // The three highest bits: compressed, infinity, and the sign of `y`.

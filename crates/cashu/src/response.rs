@@ -61,12 +61,7 @@ impl FilterResponse {
     /// The response for `filter`.
     #[must_use]
     pub fn new<H>(filter: &Filter<impl AsRef<[u8]>, H>, timestamp: u64) -> Self {
-        Self {
-            n: filter.n(),
-            params: filter.params(),
-            content: filter.bytes().to_vec(),
-            timestamp,
-        }
+        Self { n: filter.n(), params: filter.params(), content: filter.bytes().to_vec(), timestamp }
     }
 
     /// Parses a response.
@@ -86,12 +81,7 @@ impl FilterResponse {
     /// at most twice the size of any input.
     pub fn from_json(json: impl AsRef<[u8]> + Into<Vec<u8>>) -> Result<Self, ResponseError> {
         let bytes = json.as_ref();
-        let Read {
-            n,
-            params,
-            text,
-            timestamp,
-        } = Read::new(bytes)?;
+        let Read { n, params, text, timestamp } = Read::new(bytes)?;
         let mut content = match text {
             Cow::Owned(text) => text,
             Cow::Borrowed(text) => {
@@ -103,18 +93,11 @@ impl FilterResponse {
                 buffer
             }
         };
-        let decoded = STANDARD
-            .decode_inplace(&mut content)
-            .map(|decoded| decoded.len());
+        let decoded = STANDARD.decode_inplace(&mut content).map(|decoded| decoded.len());
         let len = decoded.map_err(|_| bad_base64(&content))?;
         content.truncate(len);
         content.shrink_to_fit();
-        Ok(Self {
-            n,
-            params,
-            content,
-            timestamp,
-        })
+        Ok(Self { n, params, content, timestamp })
     }
 
     /// Serialises the response.
@@ -191,9 +174,7 @@ impl<'a> Read<'a> {
         let json = core::str::from_utf8(json).map_err(|_| bad_json(Error::custom("not UTF-8")))?;
         let wire: Wire<'_> = serde_json::from_str(json).map_err(bad_json)?;
         let optional = |name, value: Option<&RawValue>, default| {
-            value
-                .map_or(Ok(default), |value| integer(name, Some(value)))
-                .map_err(bad_json)
+            value.map_or(Ok(default), |value| integer(name, Some(value))).map_err(bad_json)
         };
         let p = optional("p", wire.p, Params::CASHU.p().into())?;
         let m = optional("m", wire.m, Params::CASHU.m())?;
@@ -202,22 +183,13 @@ impl<'a> Read<'a> {
         let p = u8::try_from(p).map_err(|_| bad_json(Error::custom("p is above 255")))?;
         let params =
             Params::new(p.into(), m).map_err(|error| ResponseError(Fault::Params(error)))?;
-        let content = wire
-            .content
-            .ok_or_else(|| bad_json(Error::missing_field("content")))?;
+        let content = wire.content.ok_or_else(|| bad_json(Error::missing_field("content")))?;
         let text = base64_text(content).map_err(bad_json)?;
-        let len = STANDARD
-            .decoded_length(&text)
-            .map_err(|_| bad_base64(&text))?;
+        let len = STANDARD.decoded_length(&text).map_err(|_| bad_base64(&text))?;
         let n = params
             .check_length(n, len as u64)
             .map_err(|error| ResponseError(Fault::Filter(error)))?;
-        Ok(Self {
-            n,
-            params,
-            text,
-            timestamp,
-        })
+        Ok(Self { n, params, text, timestamp })
     }
 }
 

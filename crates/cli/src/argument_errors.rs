@@ -20,10 +20,7 @@ pub(crate) fn errors(mut command: Command, first: clap::Error) -> Result<Vec<Str
     while let Some(mut error) = next.take() {
         let named = options(&error);
         let variable = variable(&command, &named);
-        let is_value = matches!(
-            error.kind(),
-            ErrorKind::InvalidValue | ErrorKind::ValueValidation
-        );
+        let is_value = matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation);
         if variable.is_some() {
             unknown = unknown_variables(&command);
         } else if !is_value {
@@ -48,9 +45,7 @@ pub(crate) fn errors(mut command: Command, first: clap::Error) -> Result<Vec<Str
                 true => option.value_parser(ValueParser::os_string()),
                 false => option,
             };
-            command = command
-                .mut_args(accept)
-                .mut_subcommands(|one| one.mut_args(accept));
+            command = command.mut_args(accept).mut_subcommands(|one| one.mut_args(accept));
             next = command.try_get_matches_from_mut(std::env::args_os()).err();
         }
     }
@@ -108,9 +103,7 @@ fn one_line(error: &clap::Error, variable: Option<&str>) -> String {
 /// A value as it may be printed: one that may hold a password is hidden as a whole.
 pub(crate) fn shown(text: &str) -> &str {
     let lower = text.to_ascii_lowercase();
-    let is_secret = ["@", "?", "passw", "%3a", "%40"]
-        .iter()
-        .any(|mark| lower.contains(mark));
+    let is_secret = ["@", "?", "passw", "%3a", "%40"].iter().any(|mark| lower.contains(mark));
     if is_secret { "***" } else { text }
 }
 

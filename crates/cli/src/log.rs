@@ -55,9 +55,7 @@ pub(crate) fn start_service(level: LevelFilter, format: LogFormat, globals: &Glo
 const ABOUT_PEERS: &str = "hyper";
 
 fn service_targets(level: LevelFilter) -> Targets {
-    let targets = Targets::new()
-        .with_default(level)
-        .with_target(SERVICE, LevelFilter::INFO);
+    let targets = Targets::new().with_default(level).with_target(SERVICE, LevelFilter::INFO);
     // The levels debug and trace ask for these warnings.
     match level <= LevelFilter::INFO {
         true => targets.with_target(ABOUT_PEERS, LevelFilter::ERROR),
@@ -82,10 +80,7 @@ pub(crate) fn logged(result: Result<(), CliError>, format: LogFormat) -> Result<
 /// Writes a panic as one log line, instead of lines of text between the log lines.
 pub(crate) fn catch_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic
-            .location()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let payload = panic.payload();
         let message = payload
             .downcast_ref::<String>()

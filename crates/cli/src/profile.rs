@@ -125,9 +125,9 @@ impl ProfileArgs {
             (Profile::Bip158 | Profile::Siphash, Some(key)) => {
                 Ok(AnyHash::Sip(SipHash::from_key(key)))
             }
-            (Profile::Bip158, None) => Err(CliError::usage(
-                "--profile bip158 needs --block-hash HASH: 64 hex digits",
-            )),
+            (Profile::Bip158, None) => {
+                Err(CliError::usage("--profile bip158 needs --block-hash HASH: 64 hex digits"))
+            }
             (Profile::Siphash, None) => Err(CliError::usage(
                 "--profile siphash needs --key-file FILE: 16 secret bytes, or 32 hex digits",
             )),
@@ -168,9 +168,7 @@ fn read_key(path: &Path) -> Result<[u8; 16], CliError> {
     }
     let text = str::from_utf8(&bytes).unwrap_or_default().trim();
     hex::decode_array(text).map_err(|error| {
-        at(&format_args!(
-            "invalid key: expected 16 bytes or 32 hex digits ({error})"
-        ))
+        at(&format_args!("invalid key: expected 16 bytes or 32 hex digits ({error})"))
     })
 }
 

@@ -30,9 +30,7 @@ fn words<T: Copy + Send + Sync + 'static, const N: usize>(
     name: impl Fn(T) -> &'static str + Copy + Send + Sync + 'static,
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(all.map(name)).map(move |given| {
-        let found = all
-            .into_iter()
-            .find(|&one| name(one).eq_ignore_ascii_case(&given));
+        let found = all.into_iter().find(|&one| name(one).eq_ignore_ascii_case(&given));
         found.expect("the parser accepts only these words")
     })
 }

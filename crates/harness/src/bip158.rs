@@ -141,9 +141,7 @@ impl Case<'_> {
                     let answers = filter.matches(&scripts);
                     let expected = scripts.iter().zip(answers).filter(|(_, found)| *found);
                     assert!(
-                        expected
-                            .map(|(script, _)| *script)
-                            .eq(found.iter().copied()),
+                        expected.map(|(script, _)| *script).eq(found.iter().copied()),
                         "{level}: {self:?}"
                     );
                     assert_eq!(any, Ok(!found.is_empty()), "{level}: {self:?}");
@@ -158,10 +156,8 @@ impl Case<'_> {
 
     /// A scan of this filter among others must give what each gives alone.
     fn check_batch(&self, bytes: &[u8], list: &Watchlist) {
-        let mut batch: Vec<(SipHash, &[u8])> = others()
-            .iter()
-            .map(|(key, filter)| (*key, filter.as_slice()))
-            .collect();
+        let mut batch: Vec<(SipHash, &[u8])> =
+            others().iter().map(|(key, filter)| (*key, filter.as_slice())).collect();
         let at = usize::from(self.cut) % (batch.len() + 1);
         batch.insert(at, (self.hasher(), bytes));
         let mut scratch = Scratch::new();
@@ -330,9 +326,7 @@ fn count(bytes: &[u8]) -> Option<u64> {
 /// outputs whose scripts depend on their number.
 fn block(nonce: u32, created: &[Vec<u8>], spent: usize) -> Block {
     static GENESIS: OnceLock<Block> = OnceLock::new();
-    let mut block = GENESIS
-        .get_or_init(|| genesis_block(Network::Regtest))
-        .clone();
+    let mut block = GENESIS.get_or_init(|| genesis_block(Network::Regtest)).clone();
     block.header.nonce = nonce;
     let output = |script: &Vec<u8>| TxOut {
         value: Amount::from_sat(1),

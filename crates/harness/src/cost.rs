@@ -26,10 +26,7 @@ impl Budget {
             0 => (n * 64 / len.max(1)).max(64),
             entries => n.div_ceil(entries as u64),
         };
-        Self {
-            bits: len * 8,
-            look_up: (2 * step + 64) * (len * 8).div_ceil(n),
-        }
+        Self { bits: len * 8, look_up: (2 * step + 64) * (len * 8).div_ceil(n) }
     }
 
     /// For a filter without an index.
@@ -61,10 +58,7 @@ pub fn within<R>(allowed: u64, context: &dyn Debug, f: impl FnOnce() -> R) -> R 
     let result = f();
     if let (Some(before), Some(after)) = (before, decoded_bits()) {
         let decoded = after - before;
-        assert!(
-            decoded <= allowed,
-            "{decoded} bits decoded, {allowed} allowed: {context:?}"
-        );
+        assert!(decoded <= allowed, "{decoded} bits decoded, {allowed} allowed: {context:?}");
     }
     result
 }

@@ -75,12 +75,7 @@ impl Case<'_> {
     }
 
     fn claim(&self) -> Claim<'_> {
-        let is = |n, p, m| Claim {
-            n,
-            p,
-            m,
-            bytes: Cow::Borrowed(self.bytes),
-        };
+        let is = |n, p, m| Claim { n, p, m, bytes: Cow::Borrowed(self.bytes) };
         if self.how & 1 == 0 {
             return is(self.n, self.p, self.m);
         }
@@ -114,10 +109,7 @@ impl Case<'_> {
             admitted.matches_values_by(strategy, &targets)
         });
         let is_in = |values: &Vec<u64>| targets.map(|target| values.binary_search(&target).is_ok());
-        let wanted = expected
-            .as_ref()
-            .map(is_in)
-            .map_err(|error| class_of(*error));
+        let wanted = expected.as_ref().map(is_in).map_err(|error| class_of(*error));
         let answers = answers.map_err(|error| error.kind());
         let found = answers.as_deref().map_err(|kind| *kind);
         assert_eq!(

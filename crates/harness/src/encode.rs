@@ -71,10 +71,7 @@ impl Case<'_> {
             if self.then % 2 == 1 {
                 let parsed = Filter::check_length(filter.bytes(), values.len() as u64, params)
                     .and_then(|admitted| admitted.with_level(level).validate());
-                assert!(
-                    parsed.is_ok_and(|parsed| parsed == filter),
-                    "{level}: {self:?}"
-                );
+                assert!(parsed.is_ok_and(|parsed| parsed == filter), "{level}: {self:?}");
             }
         }
         let len = expected.len() as u64;
@@ -105,11 +102,7 @@ impl Case<'_> {
         sorted: &[u64],
         params: Params,
     ) -> Filter<Vec<u8>, Nut25> {
-        let set = |part: &[u64]| {
-            SortedHashes::builder(Nut25)
-                .with_level(level)
-                .sort(part.to_vec())
-        };
+        let set = |part: &[u64]| SortedHashes::builder(Nut25).with_level(level).sort(part.to_vec());
         let filter = if self.how >> 6 == 1 {
             let (left, right) = hashes.split_at(hashes.len() * usize::from(self.cut) / 256);
             let (mut grown, right) = (set(left), set(right));

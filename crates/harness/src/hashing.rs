@@ -185,11 +185,7 @@ impl Case<'_> {
         for level in self.levels() {
             let mut out = vec![!0; expected.len()];
             hasher.hash_records_at(level, records, width, &mut out);
-            assert_eq!(
-                out[..whole],
-                expected[..whole],
-                "records, {level}: {self:?}"
-            );
+            assert_eq!(out[..whole], expected[..whole], "records, {level}: {self:?}");
             assert!(out[whole..].iter().all(|&place| place == !0), "{self:?}");
         }
         let set = SortedHashes::builder(hasher.clone()).hash_records(records, width.get());

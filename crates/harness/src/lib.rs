@@ -66,12 +66,8 @@ fn case_of<'a, C: Arbitrary<'a>>(bytes: &'a [u8]) -> Option<C> {
 }
 
 /// All strategies for looking up many targets.
-pub const STRATEGIES: [Strategy; 4] = [
-    Strategy::Cheapest,
-    Strategy::Lookup,
-    Strategy::Merge,
-    Strategy::Bitmap,
-];
+pub const STRATEGIES: [Strategy; 4] =
+    [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge, Strategy::Bitmap];
 
 /// The library's class for an error of the reference.
 pub fn class_of(error: Error) -> DecodeErrorKind {

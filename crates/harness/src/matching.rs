@@ -129,10 +129,7 @@ impl Case<'_> {
         match self.how & 3 {
             0 | 3 => self.check_with(Hasher::Nut25, Profile::Nut25),
             1 => self.check_with(Hasher::Nut23, Profile::Nut23),
-            _ => self.check_with(
-                Hasher::SipHash(SipHash::new(k0, k1)),
-                Profile::Bip158 { k0, k1 },
-            ),
+            _ => self.check_with(Hasher::SipHash(SipHash::new(k0, k1)), Profile::Bip158 { k0, k1 }),
         }
     }
 
@@ -151,9 +148,7 @@ impl Case<'_> {
         let mut records = rest[..rest.len() - rest.len() % width].to_vec();
         for hash in recipe::hashes(3, size, true, MOST_ITEMS) {
             // As wide as requested, and equal for equal hashes.
-            let words = Noise(hash)
-                .take(width.div_ceil(8))
-                .flat_map(u64::to_le_bytes);
+            let words = Noise(hash).take(width.div_ceil(8)).flat_map(u64::to_le_bytes);
             records.extend(words.take(width));
         }
         (Cow::Owned(records), width)
@@ -183,12 +178,7 @@ impl Case<'_> {
         let answers = is_in(&values);
         values.extend(coded.iter().take(64).map(|value| value + 1));
         values.extend([0, range, u64::MAX]);
-        let questions = Questions {
-            items: &targets,
-            answers,
-            found: is_in(&values),
-            values,
-        };
+        let questions = Questions { items: &targets, answers, found: is_in(&values), values };
         let strategies = match usize::from(self.ask % 8) {
             7 if self.is_large() => &STRATEGIES[..],
             way => &STRATEGIES[way % 4..][..1],
@@ -280,9 +270,7 @@ impl Questions<'_> {
         }
         for &strategy in strategies {
             let allowed = budget.allowed(self.values.len());
-            let found = within(allowed, &(strategy, context), || {
-                filter.by(strategy, &self.values)
-            });
+            let found = within(allowed, &(strategy, context), || filter.by(strategy, &self.values));
             assert_eq!(found, self.found, "{strategy:?}, {context:?}");
             let one = filter.by(strategy, &self.values[..1]);
             assert_eq!(one, self.found[..1], "{strategy:?}, {context:?}");

@@ -64,11 +64,7 @@ impl Case<'_> {
             Ok::<(), BuildError>(())
         };
         let result = stitch(n, params, pieces, write);
-        assert!(
-            stitched.len() <= most,
-            "{} of {most} bytes: {self:?}",
-            stitched.len()
-        );
+        assert!(stitched.len() <= most, "{} of {most} bytes: {self:?}", stitched.len());
         if !changed {
             assert_eq!(result.is_ok(), self.more == 0, "{self:?}");
         }

@@ -45,10 +45,8 @@ pub fn filter(size: u64, p: u8, slack: u64, edits: &[u8]) -> Made {
     if ends != 0 && !differences.is_empty() {
         return end_at(&mut differences, p, slack >> 16 & 0xffff, ends == AT_RANGE);
     }
-    let (n, sum) = (
-        differences.len() as u64,
-        differences.iter().fold(0_u64, |a, &b| a.saturating_add(b)),
-    );
+    let (n, sum) =
+        (differences.len() as u64, differences.iter().fold(0_u64, |a, &b| a.saturating_add(b)));
     // M ranges from just enough for a usual set to 17 times that. A set of large differences gets what it needs,
     // unless the slack allows too little.
     let usual = (u128::from(16 + (slack & 0xff)) << p) / 16;

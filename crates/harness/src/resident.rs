@@ -70,10 +70,7 @@ impl Case<'_> {
             };
             let bytes = portable.as_ref().map(|portable| portable.bytes());
             assert_eq!(bytes, Ok(resident.bytes()), "{level}: {self:?}");
-            assert!(
-                resident.matches_values(&targets) == expected,
-                "{level}: {self:?}"
-            );
+            assert!(resident.matches_values(&targets) == expected, "{level}: {self:?}");
             for (target, &expected) in targets.iter().zip(&expected) {
                 let found = resident.contains_value(*target);
                 assert_eq!(found, expected, "{target}, {level}: {self:?}");

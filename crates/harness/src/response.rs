@@ -65,12 +65,7 @@ impl Case<'_> {
         let json = response.to_json();
         let read = |json: &str| {
             let again = FilterResponse::from_json(json.as_bytes());
-            assert_eq!(
-                again.as_ref().ok(),
-                Some(response),
-                "{json}: {}",
-                self.text()
-            );
+            assert_eq!(again.as_ref().ok(), Some(response), "{json}: {}", self.text());
         };
         read(&json);
         let (n, timestamp) = (response.n, response.timestamp);
@@ -84,9 +79,7 @@ impl Case<'_> {
         if response.params.m() == 784_931 {
             let p = response.params.p();
             let escaped = content.replace('/', r"\/").replace('A', r"\u0041");
-            read(&format!(
-                r#"{{"n":{n},"p":{p},"content":"{escaped}","timestamp":{timestamp}}}"#
-            ));
+            read(&format!(r#"{{"n":{n},"p":{p},"content":"{escaped}","timestamp":{timestamp}}}"#));
         }
 
         let (params, mut written) = (response.params, Vec::new());
@@ -125,9 +118,7 @@ impl Plain {
         // Of several members of one name the last one counts.
         let member = |name: &str| {
             let mut values = members.0.iter().rev();
-            values
-                .find(|(known, _)| known == name)
-                .map(|(_, value)| value)
+            values.find(|(known, _)| known == name).map(|(_, value)| value)
         };
         let (n, p, m) = (member("n"), member("p"), member("m"));
         let (content, timestamp) = (member("content"), member("timestamp"));
@@ -148,15 +139,9 @@ impl Plain {
         let content = content.as_str().ok_or(json)?;
         let decoded = STANDARD.decode(content);
         let decoded = decoded.map_err(|_| ResponseErrorKind::Base64)?;
-        let admitted = params
-            .check_length(n, decoded.len() as u64)
-            .map_err(|_| ResponseErrorKind::Filter);
-        admitted.map(|_| Self {
-            n,
-            params,
-            content: content.to_owned(),
-            timestamp,
-        })
+        let admitted =
+            params.check_length(n, decoded.len() as u64).map_err(|_| ResponseErrorKind::Filter);
+        admitted.map(|_| Self { n, params, content: content.to_owned(), timestamp })
     }
 }
 

@@ -49,8 +49,7 @@ struct Given;
 
 impl ItemHash for Given {
     fn hash(&self, item: &[u8]) -> u64 {
-        item.first_chunk()
-            .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        item.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 }
 
@@ -63,24 +62,15 @@ impl Shape {
             // Uniform, as hashes are.
             0 | 1 => numbers.collect(),
             // Concentrated in one place, as an attacker would choose them to fill one bucket, leaf or cell.
-            2 => numbers
-                .map(|hash| at.wrapping_add(hash >> (at % 64)))
-                .collect(),
+            2 => numbers.map(|hash| at.wrapping_add(hash >> (at % 64))).collect(),
             3 => vec![at; size],
             // Few different values.
-            4 => numbers
-                .map(|hash| at.rotate_left(hash as u32 % 8 * 8))
-                .collect(),
+            4 => numbers.map(|hash| at.rotate_left(hash as u32 % 8 * 8)).collect(),
             // Half uniform, half concentrated in one place.
-            5 => numbers
-                .map(|hash| if hash % 2 == 0 { hash } else { at ^ hash >> 44 })
-                .collect(),
+            5 => numbers.map(|hash| if hash % 2 == 0 { hash } else { at ^ hash >> 44 }).collect(),
             // Ascending, then descending, by a constant step.
             6 => (0..size as u64).map(|i| i.wrapping_mul(at)).collect(),
-            _ => (0..size as u64)
-                .rev()
-                .map(|i| i.wrapping_mul(at >> 16))
-                .collect(),
+            _ => (0..size as u64).rev().map(|i| i.wrapping_mul(at >> 16)).collect(),
         }
     }
 }
@@ -148,19 +138,13 @@ impl Case<'_> {
         let leaves = parts.iter().product::<u64>() as usize;
         let in_passes = leaves <= hashes.len() / 100;
         let set = |level| match self.order >> 4 & 7 {
-            0 | 1 => SortedHashes::builder(Given)
-                .with_level(level)
-                .sort(hashes.to_vec()),
-            2 => SortedHashes::builder(Given)
-                .with_level(level)
-                .hash_items(items),
+            0 | 1 => SortedHashes::builder(Given).with_level(level).sort(hashes.to_vec()),
+            2 => SortedHashes::builder(Given).with_level(level).hash_items(items),
             3 => SortedHashes::builder(Given)
                 .with_level(level)
                 .hash_items(items.iter().filter(|_| true)),
             4 | 5 => {
-                let set = SortedHashes::builder(Given)
-                    .with_level(level)
-                    .hash_records(&records, 8);
+                let set = SortedHashes::builder(Given).with_level(level).hash_records(&records, 8);
                 set.expect("whole records")
             }
             _ => {
@@ -188,9 +172,7 @@ impl Case<'_> {
 
     fn check_encoding(&self, lists: &[Vec<u64>; 3], expected: &[u64]) {
         let params = self.params();
-        let at_once = set(expected, SimdLevel::SCALAR)
-            .encode(params)
-            .expect("a small set");
+        let at_once = set(expected, SimdLevel::SCALAR).encode(params).expect("a small set");
         for level in self.levels() {
             let [mut grown, b, c] = self.sets(lists, level);
             if self.order & 8 == 0 {

@@ -35,16 +35,12 @@ fn read(path: &Path) -> Value {
 
 /// The members of a list.
 pub fn list(value: &Value) -> &[Value] {
-    value
-        .as_array()
-        .unwrap_or_else(|| panic!("no list: {value}"))
+    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
 }
 
 /// A number.
 pub fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("no number: {value}"))
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
 /// The numbers of a list.

@@ -33,9 +33,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     paths
 }
@@ -65,11 +63,7 @@ fn archived(kind: &str, target: Target) -> Vec<Input> {
         let reproduction = format!(
             "unzip -p fuzz/{kind}/{name}.zip {member} > {member} && just fuzz-tool input {name} {member}"
         );
-        inputs.push(Input {
-            target,
-            bytes,
-            reproduction,
-        });
+        inputs.push(Input { target, bytes, reproduction });
     }
     assert!(!inputs.is_empty(), "{}: empty archive", path.display());
     inputs
@@ -100,11 +94,7 @@ fn seeds_and_corpora_pass_without_the_fuzzer() {
     let mut failures = failures.into_inner().expect("no panic");
     failures.sort();
     let (failed, all) = (failures.len(), inputs.len());
-    assert!(
-        failed == 0,
-        "{failed} of {all} inputs fail:\n{}",
-        failures.join("\n")
-    );
+    assert!(failed == 0, "{failed} of {all} inputs fail:\n{}", failures.join("\n"));
 }
 
 /// The message of a panic.
@@ -116,17 +106,11 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 #[test]
 fn every_target_has_a_file_and_inputs() {
-    let targets: BTreeSet<String> = TARGETS
-        .iter()
-        .map(|target| target.name.to_owned())
-        .collect();
+    let targets: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
     assert_eq!(targets.len(), TARGETS.len(), "duplicate name");
     let files = entries(&fuzz().join("fuzz_targets"));
     let files: BTreeSet<String> = files.iter().map(|path| stem(path)).collect();
-    assert_eq!(
-        files, targets,
-        "the files of fuzz/fuzz_targets, and TARGETS"
-    );
+    assert_eq!(files, targets, "the files of fuzz/fuzz_targets, and TARGETS");
     for target in TARGETS {
         let archive = |kind| fuzz().join(kind).join(format!("{}.zip", target.name));
         let exists = archive("seeds").exists() || archive("corpora").exists();
@@ -136,20 +120,13 @@ fn every_target_has_a_file_and_inputs() {
 
 #[test]
 fn every_file_belongs_to_a_target() {
-    for (folder, extension) in [
-        ("seeds", "zip"),
-        ("corpora", "zip"),
-        ("dictionaries", "dict"),
-        ("options", "options"),
-    ] {
+    for (folder, extension) in
+        [("seeds", "zip"), ("corpora", "zip"), ("dictionaries", "dict"), ("options", "options")]
+    {
         for path in entries(&fuzz().join(folder)) {
             let known = TARGETS.iter().any(|target| target.name == stem(&path));
             let right = path.extension().and_then(|found| found.to_str()) == Some(extension);
-            assert!(
-                known && right,
-                "{}: not the name of a target",
-                path.display()
-            );
+            assert!(known && right, "{}: not the name of a target", path.display());
         }
     }
 }

@@ -26,10 +26,7 @@ impl Clock {
         wall: impl Fn() -> SystemTime + Send + 'static,
         steady: impl Fn() -> Duration + Send + 'static,
     ) -> Self {
-        Self {
-            wall: Box::new(wall),
-            steady: Box::new(steady),
-        }
+        Self { wall: Box::new(wall), steady: Box::new(steady) }
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -52,10 +49,7 @@ impl Clock {
     /// time since. If the clock was set in between, one of them is wrong, and the earlier one claims less.
     pub(crate) fn corrected(&self, then: Moment) -> Moment {
         let wall = self.now().wall.saturating_sub(self.since(then));
-        Moment {
-            wall: then.wall.min(wall),
-            ..then
-        }
+        Moment { wall: then.wall.min(wall), ..then }
     }
 
     /// The time since a moment, by the monotonic clock.

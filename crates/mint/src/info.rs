@@ -64,21 +64,13 @@ impl MintInfo {
         let url: Uri = format!("{}/v1/info", mint.trim_end_matches('/'))
             .parse()
             .map_err(|_| InfoError::Url("not a URL"))?;
-        if url
-            .authority()
-            .is_some_and(|authority| authority.as_str().contains('@'))
-        {
+        if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(InfoError::Url("must not contain a user name or password"));
         }
         if url.query().is_some() || mint.contains('#') {
             return Err(InfoError::Url("must not contain a query or a fragment"));
         }
-        Ok(Self {
-            agent: agent(DEADLINE),
-            url,
-            pause: PAUSE,
-            keep: KEEP,
-        })
+        Ok(Self { agent: agent(DEADLINE), url, pause: PAUSE, keep: KEEP })
     }
 
     /// The mint's info of this moment, as JSON. Blocks for at most 10 s.
@@ -277,10 +269,7 @@ mod tests {
                 format!(r#"{{"a\"b":{{"time":1,"filters":2}},"a":1,"a":2,"nuts":null,{ours}}}"#),
             ),
             // The mint's own entry stays.
-            (
-                r#"{"f\u0069lters":[],"b":1}"#,
-                r#"{"f\u0069lters":[],"b":1}"#.to_owned(),
-            ),
+            (r#"{"f\u0069lters":[],"b":1}"#, r#"{"f\u0069lters":[],"b":1}"#.to_owned()),
         ] {
             let made = announce(info.as_bytes()).expect("an info");
             assert_eq!(String::from_utf8(made).expect("text"), expected);
@@ -311,10 +300,7 @@ mod tests {
             "http://a b/",
         ] {
             let error = MintInfo::new(url).expect_err(url).to_string();
-            assert!(
-                !error.contains("secret") && !error.contains("mint.example"),
-                "{error}"
-            );
+            assert!(!error.contains("secret") && !error.contains("mint.example"), "{error}");
         }
     }
 
@@ -322,19 +308,14 @@ mod tests {
     type Answer = Arc<Mutex<(u16, String, usize)>>;
 
     fn mint(answer: &Answer) -> String {
-        let (answer, listener) = (
-            Arc::clone(answer),
-            TcpListener::bind("127.0.0.1:0").unwrap(),
-        );
+        let (answer, listener) = (Arc::clone(answer), TcpListener::bind("127.0.0.1:0").unwrap());
         let url = format!("http://{}", listener.local_addr().unwrap());
         thread::spawn(move || {
             let mut hung = vec![];
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-                let head = lines
-                    .map_while(Result::ok)
-                    .take_while(|line| !line.is_empty());
+                let head = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
                 let is_named = head.filter(|line| line == "via: 1.1 nutfilter").count();
                 let mut answer = answer.lock().unwrap();
                 answer.2 += is_named;

@@ -49,10 +49,7 @@ impl Text {
         values: impl IntoIterator<Item = (L, f64)>,
     ) {
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            self.0,
-            "# HELP nutfilter_{name} {help}\n# TYPE nutfilter_{name} {of}"
-        );
+        let _ = writeln!(self.0, "# HELP nutfilter_{name} {help}\n# TYPE nutfilter_{name} {of}");
         for (labels, value) in values {
             let _ = match labels.as_ref() {
                 "" => writeln!(self.0, "nutfilter_{name} {value}"),
@@ -93,13 +90,9 @@ pub(crate) fn text(monitor: &Monitor, is_ready: bool, interval: Duration) -> Str
         of(kind).map(|filter| filter.items).sum::<u64>() as f64
     });
     let help = "Rows not readable since the last whole reading; the filters of their keysets stay as they are";
-    text.by_kind("unreadable_rows", help, |kind| {
-        status.unreadable[kind as usize] as f64
-    });
+    text.by_kind("unreadable_rows", help, |kind| status.unreadable[kind as usize] as f64);
     let help = "Rows without a valid keyset; they count in every filter of their kind";
-    text.by_kind("rows_without_keyset", help, |kind| {
-        status.without_keyset[kind as usize] as f64
-    });
+    text.by_kind("rows_without_keyset", help, |kind| status.without_keyset[kind as usize] as f64);
     let (help, seconds) = ("Interval of refreshes", interval.as_secs_f64());
     text.gauge("refresh_interval_seconds", help, seconds);
     if let Some(oldest) = filters.iter().filter_map(date).min() {
@@ -115,9 +108,7 @@ pub(crate) fn text(monitor: &Monitor, is_ready: bool, interval: Duration) -> Str
     let help = "Refreshes by their result";
     text.metric(COUNTER, "refreshes_total", help, counts);
     let read = NoteKind::ALL.iter().flat_map(|kind| {
-        let readings = ["whole", "new"]
-            .into_iter()
-            .zip(status.read[*kind as usize]);
+        let readings = ["whole", "new"].into_iter().zip(status.read[*kind as usize]);
         readings.map(move |(reading, items)| {
             let labels = format!("kind=\"{kind}\",reading=\"{reading}\"");
             (labels, items as f64)

@@ -49,11 +49,7 @@ impl Published {
     pub(crate) fn all(table: &Table) -> Vec<Self> {
         let new = |path: &str, content| {
             let (kind, id) = parse_path(path)?;
-            Some(Self {
-                keyset: KeysetId::parse(id).ok()?,
-                kind,
-                content,
-            })
+            Some(Self { keyset: KeysetId::parse(id).ok()?, kind, content })
         };
         let objects = table.objects().into_iter();
         let served =
@@ -102,11 +98,7 @@ impl Published {
             gone: missing.len() as u64,
             ..Comparison::default()
         };
-        let others = || {
-            sets.by_keyset
-                .iter()
-                .filter(|(keyset, _)| **keyset != self.keyset)
-        };
+        let others = || sets.by_keyset.iter().filter(|(keyset, _)| **keyset != self.keyset);
         let notes: usize = others().map(|(_, set)| set.hashes.len()).sum();
         comparison.too_small_to_tell = notes as u128 * CHANCE >= u128::from(filter.range());
         if !comparison.too_small_to_tell {
@@ -115,9 +107,7 @@ impl Published {
                 for (_, set) in others() {
                     let hashes = set.hashes.as_slice();
                     let first = hashes.partition_point(|&hash| map(hash) < value);
-                    let found = hashes[first..]
-                        .iter()
-                        .take_while(|&&hash| map(hash) == value);
+                    let found = hashes[first..].iter().take_while(|&&hash| map(hash) == value);
                     comparison.elsewhere.extend(found);
                 }
                 comparison.gone -= u64::from(comparison.elsewhere.len() > before);

@@ -223,16 +223,11 @@ impl Refresher {
         for (kind, error) in errors {
             report.fail(kind.to_string(), error);
         }
-        let Keysets {
-            keysets,
-            unservable,
-        } = self.source.0.keysets()?;
+        let Keysets { keysets, unservable } = self.source.0.keysets()?;
         if keysets != self.listed && !unservable.is_empty() {
             tracing::warn!(ids = unservable.join(" "), "skipping invalid keyset ids");
         }
-        let ends = keysets
-            .iter()
-            .filter_map(|one| Some((one.id.clone(), one.final_expiry?)));
+        let ends = keysets.iter().filter_map(|one| Some((one.id.clone(), one.final_expiry?)));
         self.expiries.extend(ends);
         self.listed = keysets;
         self.tell_gone(&mut report);
@@ -251,9 +246,8 @@ impl Refresher {
         report: &mut RefreshReport,
     ) -> Result<(), RefreshError> {
         let sets = &mut self.sets[kind as usize];
-        let is_due = sets
-            .read_whole
-            .is_none_or(|last| self.clock.since(last) >= self.options.reread);
+        let is_due =
+            sets.read_whole.is_none_or(|last| self.clock.since(last) >= self.options.reread);
         let (began, reading, found) = retry_changed(|| {
             let began = self.clock.now();
             let mut found = Found::new(&self.monitor.stop);
@@ -330,10 +324,8 @@ impl Refresher {
             let of_keyset = compared.entry(published.keyset.clone()).or_default();
             of_keyset.push((published.kind, comparison));
         }
-        let losses: BTreeMap<&KeysetId, Loss> = compared
-            .iter()
-            .map(|(keyset, found)| (keyset, loss_of(keyset, found)))
-            .collect();
+        let losses: BTreeMap<&KeysetId, Loss> =
+            compared.iter().map(|(keyset, found)| (keyset, loss_of(keyset, found))).collect();
         if !self.is_compared {
             self.refuse_other_mint(&losses)?;
         }
@@ -369,9 +361,7 @@ impl Refresher {
             } else {
                 if before.is_none_or(|(before, _)| before != loss) {
                     let too_small_to_tell = found.iter().any(|(_, comparison)| {
-                        comparison
-                            .as_ref()
-                            .is_some_and(|one| one.gone > 0 && one.too_small_to_tell)
+                        comparison.as_ref().is_some_and(|one| one.gone > 0 && one.too_small_to_tell)
                     });
                     tracing::error!(
                         %keyset, too_small_to_tell,
@@ -400,8 +390,7 @@ impl Refresher {
                 }
             }
         }
-        self.published
-            .retain(|published| held.contains_key(&published.keyset));
+        self.published.retain(|published| held.contains_key(&published.keyset));
         self.held = held;
         self.is_compared = true;
         let held = self.held.values().filter(|(_, has_ended)| !has_ended);
@@ -449,22 +438,16 @@ impl Refresher {
     /// Encodes the filters that changed, are due for a new date, or are not where they were put. Both of a keyset take their
     /// places together.
     fn encode(&mut self, report: &mut RefreshReport) -> Result<(), RefreshError> {
-        let listed: BTreeMap<KeysetId, bool> = self
-            .listed
-            .iter()
-            .map(|info| (info.id.clone(), info.active))
-            .collect();
+        let listed: BTreeMap<KeysetId, bool> =
+            self.listed.iter().map(|info| (info.id.clone(), info.active)).collect();
         // Both kinds of a keyset are served while it is listed, or has notes of either kind.
         let found = self.sets.iter().flat_map(|sets| {
             let found = sets.by_keyset.iter();
             found.filter(|(_, set)| set.unreadable || set.hashes.len() > sets.orphans.len())
         });
         let found = found.map(|(keyset, _)| keyset);
-        let keysets: BTreeSet<KeysetId> = found
-            .chain(listed.keys())
-            .chain(self.held.keys())
-            .cloned()
-            .collect();
+        let keysets: BTreeSet<KeysetId> =
+            found.chain(listed.keys()).chain(self.held.keys()).cloned().collect();
         let mut filters = vec![];
         for keyset in &keysets {
             let states = self.encode_keyset(keyset, report)?;
@@ -492,9 +475,7 @@ impl Refresher {
         let served: BTreeSet<&str> = filters.iter().map(|filter| &*filter.path).collect();
         table.retain(|path| parse_path(path).is_none() || served.contains(path));
         let undated = |filters: &[FilterStatus]| {
-            let undated = filters
-                .iter()
-                .filter(|filter| filter.state == FilterState::Undated);
+            let undated = filters.iter().filter(|filter| filter.state == FilterState::Undated);
             undated.count()
         };
         self.monitor.update(|status| {
@@ -621,13 +602,10 @@ impl Refresher {
         {
             return;
         }
-        if let Err(error) = table.put(KEYSETS, JSON, self.clock.now().date(), |out| {
-            out.write_all(text.as_bytes())
-        }) {
-            report.fail(
-                KEYSETS.to_owned(),
-                RefreshError::Write(KEYSETS.to_owned(), error),
-            );
+        if let Err(error) =
+            table.put(KEYSETS, JSON, self.clock.now().date(), |out| out.write_all(text.as_bytes()))
+        {
+            report.fail(KEYSETS.to_owned(), RefreshError::Write(KEYSETS.to_owned(), error));
         }
     }
 
@@ -649,11 +627,8 @@ impl Refresher {
         let now = self.clock.now().date();
         for object in self.table().objects() {
             // Those that are not compared yet are not given out either, but say what was published.
-            let is_compared = || {
-                self.published
-                    .iter()
-                    .all(|one| path_of(one.kind, &one.keyset) != object.path())
-            };
+            let is_compared =
+                || self.published.iter().all(|one| path_of(one.kind, &one.keyset) != object.path());
             if object.date() > now && parse_path(object.path()).is_some() && is_compared() {
                 self.table().remove(object.path());
                 withdrawn += 1;
@@ -697,10 +672,9 @@ impl Refresher {
         let (sets, failure) = (
             &self.sets,
             match result {
-                Ok(report) => report
-                    .failures
-                    .first()
-                    .map(|(what, error)| format!("{what}: {error}")),
+                Ok(report) => {
+                    report.failures.first().map(|(what, error)| format!("{what}: {error}"))
+                }
                 Err(error) => Some(error.to_string()),
             },
         );
@@ -783,18 +757,12 @@ fn encode(
     let filter = set.hashes.encode(params)?;
     let write =
         |out: &mut dyn Write| FilterResponse::write(out, filter.n(), params, filter.bytes(), date);
-    table
-        .make(path, JSON, date, write)
-        .map_err(|error| RefreshError::Write(path.to_owned(), error))
+    table.make(path, JSON, date, write).map_err(|error| RefreshError::Write(path.to_owned(), error))
 }
 
 /// What the store lacks of the filters of a keyset.
 fn loss_of(keyset: &KeysetId, found: &[(NoteKind, Option<Comparison>)]) -> Loss {
-    let found = || {
-        found
-            .iter()
-            .filter_map(|(_, comparison)| comparison.as_ref())
-    };
+    let found = || found.iter().filter_map(|(_, comparison)| comparison.as_ref());
     Loss {
         keyset: keyset.clone(),
         values: found().map(|comparison| comparison.gone).sum(),
@@ -834,10 +802,9 @@ impl RefreshOptions {
         let on_grid = |date: u64| date - date % grid;
         let (date, by) = match claim.as_of {
             AsOf::Beginning => (Some(on_grid(read.date())), Some(read)),
-            AsOf::Before(age) => (
-                Some(on_grid(read.wall().saturating_sub(age).as_secs())),
-                Some(read),
-            ),
+            AsOf::Before(age) => {
+                (Some(on_grid(read.wall().saturating_sub(age).as_secs())), Some(read))
+            }
             AsOf::StoreClock(theirs) => (Some(on_grid(read.date().min(theirs))), Some(read)),
             AsOf::LastChange(last) => (Some(last.min(read.date())), None),
             AsOf::Unknown => (None, None),

@@ -119,10 +119,7 @@ impl Sets {
     /// The set of a keyset. It begins with the notes without a keyset.
     pub(crate) fn of(&mut self, keyset: &KeysetId) -> &mut Set {
         let entry = self.by_keyset.entry(keyset.clone());
-        entry.or_insert_with(|| Set {
-            hashes: self.orphans.clone(),
-            ..Set::default()
-        })
+        entry.or_insert_with(|| Set { hashes: self.orphans.clone(), ..Set::default() })
     }
 
     /// Whether a row has this keyset.
@@ -140,10 +137,7 @@ impl Sets {
 
     /// The number of items.
     pub(crate) fn items(&self) -> u64 {
-        self.by_keyset
-            .values()
-            .map(|set| set.hashes.len() as u64)
-            .sum()
+        self.by_keyset.values().map(|set| set.hashes.len() as u64).sum()
     }
 }
 
@@ -171,9 +165,7 @@ fn without(left: &[u64], right: &[u64]) -> Vec<u64> {
     const SEARCH: usize = 32;
     if left.len() < right.len() / SEARCH {
         let left = left.iter().copied();
-        return left
-            .filter(|value| right.binary_search(value).is_err())
-            .collect();
+        return left.filter(|value| right.binary_search(value).is_err()).collect();
     }
     let mut right = right.iter().peekable();
     let left = left.iter().copied();
@@ -198,13 +190,7 @@ pub(crate) struct Found<'s> {
 impl<'s> Found<'s> {
     /// A reading that ends early once `stop` is true.
     pub(crate) fn new(stop: &'s AtomicBool) -> Self {
-        Self {
-            stop,
-            hashes: BTreeMap::new(),
-            orphans: vec![],
-            bad: BTreeMap::new(),
-            unreadable: 0,
-        }
+        Self { stop, hashes: BTreeMap::new(), orphans: vec![], bad: BTreeMap::new(), unreadable: 0 }
     }
 
     /// The number of items without a keyset.
@@ -266,9 +252,7 @@ mod tests {
     fn found(hashes: &[(u8, &[u64])]) -> Found<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         let mut found = Found::new(&NEVER);
-        let hashes = hashes
-            .iter()
-            .map(|(number, of)| (keyset(*number), of.to_vec()));
+        let hashes = hashes.iter().map(|(number, of)| (keyset(*number), of.to_vec()));
         found.hashes.extend(hashes);
         found
     }
@@ -291,33 +275,17 @@ mod tests {
         assert_eq!(hashes(&sets, 2), [7, 8]);
         let again = sets.take(found(&[(1, &[2, 9])]), true).unwrap();
         let gone = |counts: [[u64; 2]; 4]| [1, 2, 3, 4].map(keyset).into_iter().zip(counts);
-        assert_eq!(
-            again.gone,
-            Vec::from_iter(gone([[1, 3], [1, 2], [0, 1], [0, 2]]))
-        );
+        assert_eq!(again.gone, Vec::from_iter(gone([[1, 3], [1, 2], [0, 1], [0, 2]])));
         let back = found(&[(1, &[1, 2, 3, 9]), (2, &[7, 8])]);
         let back = sets.take(back, true).unwrap();
-        assert_eq!(
-            back.gone,
-            Vec::from_iter(gone([[3, 0], [2, 0], [1, 0], [2, 0]]))
-        );
+        assert_eq!(back.gone, Vec::from_iter(gone([[3, 0], [2, 0], [1, 0], [2, 0]])));
     }
 
     #[test]
     fn without_agrees_with_a_search() {
         let right: Vec<u64> = (0..200).map(|i| 3 * i).collect();
-        for left in [
-            vec![],
-            vec![0, 1, 597],
-            (0..700).collect(),
-            vec![600],
-            right.clone(),
-        ] {
-            let expected: Vec<u64> = left
-                .iter()
-                .copied()
-                .filter(|v| !right.contains(v))
-                .collect();
+        for left in [vec![], vec![0, 1, 597], (0..700).collect(), vec![600], right.clone()] {
+            let expected: Vec<u64> = left.iter().copied().filter(|v| !right.contains(v)).collect();
             assert_eq!(without(&left, &right), expected);
             assert_eq!(without(&left, &[]), left);
         }

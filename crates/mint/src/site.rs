@@ -74,11 +74,7 @@ impl FilterSite {
             info: None,
             ready_within,
             interval,
-            max_age: if follows_changes {
-                Duration::ZERO
-            } else {
-                interval
-            },
+            max_age: if follows_changes { Duration::ZERO } else { interval },
             metrics: None,
             state: Arc::default(),
         }
@@ -174,9 +170,7 @@ pub(crate) fn check_published(path: &str, bytes: &[u8]) -> Result<(&'static str,
     let json = "application/json";
     if path == "v1/keysets" {
         let list: Result<serde_json::Value, _> = serde_json::from_slice(bytes);
-        return list
-            .map(|_| (json, now()))
-            .map_err(|error| error.to_string());
+        return list.map(|_| (json, now())).map_err(|error| error.to_string());
     }
     parse_path(path).ok_or("not a path of this service")?;
     let response = FilterResponse::from_json(bytes).map_err(|error| error.to_string())?;
@@ -197,10 +191,7 @@ impl Site for FilterSite {
     }
 
     fn refusal(&self, path: &str, headers: &HeaderMap) -> Option<Refusal> {
-        let via = headers
-            .get_all("via")
-            .iter()
-            .filter_map(|via| via.to_str().ok());
+        let via = headers.get_all("via").iter().filter_map(|via| via.to_str().ok());
         let mut hops = via.flat_map(|via| via.split(','));
         let is_ours = |hop: &str| {
             let name = hop.split_whitespace().nth(1);
@@ -243,11 +234,7 @@ impl Site for FilterSite {
             }
             Ok(_) => "keyset is not known",
         };
-        Refusal {
-            status: 400,
-            code: UNKNOWN_KEYSET,
-            detail: detail.to_owned(),
-        }
+        Refusal { status: 400, code: UNKNOWN_KEYSET, detail: detail.to_owned() }
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -275,11 +262,7 @@ impl Site for FilterSite {
 
     fn max_age(&self, path: &str) -> u64 {
         let max_age = self.max_age.as_secs();
-        if path == INFO_PATH {
-            max_age.min(INFO_AGE)
-        } else {
-            max_age
-        }
+        if path == INFO_PATH { max_age.min(INFO_AGE) } else { max_age }
     }
 }
 

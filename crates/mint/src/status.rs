@@ -110,14 +110,8 @@ pub enum FilterState {
 
 impl FilterState {
     /// All states.
-    pub const ALL: [Self; 6] = [
-        Self::Current,
-        Self::Idle,
-        Self::Undated,
-        Self::Unreadable,
-        Self::Held,
-        Self::Retired,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Current, Self::Idle, Self::Undated, Self::Unreadable, Self::Held, Self::Retired];
 
     /// The word in metrics and in `/health`.
     #[must_use]
@@ -204,10 +198,7 @@ impl Monitor {
         }
         Arc::new(Self {
             table,
-            status: Mutex::new(Status {
-                filters,
-                ..Status::default()
-            }),
+            status: Mutex::new(Status { filters, ..Status::default() }),
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             accepted: Mutex::default(),
@@ -273,19 +264,15 @@ impl Monitor {
         }
         let read = match status.refreshed {
             0 => {
-                let objects = status
-                    .filters
-                    .iter()
-                    .filter_map(|filter| self.table.get(&filter.path));
+                let objects =
+                    status.filters.iter().filter_map(|filter| self.table.get(&filter.path));
                 objects.map(|object| object.date()).max().unwrap_or(0)
             }
             read => read,
         };
         let (age, limit) = (now.saturating_sub(read), max_age.as_secs());
         if age > limit {
-            return because(format!(
-                "the last reading is {age} s old, maximum is {limit} s"
-            ));
+            return because(format!("the last reading is {age} s old, maximum is {limit} s"));
         }
         let mut intact = lock(&self.intact);
         if intact.is_some_and(|then| then.elapsed() < BELIEVED) {
@@ -294,11 +281,7 @@ impl Monitor {
         *intact = None;
         for FilterStatus { path, state, .. } in &status.filters {
             let is_served = self.table.is_intact(path);
-            let is_future = || {
-                self.table
-                    .get(path)
-                    .is_some_and(|object| object.date() > now)
-            };
+            let is_future = || self.table.get(path).is_some_and(|object| object.date() > now);
             match state {
                 FilterState::Current | FilterState::Idle if !is_served => {
                     return because(format!("{path} is missing"));
@@ -323,10 +306,7 @@ pub(crate) fn now() -> u64 {
 
 /// What the last refresh came to: `starting`, `ok`, `degraded` if it failed while older filters are served, or `failing`.
 pub(crate) fn word(status: &Status) -> &'static str {
-    match (
-        &status.failure,
-        status.refreshed > 0 || !status.filters.is_empty(),
-    ) {
+    match (&status.failure, status.refreshed > 0 || !status.filters.is_empty()) {
         (None, _) if status.refreshed == 0 => "starting",
         (None, _) => "ok",
         (Some(_), true) => "degraded",

@@ -206,10 +206,7 @@ fn filter_is_dated_before_its_reading() {
     });
     let mut refresher = refresher(&fake, &clocks);
     refresh(&mut refresher);
-    assert_eq!(
-        [Spent, Issued].map(|kind| date(&refresher, kind, 1)),
-        [Some(700), Some(750)]
-    );
+    assert_eq!([Spent, Issued].map(|kind| date(&refresher, kind, 1)), [Some(700), Some(750)]);
     assert_eq!(refresher.monitor().status().refreshed, 700);
 }
 
@@ -296,10 +293,7 @@ fn services_on_one_mint_make_equal_objects() {
     let fake = Fake::new();
     let service = || {
         let clocks = Clocks::default();
-        let options = RefreshOptions {
-            grid: Duration::from_secs(60),
-            ..RefreshOptions::default()
-        };
+        let options = RefreshOptions { grid: Duration::from_secs(60), ..RefreshOptions::default() };
         let refresher = refresher_to(Table::in_memory(), &fake, &clocks, options);
         (refresher, clocks)
     };
@@ -336,13 +330,7 @@ fn services_on_one_mint_make_equal_objects() {
 fn everything_is_read_at_first_and_when_it_is_due() {
     let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
     let mut refresher = refresher(&fake, &clocks);
-    for (pass, whole) in [
-        (0, true),
-        (60, false),
-        (3_539, false),
-        (1, true),
-        (60, false),
-    ] {
+    for (pass, whole) in [(0, true), (60, false), (3_539, false), (1, true), (60, false)] {
         clocks.pass(pass);
         let report = refresh(&mut refresher);
         assert_eq!(report.whole, [Some(whole); 2]);
@@ -350,10 +338,7 @@ fn everything_is_read_at_first_and_when_it_is_due() {
     }
     assert_eq!(refresher.refresh(true).unwrap().whole, [Some(true); 2]);
     let status = refresher.monitor().status();
-    assert_eq!(
-        status.whole_readings,
-        [((Spent, "asked"), 3), ((Issued, "asked"), 3)].into()
-    );
+    assert_eq!(status.whole_readings, [((Spent, "asked"), 3), ((Issued, "asked"), 3)].into());
 }
 
 #[test]
@@ -374,19 +359,13 @@ fn kind_that_fails_holds_back_both_filters() {
     assert_eq!(what, "spent");
     // A wallet takes both for one state of the mint.
     for kind in NoteKind::ALL {
-        assert_eq!(
-            (date(&refresher, kind, 1), count(&refresher, kind, 1)),
-            (Some(1_000), Some(3))
-        );
+        assert_eq!((date(&refresher, kind, 1), count(&refresher, kind, 1)), (Some(1_000), Some(3)));
     }
     fake.fail(&[Spent, Issued]);
     refresher.refresh(false).unwrap_err();
     let status = refresher.monitor().status();
     assert_eq!(status.refreshes, [1, 1, 1]);
-    assert_eq!(
-        (status.refreshed, status.failure.as_deref()),
-        (1_000, Some("away"))
-    );
+    assert_eq!((status.refreshed, status.failure.as_deref()), (1_000, Some("away")));
     let old = refresher.monitor().ready(2_000, Duration::from_secs(900));
     let expected = "the last reading is 1000 s old, maximum is 900 s; last refresh: away";
     assert_eq!(old, Err(expected.to_owned()));
@@ -406,16 +385,10 @@ fn reading_of_changed_files_is_repeated() {
     };
     let damaged = move || failed(rusqlite::ffi::SQLITE_CORRUPT);
     let busy = move || failed(rusqlite::ffi::SQLITE_BUSY);
-    let errors: [Box<dyn Fn() -> SourceError + Send>; 4] = [
-        Box::new(changed),
-        Box::new(changed),
-        Box::new(damaged),
-        Box::new(busy),
-    ];
+    let errors: [Box<dyn Fn() -> SourceError + Send>; 4] =
+        [Box::new(changed), Box::new(changed), Box::new(damaged), Box::new(busy)];
     for (error, (times, succeeds)) in
-        errors
-            .into_iter()
-            .zip([(2, true), (3, false), (2, true), (1, false)])
+        errors.into_iter().zip([(2, true), (3, false), (2, true), (1, false)])
     {
         let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
         let mut left = [times; 2];
@@ -438,10 +411,7 @@ fn stopped_refresh_publishes_nothing() {
     let mut refresher = refresher(&fake, &clocks);
     refresher.monitor().stop();
     let stopped = refresher.refresh(false).unwrap_err();
-    assert!(matches!(
-        stopped,
-        RefreshError::Source(SourceError::Stopped)
-    ));
+    assert!(matches!(stopped, RefreshError::Source(SourceError::Stopped)));
     assert!(refresher.monitor().table().objects().is_empty());
     assert_eq!(refresher.monitor().status().refreshes, [0; 3]);
     let ready = refresher.monitor().ready(1_000, Duration::MAX);
@@ -462,11 +432,7 @@ fn panic_of_a_source_is_told_and_everything_read_again() {
     let thread = RefreshThread::start(refresher, Pace::new(HOUR, HOUR, false)).unwrap();
     let start = Instant::now();
     while monitor.status().refreshes != [2, 0, 1] {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "{:?}",
-            monitor.status()
-        );
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", monitor.status());
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(thread.stop(Duration::from_secs(30)));
@@ -484,10 +450,7 @@ fn keysets_are_served_while_they_are_listed_or_have_notes() {
     assert_eq!(counts(&refresher), [Some(3), Some(1), Some(0)]);
     let status = refresher.monitor().status();
     let active = status.filters.iter().map(|filter| filter.active);
-    assert_eq!(
-        active.collect::<Vec<_>>(),
-        [true, true, false, false, true, true]
-    );
+    assert_eq!(active.collect::<Vec<_>>(), [true, true, false, false, true, true]);
     // The notes of one are gone, and the one without notes has left the list.
     for rows in &mut fake.state().rows {
         rows.retain(|(number, _)| *number != 2);
@@ -496,10 +459,7 @@ fn keysets_are_served_while_they_are_listed_or_have_notes() {
     assert_eq!(refresher.refresh(true).unwrap().lost, 2);
     assert_eq!(counts(&refresher), [Some(3), Some(1), None]);
     let status = refresher.monitor().status();
-    assert_eq!(
-        (status.filters.len(), status.items_gone, status.items_lost),
-        (4, 2, 2)
-    );
+    assert_eq!((status.filters.len(), status.items_gone, status.items_lost), (4, 2, 2));
     assert_eq!(refresher.monitor().ready(1_000, Duration::ZERO), Ok(()));
 }
 

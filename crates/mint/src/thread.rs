@@ -45,11 +45,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// Raises intervals that are too short. Files are synced, and their times have a resolution of 1 s.
     pub(crate) fn new(interval: Duration, least: Duration, has_files: bool) -> Self {
-        let shortest = if has_files {
-            SHORTEST_INTERVAL
-        } else {
-            SHORTEST_CHANGES
-        };
+        let shortest = if has_files { SHORTEST_INTERVAL } else { SHORTEST_CHANGES };
         let interval = interval.max(SHORTEST_INTERVAL);
         let least = least.max(shortest).min(interval);
         Self { interval, least }
@@ -70,9 +66,7 @@ impl Pace {
 
     /// How long after its beginning a refresh that took so much CPU time is followed by another one.
     fn soonest(self, cpu: Duration) -> Duration {
-        self.least
-            .max(cpu.saturating_mul(CPU_SHARE))
-            .min(self.interval)
+        self.least.max(cpu.saturating_mul(CPU_SHARE)).min(self.interval)
     }
 }
 
@@ -115,11 +109,7 @@ impl RefreshThread {
         let asked = Arc::clone(&wishes);
         let thread = thread::Builder::new().name("nutfilter-refresh".to_owned());
         let thread = thread.spawn(move || run(refresher, pace, &asked))?;
-        Ok(Self {
-            monitor,
-            wishes,
-            thread,
-        })
+        Ok(Self { monitor, wishes, thread })
     }
 
     /// Requests a refresh. If one is running, exactly one more follows it, regardless of the number of requests.
@@ -163,9 +153,7 @@ fn run(mut refresher: Refresher, pace: Pace, wishes: &Wishes) {
         let (pause, soonest) = match outcome {
             Outcome::Good => {
                 retry = FIRST_RETRY;
-                let cpu = cpu
-                    .zip(cpu_time())
-                    .map_or(took, |(before, now)| now - before);
+                let cpu = cpu.zip(cpu_time()).map_or(took, |(before, now)| now - before);
                 let pause = pause(pace.interval, took, refresher.now(), random());
                 (took.saturating_add(pause), pace.soonest(cpu))
             }
@@ -262,9 +250,8 @@ fn refresh(refresher: &mut Refresher, whole: bool) -> Outcome {
         Err(panic) => {
             refresher.distrust();
             let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
+            let said =
+                said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
             tracing::error!(panic = said, "the refresh panicked; retrying");
             Outcome::Bad
         }

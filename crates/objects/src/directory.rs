@@ -138,11 +138,7 @@ impl Directory {
             match load(&file, path.clone(), &check) {
                 Ok(object) => objects.push(object),
                 // It may be a file of somebody else, so it is never removed.
-                Err(reason) => refused.push(Refused {
-                    object: path,
-                    path: file,
-                    reason,
-                }),
+                Err(reason) => refused.push(Refused { object: path, path: file, reason }),
             }
         }
         Ok((objects, refused))
@@ -248,21 +244,15 @@ impl Directory {
         if is_hidden || file.extension().is_some_and(|extension| extension == GZIP) {
             return None;
         }
-        let parts: Option<Vec<&str>> = file
-            .strip_prefix(&self.root)
-            .ok()?
-            .iter()
-            .map(|part| part.to_str())
-            .collect();
+        let parts: Option<Vec<&str>> =
+            file.strip_prefix(&self.root).ok()?.iter().map(|part| part.to_str()).collect();
         Some(parts?.join("/"))
     }
 
     /// The plain file of an object. Refuses a path that a file cannot have.
     fn file_of(&self, path: &str) -> io::Result<PathBuf> {
         let relative = Path::new(path);
-        let is_plain = relative
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)))
+        let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_)))
             && !path.is_empty()
             && path
                 .split('/')
@@ -310,20 +300,13 @@ impl Unfinished {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{prefix}{}-{number}", std::process::id());
         let path = parent.join(name);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             file.set_permissions(fs::Permissions::from_mode(mode))?;
         }
-        Ok(Self {
-            file,
-            path,
-            is_installed: false,
-        })
+        Ok(Self { file, path, is_installed: false })
     }
 }
 
@@ -375,10 +358,7 @@ fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    if let Some(parent) = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-    {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         make_directories(parent, mode)?;
     }
     match fs::create_dir(path) {
@@ -410,9 +390,7 @@ fn load(
     contains(&gzip, &plain)?;
     let (media_type, date) = check(&path, &plain)?;
     let of = |path: &Path| {
-        fs::metadata(path)
-            .and_then(|metadata| content(path, &metadata))
-            .map_err(failed)
+        fs::metadata(path).and_then(|metadata| content(path, &metadata)).map_err(failed)
     };
     Ok(Object {
         path: Arc::from(path),
@@ -434,10 +412,7 @@ fn inflate(gzip: &[u8], longest: usize) -> Result<(Vec<u8>, u64), String> {
             Ok((plain, inflate.total_in()))
         }
         Ok(_) => Err("it is not what its compressed form contains".to_owned()),
-        Err(error) => Err(format!(
-            "its compressed form is damaged: {}",
-            error.as_str()
-        )),
+        Err(error) => Err(format!("its compressed form is damaged: {}", error.as_str())),
     }
 }
 

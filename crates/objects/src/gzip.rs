@@ -178,10 +178,7 @@ impl<W: Write> Write for Gzip<W> {
 
 /// A stream without header and checksum, by the library.
 fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let config = DeflateConfig {
-        window_bits: -15,
-        ..DeflateConfig::default()
-    };
+    let config = DeflateConfig { window_bits: -15, ..DeflateConfig::default() };
     let mut room = vec![0; compress_bound(bytes.len())];
     match compress_slice(&mut room, bytes, config) {
         (stream, ReturnCode::Ok) => Ok(stream.to_vec()),
@@ -217,9 +214,7 @@ impl Bits {
 
     /// Begins a block of the constant code.
     fn begin_block(&mut self) {
-        CODE_LENGTHS
-            .iter()
-            .for_each(|&byte| self.put(byte.into(), 8));
+        CODE_LENGTHS.iter().for_each(|&byte| self.put(byte.into(), 8));
         self.put(0, 2);
     }
 
@@ -291,9 +286,7 @@ mod tests {
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let mut state = 1_u64;
         let mut next = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             LETTERS[(state >> 58) as usize]
         };
         (0..length).map(|_| next()).collect()
@@ -310,9 +303,7 @@ mod tests {
     /// Texts of each length around a limit, with each byte at its ends, and mixed ones.
     fn texts() -> Vec<Vec<u8>> {
         let limits = [0, PIECE, 2 * PIECE, 65_535, 65_536];
-        let lengths = limits
-            .into_iter()
-            .flat_map(|at: usize| at.saturating_sub(9)..at + 9);
+        let lengths = limits.into_iter().flat_map(|at: usize| at.saturating_sub(9)..at + 9);
         let mut texts: Vec<Vec<u8>> = lengths.map(letters).collect();
         for byte in 0..=u8::MAX {
             let mut text = letters(2 * PIECE + 5);
@@ -322,20 +313,10 @@ mod tests {
             texts.push(text);
         }
         texts.push(vec![b'~'; 3 * PIECE]);
+        texts.push((0..400_000_u32).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect());
         texts.push(
-            (0..400_000_u32)
-                .map(|at| (at.wrapping_mul(at) >> 7) as u8)
-                .collect(),
-        );
-        texts.push(
-            [
-                letters(PIECE + 1),
-                vec![200; PIECE],
-                letters(40_000),
-                vec![b' '; PIECE],
-                letters(3),
-            ]
-            .concat(),
+            [letters(PIECE + 1), vec![200; PIECE], letters(40_000), vec![b' '; PIECE], letters(3)]
+                .concat(),
         );
         texts
     }
@@ -370,10 +351,7 @@ mod tests {
                 .stdin(file)
                 .output()
                 .unwrap();
-            assert!(
-                read.status.success() && read.stdout == all[0],
-                "{command:?}"
-            );
+            assert!(read.status.success() && read.stdout == all[0], "{command:?}");
         }
     }
 
@@ -384,11 +362,7 @@ mod tests {
         assert!(gzip.len() * 1000 < text.len() * 754, "{} bytes", gzip.len());
         for text in texts() {
             let longest = text.len() + (text.len() / PIECE + 2) * 90;
-            assert!(
-                compressed([&text[..]]).len() <= longest,
-                "{} bytes",
-                text.len()
-            );
+            assert!(compressed([&text[..]]).len() <= longest, "{} bytes", text.len());
         }
     }
 }

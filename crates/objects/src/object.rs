@@ -127,13 +127,11 @@ impl Object {
 
     /// Whether the bytes are still where they were put.
     pub(crate) fn is_intact(&self) -> bool {
-        [&self.plain, &self.gzip]
-            .into_iter()
-            .all(|content| match content {
-                Content::Memory(_) => true,
-                Content::File(content) => fs::metadata(&content.path)
-                    .is_ok_and(|metadata| FileId::of(&metadata) == content.id),
-            })
+        [&self.plain, &self.gzip].into_iter().all(|content| match content {
+            Content::Memory(_) => true,
+            Content::File(content) => fs::metadata(&content.path)
+                .is_ok_and(|metadata| FileId::of(&metadata) == content.id),
+        })
     }
 }
 
@@ -152,11 +150,7 @@ pub(crate) fn write_forms<W: Write>(
     [plain, gzip]: [W; 2],
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<(String, [W; 2])> {
-    let mut forms = Forms {
-        plain,
-        gzip: Gzip::new(gzip),
-        tag: Sha256::new(),
-    };
+    let mut forms = Forms { plain, gzip: Gzip::new(gzip), tag: Sha256::new() };
     write(&mut forms)?;
     let tag = hex(&forms.tag.finalize());
     Ok((tag, [forms.plain, forms.gzip.finish()?]))

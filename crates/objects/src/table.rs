@@ -69,9 +69,8 @@ impl Table {
         let directory = Directory::open(root, mode)?;
         let loaded = directory.load(check);
         let (objects, refused) = loaded.map_err(|error| OpenError::Io(root.into(), error))?;
-        let objects = objects
-            .into_iter()
-            .map(|object| (Arc::clone(&object.path), Arc::new(object)));
+        let objects =
+            objects.into_iter().map(|object| (Arc::clone(&object.path), Arc::new(object)));
         Ok(Self {
             objects: RwLock::new(objects.collect()),
             directory: Some(Mutex::new(directory)),
@@ -104,8 +103,7 @@ impl Table {
         date: u64,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.place([self.make(path, media_type, date, write)?])
-            .map_err(|(_, error)| error)
+        self.place([self.make(path, media_type, date, write)?]).map_err(|(_, error)| error)
     }
 
     /// Makes an object with the bytes that `write` writes, which is true as of `date`. Nobody sees it before it is placed.
@@ -129,9 +127,7 @@ impl Table {
             None => {
                 // About as long as the one before, so that nothing is copied while it grows.
                 let before = self.get(path);
-                let contents = before
-                    .iter()
-                    .flat_map(|object| [&object.plain, &object.gzip]);
+                let contents = before.iter().flat_map(|object| [&object.plain, &object.gzip]);
                 let mut lengths = contents.map(|content| match content {
                     Content::Memory(bytes) => bytes.len() + bytes.len() / 64,
                     Content::File(_) => 0,
@@ -154,13 +150,7 @@ impl Table {
                 (tag, Forms::Files(files))
             }
         };
-        Ok(Made {
-            path: path.into(),
-            media_type,
-            date,
-            tag,
-            forms,
-        })
+        Ok(Made { path: path.into(), media_type, date, tag, forms })
     }
 
     /// Puts objects in the places of those at their paths, in this order: all at once for those who ask this table, one after
@@ -278,8 +268,7 @@ impl Table {
     ///
     /// If the system refuses that, or another process was faster.
     pub fn restore(&self) -> Result<(), OpenError> {
-        self.directory()
-            .map_or(Ok(()), |mut directory| directory.restore())
+        self.directory().map_or(Ok(()), |mut directory| directory.restore())
     }
 
     /// All objects, in no order.

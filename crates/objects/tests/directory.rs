@@ -113,10 +113,7 @@ fn objects_are_there_again_after_a_start() {
     let object = table.get(PATH).unwrap();
     assert_eq!((object.tag(), object.date()), (before.tag(), 7));
     assert_eq!(object.media_type(), JSON);
-    assert_eq!(
-        files(&root),
-        [PATH, "v1/filter/spent/00.gz", "v1/keysets", "v1/keysets.gz"]
-    );
+    assert_eq!(files(&root), [PATH, "v1/filter/spent/00.gz", "v1/keysets", "v1/keysets.gz"]);
     // What the caller refuses is not there.
     drop(table);
     let check = |path: &str, bytes: &[u8]| match path {
@@ -124,10 +121,7 @@ fn objects_are_there_again_after_a_start() {
         _ => Ok((JSON, 7)),
     };
     let (table, refused) = open_with(&root, check);
-    assert_eq!(
-        (&refused[0].path, &*refused[0].reason),
-        (&root.join(PATH), "empty")
-    );
+    assert_eq!((&refused[0].path, &*refused[0].reason), (&root.join(PATH), "empty"));
     assert!(table.get(PATH).is_none() && table.get("v1/keysets").is_some());
 }
 
@@ -209,10 +203,7 @@ fn second_table_is_refused_until_the_first_is_gone() {
     let (_directory, root) = place();
     let (table, _) = open(&root);
     let error = try_open(&root).err().unwrap();
-    assert!(
-        matches!(&error, OpenError::InUse(path) if *path == root),
-        "{error}"
-    );
+    assert!(matches!(&error, OpenError::InUse(path) if *path == root), "{error}");
     drop(table);
     open(&root);
 }
@@ -396,10 +387,7 @@ mod unix {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && said.contains("1 passed"),
-            "{said}"
-        );
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
     fn child() -> Option<PathBuf> {
@@ -408,12 +396,7 @@ mod unix {
 
     #[test]
     fn modes_do_not_depend_on_the_mask() {
-        let modes = [
-            (0o644, 0o755),
-            (0o640, 0o750),
-            (0o600, 0o700),
-            (0o444, 0o755),
-        ];
+        let modes = [(0o644, 0o755), (0o640, 0o750), (0o600, 0o700), (0o444, 0o755)];
         if let Some(root) = child() {
             for (mode, _) in modes {
                 let check = |_: &str, _: &[u8]| Ok((JSON, 7));
@@ -438,11 +421,7 @@ mod unix {
     fn three_thousand_objects_need_few_descriptors() {
         let Some(root) = child() else {
             let (_directory, root) = place();
-            run(
-                "unix::three_thousand_objects_need_few_descriptors",
-                "ulimit -n 64",
-                &root,
-            );
+            run("unix::three_thousand_objects_need_few_descriptors", "ulimit -n 64", &root);
             return;
         };
         let (table, _) = open(&root);

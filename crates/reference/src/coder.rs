@@ -83,11 +83,7 @@ pub fn decode(bytes: &[u8], n: u64, p: u32, m: u64) -> Result<Vec<u64>, Error> {
         return Err(Error::BadParameter);
     }
     if n == 0 {
-        return if bytes.is_empty() {
-            Ok(Vec::new())
-        } else {
-            Err(Error::TooLong)
-        };
+        return if bytes.is_empty() { Ok(Vec::new()) } else { Err(Error::TooLong) };
     }
     let f = u128::from(n) * u128::from(m);
     let largest_quotient = (f - 1) >> p;
@@ -230,11 +226,7 @@ mod tests {
             let mut accepted = 0;
             for bytes in &strings {
                 if let Ok(values) = decode(bytes, n, p, m) {
-                    assert_eq!(
-                        encode_values(&values, p),
-                        *bytes,
-                        "N = {n}, P = {p}, M = {m}"
-                    );
+                    assert_eq!(encode_values(&values, p), *bytes, "N = {n}, P = {p}, M = {m}");
                     accepted += 1;
                 }
             }

@@ -14,10 +14,8 @@ pub fn map(h: u64, f: u64) -> u64 {
 /// The values of a filter of `items` in ascending order, one per item, including duplicates.
 pub fn mapped_values<T: AsRef<[u8]>>(profile: Profile, items: &[T], m: u64) -> Vec<u64> {
     let f = range(items.len() as u64, m);
-    let mut values: Vec<u64> = items
-        .iter()
-        .map(|item| map(profile.hash(item.as_ref()), f))
-        .collect();
+    let mut values: Vec<u64> =
+        items.iter().map(|item| map(profile.hash(item.as_ref()), f)).collect();
     values.sort_unstable();
     values
 }
@@ -48,11 +46,7 @@ pub fn matches<T: AsRef<[u8]>>(
     let values = decode(filter, n, p, m)?;
     let f = range(n, m);
     // `decode` returns sorted values. With n = 0 the target maps to 0, and there are no values.
-    let found = |target: &T| {
-        values
-            .binary_search(&map(profile.hash(target.as_ref()), f))
-            .is_ok()
-    };
+    let found = |target: &T| values.binary_search(&map(profile.hash(target.as_ref()), f)).is_ok();
     Ok(targets.iter().map(found).collect())
 }
 
@@ -75,10 +69,7 @@ pub fn match_any<T: AsRef<[u8]>>(
 /// `F = n * m`, which cannot overflow because both factors fit in 32 bits.
 fn range(n: u64, m: u64) -> u64 {
     assert!(n < 1 << 32, "N = {n} does not fit in 32 bits");
-    assert!(
-        (1..1 << 32).contains(&m),
-        "M = {m} is not between 1 and 2^32 - 1"
-    );
+    assert!((1..1 << 32).contains(&m), "M = {m} is not between 1 and 2^32 - 1");
     n * m
 }
 

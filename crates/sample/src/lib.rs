@@ -33,11 +33,7 @@ impl Sample {
     #[must_use]
     pub fn new(spent: u64, issued: u64) -> Self {
         let keyset = KeysetId::parse("00deadbeefc0ffee").expect("16 hex digits beginning 00");
-        Self {
-            keyset,
-            spent,
-            issued,
-        }
+        Self { keyset, spent, issued }
     }
 
     /// Note `index` of a kind. Indexes from [`Sample::spent`] or [`Sample::issued`] on are notes that the database

@@ -50,16 +50,12 @@ pub fn router(site: impl Site) -> Router {
 pub fn object_router(site: impl Site, below: &str) -> Router {
     let router = Router::new().route(&format!("{below}/{{*rest}}"), get(object));
     let site: Shared = Arc::new(site);
-    readable(router)
-        .layer(from_fn(catch_panic))
-        .with_state(site)
+    readable(router).layer(from_fn(catch_panic)).with_state(site)
 }
 
 /// Lets every page read the answers: they are the same for all.
 fn readable(router: Router<Shared>) -> Router<Shared> {
-    router
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(from_fn(cors))
+    router.method_not_allowed_fallback(method_not_allowed).layer(from_fn(cors))
 }
 
 async fn cors(request: Request, next: Next) -> Response {

@@ -46,10 +46,7 @@ fn descriptors() -> Option<usize> {
     #[cfg(not(unix))]
     return None;
     #[cfg(unix)]
-    rustix::process::getrlimit(rustix::process::Resource::Nofile)
-        .current?
-        .try_into()
-        .ok()
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current?.try_into().ok()
 }
 
 /// The limits on clients.
@@ -75,9 +72,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_connections: descriptors()
-                .map_or(MAX_CONNECTIONS, |all| {
-                    all.saturating_sub(OTHER_DESCRIPTORS) / DESCRIPTORS
-                })
+                .map_or(MAX_CONNECTIONS, |all| all.saturating_sub(OTHER_DESCRIPTORS) / DESCRIPTORS)
                 .clamp(1, MAX_CONNECTIONS),
             head: Duration::from_secs(10),
             stalled: Duration::from_secs(300),
@@ -177,10 +172,7 @@ fn connection(stream: TcpStream, router: &Router, limits: Limits) -> Connection 
         .header_read_timeout(limits.head)
         .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
-        .serve_connection(
-            TokioIo::new(Box::pin(stream)),
-            TowerToHyperService::new(router.clone()),
-        )
+        .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(router.clone()))
 }
 
 #[cfg(target_os = "linux")]

@@ -78,10 +78,6 @@ impl Refusal {
     /// A refusal with code 0.
     #[must_use]
     pub fn new(status: u16, detail: impl Into<String>) -> Self {
-        Self {
-            status,
-            code: 0,
-            detail: detail.into(),
-        }
+        Self { status, code: 0, detail: detail.into() }
     }
 }

@@ -63,10 +63,7 @@ pub(crate) fn pieces(file: File, length: u64) -> impl Stream<Item = io::Result<B
             if at == 0 {
                 SENDS.with(|sends| *sends.borrow_mut() = Some((file, 0..length)));
             }
-            Ok(Some((
-                Bytes::from_static(&BLOCK[..next as usize]),
-                at + next,
-            )))
+            Ok(Some((Bytes::from_static(&BLOCK[..next as usize]), at + next)))
         }
     })
 }
@@ -161,11 +158,7 @@ impl AsyncWrite for Socket {
             Some(0) => self.poll_file(context, parts[0].len()),
             // The head goes into one packet with the beginning of the file.
             Some(_) => self.poll_io(context, |socket| {
-                Ok(rustix::net::send(
-                    socket,
-                    &parts[0],
-                    SendFlags::MORE | SendFlags::NOSIGNAL,
-                )?)
+                Ok(rustix::net::send(socket, &parts[0], SendFlags::MORE | SendFlags::NOSIGNAL)?)
             }),
         }
     }

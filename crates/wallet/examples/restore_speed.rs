@@ -24,10 +24,9 @@ const KEY: &str = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f
 
 fn main() -> Result<(), Error> {
     let seed = Seed::from([7; 64]);
-    for id in [
-        "009a1f293253e41e",
-        "012e23479a0029432eaad0d2040c09be53bab592d5cbf1d55e0dd26c9495951b30",
-    ] {
+    for id in
+        ["009a1f293253e41e", "012e23479a0029432eaad0d2040c09be53bab592d5cbf1d55e0dd26c9495951b30"]
+    {
         let keyset: KeysetId = id.parse()?;
         let mut points = SeedPoints::new(&seed, &keyset)?;
         let all: Vec<_> = (0..COUNTERS).collect();
@@ -38,10 +37,7 @@ fn main() -> Result<(), Error> {
         let notes = restore(&seed, &keyset, [&spent, &issued])?;
         let milliseconds = (cpu()? - start) / 1_000_000;
         assert_eq!(notes, LIVE as usize);
-        println!(
-            "keyset {}: {notes} of {COUNTERS} notes in {milliseconds} ms",
-            &id[..2]
-        );
+        println!("keyset {}: {notes} of {COUNTERS} notes in {milliseconds} ms", &id[..2]);
     }
     Ok(())
 }
@@ -64,19 +60,14 @@ fn restore(
         restore.answer(200, None, answer.as_bytes(), 0)?;
     }
     let restored = restore.finish()?;
-    let notes = restored
-        .live()
-        .map(|(counter, one)| Note::unblind(&points, counter, one, &keys));
+    let notes = restored.live().map(|(counter, one)| Note::unblind(&points, counter, one, &keys));
     Ok(notes.collect::<Result<Vec<_>, _>>()?.len())
 }
 
 fn filter(keyset: &KeysetId, kind: NoteKind, items: Vec<Vec<u8>>) -> Result<MintFilter, Error> {
     let filter = SortedHashes::from_items(items).encode(Params::CASHU)?;
-    let source = FilterSource {
-        mint: "https://mint.example".to_owned(),
-        keyset: keyset.clone(),
-        kind,
-    };
+    let source =
+        FilterSource { mint: "https://mint.example".to_owned(), keyset: keyset.clone(), kind };
     let body = FilterResponse::new(&filter, 0).to_json().into_bytes();
     let filter = Policy::default().accept(200, body, source, FetchContext::now(None));
     Ok(filter?)

@@ -97,10 +97,7 @@ pub(crate) fn serve<B: AsRef<[u8]>>(
     answer: impl Fn(&Request) -> (&'static str, B) + Send + 'static,
 ) -> Result<(String, Seen), Error> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
-    let (url, seen) = (
-        format!("http://{}", listener.local_addr()?),
-        Seen::default(),
-    );
+    let (url, seen) = (format!("http://{}", listener.local_addr()?), Seen::default());
     let log = seen.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
@@ -166,13 +163,11 @@ impl Mint {
             keysets: keysets.into_iter().collect::<Result<_, _>>()?,
         };
         change(&mut mint);
-        serve(port, move |request| {
-            match mint.reply(request.path(), &request.body) {
-                Ok(Some(answer)) => ("200 OK", answer),
-                _ => {
-                    let detail = format!("invalid request: {}", request.body);
-                    ("400 Bad Request", json!({ "detail": detail }).to_string())
-                }
+        serve(port, move |request| match mint.reply(request.path(), &request.body) {
+            Ok(Some(answer)) => ("200 OK", answer),
+            _ => {
+                let detail = format!("invalid request: {}", request.body);
+                ("400 Bad Request", json!({ "detail": detail }).to_string())
             }
         })
     }
@@ -273,11 +268,7 @@ impl Keyset {
             }
         }
         let id = id.to_owned();
-        Ok(Self {
-            id,
-            signatures,
-            spent,
-        })
+        Ok(Self { id, signatures, spent })
     }
 }
 
@@ -292,9 +283,7 @@ fn filter(
     items: impl IntoIterator<Item = impl AsRef<str>>,
     params: Params,
 ) -> Result<String, Error> {
-    let items = items
-        .into_iter()
-        .map(|item| const_hex::decode(item.as_ref()));
+    let items = items.into_iter().map(|item| const_hex::decode(item.as_ref()));
     let items = items.collect::<Result<Vec<_>, _>>()?;
     let filter = SortedHashes::from_items(items).encode(params)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();

@@ -33,9 +33,7 @@ impl BaseUrl {
         if uri.query().is_some() || url.contains('#') {
             return Err(refuse("must not contain a query or a fragment"));
         }
-        Ok(Self {
-            text: url.trim_end_matches('/').to_owned(),
-        })
+        Ok(Self { text: url.trim_end_matches('/').to_owned() })
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -44,8 +42,7 @@ impl BaseUrl {
 
     pub(crate) fn join(&self, path: &str) -> Result<Uri, FetchError> {
         let url = format!("{}{path}", self.text);
-        url.parse()
-            .map_err(|_| FetchError::bad_url(&url, "not a URL"))
+        url.parse().map_err(|_| FetchError::bad_url(&url, "not a URL"))
     }
 }
 
@@ -55,19 +52,13 @@ mod tests {
 
     #[test]
     fn base_url_keeps_its_path_and_loses_trailing_slashes() {
-        for base in [
-            "https://mint.example/Bitcoin",
-            "https://mint.example/Bitcoin/",
-        ] {
+        for base in ["https://mint.example/Bitcoin", "https://mint.example/Bitcoin/"] {
             let base = BaseUrl::parse(base).expect("a good base");
             let full = base.join("/v1/info").expect("a good URL");
             assert_eq!(full, "https://mint.example/Bitcoin/v1/info");
         }
         let bare = BaseUrl::parse("http://[::1]:3338").expect("a good base");
-        assert_eq!(
-            bare.join("/v1").expect("a good URL"),
-            "http://[::1]:3338/v1"
-        );
+        assert_eq!(bare.join("/v1").expect("a good URL"), "http://[::1]:3338/v1");
     }
 
     #[test]
@@ -94,15 +85,9 @@ mod tests {
     #[test]
     fn rejected_url_is_quoted_without_credentials() {
         for (bad, shown) in [
-            (
-                "https://user:hunter2@mint.example",
-                "https://…@mint.example",
-            ),
+            ("https://user:hunter2@mint.example", "https://…@mint.example"),
             // An invalid URL that contains a password.
-            (
-                "https://user:w/o@r d@mint.example/x",
-                "https://…@mint.example/x",
-            ),
+            ("https://user:w/o@r d@mint.example/x", "https://…@mint.example/x"),
             ("user:hunter2@mint.example", "…@mint.example"),
             ("ftp://hunter2@mint.example", "ftp://…@mint.example"),
             ("https://mint.example?x=1", "https://mint.example?x=1"),
@@ -110,10 +95,7 @@ mod tests {
             let error = BaseUrl::parse(bad).expect_err(bad);
             let text = format!("{error} {error:?}");
             assert!(!text.contains("hunter2") && !text.contains("w/o"), "{text}");
-            assert!(
-                matches!(&error, FetchError::BadUrl { url, .. } if url == shown),
-                "{error}"
-            );
+            assert!(matches!(&error, FetchError::BadUrl { url, .. } if url == shown), "{error}");
         }
     }
 }

@@ -72,10 +72,7 @@ pub(crate) struct Said<T> {
 impl<T> Said<T> {
     /// The values of an answer that are valid, and the fault of the first one that is not.
     pub(crate) fn of(all: impl Iterator<Item = Result<(usize, T, bool), AnswerFault>>) -> Self {
-        let mut said = Self {
-            found: Vec::new(),
-            fault: None,
-        };
+        let mut said = Self { found: Vec::new(), fault: None };
         for one in all {
             match one {
                 Ok(found) => said.found.push(found),
@@ -88,9 +85,7 @@ impl<T> Said<T> {
     pub(crate) fn map<U>(self, to: impl Fn(T) -> U) -> Said<U> {
         let found = self.found.into_iter();
         Said {
-            found: found
-                .map(|(place, value, in_set)| (place, to(value), in_set))
-                .collect(),
+            found: found.map(|(place, value, in_set)| (place, to(value), in_set)).collect(),
             fault: self.fault,
         }
     }
@@ -221,10 +216,8 @@ impl Batches {
         let second = batch.split_off(batch.len() / 2);
         if let ([], [one]) = (&batch[..], &second[..]) {
             self.refused += 1;
-            let error = error_object(status, body).unwrap_or(MintError {
-                status,
-                ..MintError::default()
-            });
+            let error =
+                error_object(status, body).unwrap_or(MintError { status, ..MintError::default() });
             if self.refused > MAX_REFUSED {
                 self.is_over = true;
                 self.open.push(second);
@@ -254,10 +247,7 @@ pub struct MintInfo {
 
 impl Default for MintInfo {
     fn default() -> Self {
-        Self {
-            batch: BATCH,
-            has_filters: false,
-        }
+        Self { batch: BATCH, has_filters: false }
     }
 }
 
@@ -413,10 +403,7 @@ mod tests {
         assert_eq!(from_hex("00fF", "Y").ok(), Some(vec![0, 255]));
         for text in ["0x00ff", "0X00", "0", "0g", "00 "] {
             let refused = from_hex(text, "Y");
-            assert!(
-                matches!(refused, Err(AnswerFault::Hex { field: "Y" })),
-                "{text}"
-            );
+            assert!(matches!(refused, Err(AnswerFault::Hex { field: "Y" })), "{text}");
         }
     }
 
@@ -430,9 +417,6 @@ mod tests {
         }
         assert_eq!(seen.len(), 24);
         // Each order is expected 1,000 times with a standard deviation of 31; allow ten deviations.
-        assert!(
-            seen.values().all(|count| (690..1_310).contains(count)),
-            "{seen:?}"
-        );
+        assert!(seen.values().all(|count| (690..1_310).contains(count)), "{seen:?}");
     }
 }

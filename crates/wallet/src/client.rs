@@ -137,16 +137,11 @@ impl MintClient {
         context: FetchContext,
         end: End,
     ) -> Result<MintFilter<H>, FetchError> {
-        let source = FilterSource {
-            mint: self.base.as_str().to_owned(),
-            keyset: keyset.clone(),
-            kind,
-        };
+        let source =
+            FilterSource { mint: self.base.as_str().to_owned(), keyset: keyset.clone(), kind };
         let path = endpoint_path(keyset, kind);
         let answer = self.get(&path, &self.policy, context.no_cache, end)?;
-        let filter = self
-            .policy
-            .accept(answer.status, answer.body, source, context);
+        let filter = self.policy.accept(answer.status, answer.body, source, context);
         Ok(filter?)
     }
 
@@ -173,17 +168,13 @@ impl MintClient {
             Err(error) if self.may_fall_back_until(options, &error, end) => {
                 Restore::without_filters(keyset, options, &self.policy)
             }
-            Err(SearchError {
-                cause: QueryError::Fetch(error),
-                ..
-            }) => return Err(self.explain(keyset, error, end).into()),
+            Err(SearchError { cause: QueryError::Fetch(error), .. }) => {
+                return Err(self.explain(keyset, error, end).into());
+            }
             Err(error) => return Err(error.cause.into()),
         };
         self.converse(&mut restore, points, end)
-            .map_err(|cause| RestoreError {
-                cause,
-                unfinished: Some(Box::new(restore)),
-            })
+            .map_err(|cause| RestoreError { cause, unfinished: Some(Box::new(restore)) })
     }
 
     /// The first part of [`restore`](Self::restore): fetches both filters and looks all counters up. Shows the mint nothing,
@@ -208,17 +199,11 @@ impl MintClient {
         options: &RestoreOptions,
         end: End,
     ) -> Result<Restore, SearchError> {
-        options.check().map_err(|error| SearchError {
-            cause: error.into(),
-            has_filters: false,
-        })?;
+        options.check().map_err(|error| SearchError { cause: error.into(), has_filters: false })?;
         let mut no_cache = false;
         loop {
             let fetch = |kind, last_seen| {
-                let context = FetchContext {
-                    no_cache,
-                    ..FetchContext::now(last_seen)
-                };
+                let context = FetchContext { no_cache, ..FetchContext::now(last_seen) };
                 self.fetch_until::<Nut25>(keyset, kind, context, end)
             };
             // In this order: what is signed and spent in between is in neither, or in `issued` alone.
@@ -268,10 +253,7 @@ impl MintClient {
         restore.ask_again();
         let end = End::of(restore.time_limit());
         self.converse(&mut restore, points, end)
-            .map_err(|cause| RestoreError {
-                cause,
-                unfinished: Some(Box::new(restore)),
-            })
+            .map_err(|cause| RestoreError { cause, unfinished: Some(Box::new(restore)) })
     }
 
     pub(crate) fn converse(
@@ -297,10 +279,8 @@ impl MintClient {
             if left.is_zero() {
                 return Err(QueryError::OutOfTime { limit });
             }
-            let policy = Policy {
-                deadline: self.policy.deadline.min(left),
-                ..self.policy.for_answers()
-            };
+            let policy =
+                Policy { deadline: self.policy.deadline.min(left), ..self.policy.for_answers() };
             let url = self.base.join(path)?;
             let post = || self.transport.post(&url, &body, &policy, end.total());
             let reply = match post() {
@@ -350,10 +330,7 @@ impl MintClient {
 
     /// A body of status 200 and at most [`MAX_SMALL_BYTES`].
     pub(crate) fn get_small(&self, path: &str, end: End) -> Result<Reply, FetchError> {
-        let policy = Policy {
-            max_bytes: MAX_SMALL_BYTES,
-            ..self.policy.clone()
-        };
+        let policy = Policy { max_bytes: MAX_SMALL_BYTES, ..self.policy.clone() };
         let reply = self.get(path, &policy, false, end)?;
         check_status(reply.status, &reply.body)?;
         Ok(reply)
@@ -371,10 +348,7 @@ impl MintClient {
         let (mut is_first, mut broken) = (true, None);
         loop {
             let left = end.left();
-            let policy = Policy {
-                deadline: policy.deadline.min(left),
-                ..policy.clone()
-            };
+            let policy = Policy { deadline: policy.deadline.min(left), ..policy.clone() };
             let reply = self.transport.get(&url, no_cache, &policy, end.total());
             match reply {
                 Ok(reply) if is_first && reply.status == 429 => {
@@ -417,10 +391,7 @@ impl MintClient {
 
 fn is_filter<T>(fetched: &Result<T, FetchError>) -> bool {
     use RejectReason::TooManyItems;
-    matches!(
-        fetched,
-        Ok(_) | Err(FetchError::Refused(TooManyItems { .. }))
-    )
+    matches!(fetched, Ok(_) | Err(FetchError::Refused(TooManyItems { .. })))
 }
 
 /// Whether the connection broke, so that another may do.
@@ -449,10 +420,7 @@ impl End {
     /// The time in which one answer must begin.
     fn to_begin(limit: Duration) -> Self {
         let is_soft = true;
-        Self {
-            is_soft,
-            ..Self::of(limit)
-        }
+        Self { is_soft, ..Self::of(limit) }
     }
 
     fn left(self) -> Duration {

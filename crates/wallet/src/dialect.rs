@@ -81,9 +81,7 @@ impl Dialect {
 
     fn of<H: ItemHash>(hasher: &H) -> Option<Self> {
         let hash = hasher.hash(PROBE);
-        Self::ALL
-            .into_iter()
-            .find(|dialect| dialect.hash(PROBE) == hash)
+        Self::ALL.into_iter().find(|dialect| dialect.hash(PROBE) == hash)
     }
 
     fn hash(self, item: &[u8]) -> u64 {
@@ -112,11 +110,7 @@ impl fmt::Display for Dialect {
 impl fmt::Display for OtherDialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asked = self.asked.map_or("the hash asked for", Dialect::as_str);
-        let made = if self.is_certain() {
-            "was made with"
-        } else {
-            "may have been made with"
-        };
+        let made = if self.is_certain() { "was made with" } else { "may have been made with" };
         write!(
             f,
             "filter {made} {}, not {asked}: {} of {} items match only by {}, {} only by {asked}; \
@@ -161,19 +155,14 @@ pub fn other_dialect<H: ItemHash, I: AsRef<[u8]>>(
     let asked = Dialect::of(filter.hasher());
     let with = |wanted: bool| -> Vec<&[u8]> {
         let pairs = items.iter().zip(matched);
-        pairs
-            .filter(|&(_, &matched)| matched == wanted)
-            .map(|(item, _)| item.as_ref())
-            .collect()
+        pairs.filter(|&(_, &matched)| matched == wanted).map(|(item, _)| item.as_ref()).collect()
     };
     let unmatched = with(false);
     if unmatched.is_empty() || filter.n() == 0 {
         return None;
     }
-    let others: Vec<Dialect> = Dialect::ALL
-        .into_iter()
-        .filter(|&dialect| Some(dialect) != asked)
-        .collect();
+    let others: Vec<Dialect> =
+        Dialect::ALL.into_iter().filter(|&dialect| Some(dialect) != asked).collect();
     let found = look_up(filter, &others, &unmatched);
     let mean = unmatched.len() as f64 / filter.params().m() as f64;
     let finding = |(&dialect, found): (&Dialect, &[bool])| {
@@ -220,10 +209,8 @@ fn look_up<H>(
 /// The number of distinct items whose result is `wanted`.
 fn different(items: &[&[u8]], results: &[bool], wanted: bool) -> u64 {
     let pairs = items.iter().zip(results);
-    let different: HashSet<_> = pairs
-        .filter(|&(_, &result)| result == wanted)
-        .map(|(item, _)| item)
-        .collect();
+    let different: HashSet<_> =
+        pairs.filter(|&(_, &result)| result == wanted).map(|(item, _)| item).collect();
     different.len() as u64
 }
 
@@ -257,15 +244,9 @@ mod tests {
         for (found, dialect) in [
             (test(&nut25.with_hasher(Nut23), &asked), Dialect::Nut25),
             (test(&nut23.with_hasher(Nut25), &asked), Dialect::Nut23),
+            (test(&empty_tail.with_hasher(Nut25), &asked), Dialect::Nut25EmptyTail),
             (
-                test(&empty_tail.with_hasher(Nut25), &asked),
-                Dialect::Nut25EmptyTail,
-            ),
-            (
-                test(
-                    &empty_tail.with_hasher(nutfilter::SipHash::new(1, 2)),
-                    &asked,
-                ),
+                test(&empty_tail.with_hasher(nutfilter::SipHash::new(1, 2)), &asked),
                 Dialect::Nut25EmptyTail,
             ),
         ] {
@@ -275,11 +256,7 @@ mod tests {
             assert!(found.only_by_dialect >= 400, "{found:?}");
             assert_eq!(found.only_by_asked, 0, "{found:?}");
         }
-        for found in [
-            test(&nut25, &asked),
-            test(&nut23, &asked),
-            test(&empty_tail, &asked),
-        ] {
+        for found in [test(&nut25, &asked), test(&nut23, &asked), test(&empty_tail, &asked)] {
             assert_eq!(found, None);
         }
     }
@@ -304,12 +281,7 @@ mod tests {
         let filter = made::<Nut23>(10, Params::CASHU);
         let filter = filter.with_hasher(Nut25);
         // For two items, two matches are enough: the probability is below 1e-11.
-        for (asked, certain) in [
-            (0..1, false),
-            (9..30, false),
-            (0..2, true),
-            (6..1_000, true),
-        ] {
+        for (asked, certain) in [(0..1, false), (9..30, false), (0..2, true), (6..1_000, true)] {
             let found = test(&filter, &items(asked.clone())).expect("a finding");
             assert_eq!(found.is_certain(), certain, "{asked:?}: {found:?}");
         }

@@ -114,9 +114,7 @@ impl MintKeyset {
             Some(Self {
                 id: KeysetId::parse(&keyset.text("id").ok()?).ok()?,
                 unit: printable(&keyset.text("unit").ok()?),
-                active: keyset
-                    .read("active")
-                    .is_ok_and(|active| active == Some(true)),
+                active: keyset.read("active").is_ok_and(|active| active == Some(true)),
                 final_expiry: keyset.integer("final_expiry").ok(),
             })
         };
@@ -127,9 +125,7 @@ impl MintKeyset {
 
 /// The keysets in an error.
 pub(crate) fn listed(keysets: &[MintKeyset]) -> String {
-    let keysets = keysets
-        .iter()
-        .map(|MintKeyset { id, unit, .. }| format!("{id} ({unit})"));
+    let keysets = keysets.iter().map(|MintKeyset { id, unit, .. }| format!("{id} ({unit})"));
     let keysets = keysets.collect::<Vec<_>>().join(", ");
     match keysets.is_empty() {
         true => String::new(),
@@ -334,10 +330,7 @@ impl FetchError {
 
     #[cfg(feature = "client")]
     pub(crate) fn bad_url(url: &str, why: &'static str) -> Self {
-        FetchError::BadUrl {
-            url: printable(&without_userinfo(url)),
-            why,
-        }
+        FetchError::BadUrl { url: printable(&without_userinfo(url)), why }
     }
 
     /// Converts an error of the transport; `allowed` is the policy's deadline.
@@ -380,11 +373,7 @@ pub(crate) fn printable(text: &str) -> String {
         let Some(first) = rest.chars().next() else {
             return shown;
         };
-        let len = if digits < POINT_LIKE {
-            first.len_utf8()
-        } else {
-            digits
-        };
+        let len = if digits < POINT_LIKE { first.len_utf8() } else { digits };
         shown.push(match (digits < POINT_LIKE, is_unprintable(first)) {
             (false, _) => '…',
             (true, true) => char::REPLACEMENT_CHARACTER,
@@ -419,10 +408,7 @@ mod tests {
             (&format!("{point}...{point}"), "…...…"),
             (&format!("x{point}"), "x…"),
             ("sat\u{202e}tas", "sat\u{fffd}tas"),
-            (
-                "a\u{2066}b\u{200b}c\u{feff}\u{1b}[2J",
-                "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}[2J",
-            ),
+            ("a\u{2066}b\u{200b}c\u{feff}\u{1b}[2J", "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}[2J"),
         ] {
             assert_eq!(printable(text), shown);
         }
@@ -439,16 +425,8 @@ mod tests {
             {{"id":"x","unit":"sat"}},7,{{"id":"00ffd48b8f5ecf80","unit":"\u202eusd","active":false}}]}}"#
         );
         let found = MintKeyset::parse(body.as_bytes());
-        let found: Vec<_> = found
-            .iter()
-            .map(|one| (one.unit.as_str(), one.active, one.final_expiry))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                ("sat", true, Some(1_700_000_000)),
-                ("\u{fffd}usd", false, None)
-            ]
-        );
+        let found: Vec<_> =
+            found.iter().map(|one| (one.unit.as_str(), one.active, one.final_expiry)).collect();
+        assert_eq!(found, [("sat", true, Some(1_700_000_000)), ("\u{fffd}usd", false, None)]);
     }
 }

@@ -68,10 +68,7 @@ fn most_by_chance(mean: f64) -> u64 {
     }
     let is_bad_luck = |k: u64| ln_tail(mean, k as f64 + 1.0) <= FALSE_ALARM.ln();
     // At e^2 * mean the exponent is at most -(next + mean); 21 exceeds -ln(1e-9).
-    let (mut low, mut high) = (
-        mean as u64,
-        ((mean * 7.39).ceil() as u64).saturating_add(21),
-    );
+    let (mut low, mut high) = (mean as u64, ((mean * 7.39).ceil() as u64).saturating_add(21));
     while low < high {
         let middle = low + (high - low) / 2;
         if is_bad_luck(middle) {

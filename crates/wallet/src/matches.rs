@@ -130,10 +130,7 @@ impl fmt::Display for Warning {
                 "the filters are {} s apart ({spent} for spent notes, {issued} for issued ones): notes spent or issued in between may be wrong",
                 spent.abs_diff(*issued)
             ),
-            Warning::OlderThanActivity {
-                as_of,
-                last_activity,
-            } => write!(
+            Warning::OlderThanActivity { as_of, last_activity } => write!(
                 f,
                 "the filters (as of {as_of}) are older than the wallet's last activity ({last_activity}): restore again later"
             ),
@@ -141,11 +138,9 @@ impl fmt::Display for Warning {
                 f,
                 "{spent} notes are spent but only {issued} issued: old signatures were removed, or the filters are wrong"
             ),
-            Warning::SpentNotIssued { counters } => write!(
-                f,
-                "spent without being issued: {}; counted as spent",
-                listed(counters)
-            ),
+            Warning::SpentNotIssued { counters } => {
+                write!(f, "spent without being issued: {}; counted as spent", listed(counters))
+            }
             Warning::Exchanged { counters } => write!(
                 f,
                 "`B_` and `Y` are exchanged, or they match the other filter by chance: {}",
@@ -182,11 +177,7 @@ impl fmt::Display for Warning {
             Warning::WithoutFilters => {
                 f.write_str("restored without filters: the mint was shown every message")
             }
-            Warning::FewMatches {
-                matches,
-                lookups,
-                expected,
-            } => write!(
+            Warning::FewMatches { matches, lookups, expected } => write!(
                 f,
                 "only {matches} of {lookups} items match, expected {expected}: the filter may be \
                  old, incomplete, or made with an unknown hash"

@@ -45,13 +45,7 @@ impl<H: ItemHash> MintFilter<H> {
         moment: FetchContext,
         max_match_factor: u32,
     ) -> Self {
-        Self {
-            filter: filter.into_indexed(INTERVAL),
-            timestamp,
-            max_match_factor,
-            source,
-            moment,
-        }
+        Self { filter: filter.into_indexed(INTERVAL), timestamp, max_match_factor, source, moment }
     }
 
     /// The filter's timestamp, in Unix seconds. Store it, and pass it as `last_seen` next time.
@@ -156,10 +150,7 @@ impl<H: ItemHash> MintFilter<H> {
     ) -> Result<Vec<Warning>, CheckError> {
         let timestamp = self.timestamp;
         if let Some(last_seen) = self.rolled_back_from() {
-            return Err(CheckError::RolledBack {
-                timestamp,
-                last_seen,
-            });
+            return Err(CheckError::RolledBack { timestamp, last_seen });
         }
         let mut warnings = Vec::new();
         if let Some(other) = other_dialect(self.filter(), items, matched) {
@@ -185,20 +176,11 @@ impl<H: ItemHash> MintFilter<H> {
     ) -> Result<Option<Warning>, CheckError> {
         let limit = match_limit(lookups, expected, self.params().m(), self.max_match_factor);
         if matches > limit {
-            return Err(CheckError::TooManyMatches {
-                matches,
-                lookups,
-                expected,
-                limit,
-            });
+            return Err(CheckError::TooManyMatches { matches, lookups, expected, limit });
         }
         // Members always match, so the records or the filter are wrong about at least half of them.
         let is_few = matches < expected.min(lookups).div_ceil(2);
-        Ok(is_few.then_some(Warning::FewMatches {
-            matches,
-            lookups,
-            expected,
-        }))
+        Ok(is_few.then_some(Warning::FewMatches { matches, lookups, expected }))
     }
 }
 

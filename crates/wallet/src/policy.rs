@@ -90,11 +90,7 @@ impl FetchContext {
     #[cfg(feature = "client")]
     #[must_use]
     pub fn now(last_seen: Option<u64>) -> Self {
-        Self {
-            now: system_time(),
-            last_seen,
-            no_cache: false,
-        }
+        Self { now: system_time(), last_seen, no_cache: false }
     }
 }
 
@@ -110,10 +106,7 @@ impl Policy {
     /// [`admit_head`](Self::admit_head) and [`read_body`](Self::read_body) on it for such answers.
     #[must_use]
     pub fn for_answers(&self) -> Self {
-        Self {
-            max_bytes: self.max_answer_bytes,
-            ..self.clone()
-        }
+        Self { max_bytes: self.max_answer_bytes, ..self.clone() }
     }
 
     /// First check, on the response's head: whether the body is worth reading. The body of an error has other limits
@@ -136,16 +129,13 @@ impl Policy {
         }
         for encoding in content_encodings.into_iter().map(str::trim) {
             if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
-                return Err(RejectReason::Encoded {
-                    encoding: printable(encoding),
-                });
+                return Err(RejectReason::Encoded { encoding: printable(encoding) });
             }
         }
         match content_length {
-            Some(declared) if declared > self.max_bytes => Err(RejectReason::TooLarge {
-                declared: Some(declared),
-                max: self.max_bytes,
-            }),
+            Some(declared) if declared > self.max_bytes => {
+                Err(RejectReason::TooLarge { declared: Some(declared), max: self.max_bytes })
+            }
             _ => Ok(()),
         }
     }
@@ -177,17 +167,13 @@ impl Policy {
             Some((_, bytes)) => bytes,
             None => MAX_UNEXPLAINED,
         };
-        let limited = Self {
-            max_bytes: self.max_bytes.min(justified),
-            ..self.clone()
-        };
+        let limited = Self { max_bytes: self.max_bytes.min(justified), ..self.clone() };
         let most = limited.max_bytes.saturating_add(1);
         let mut left = most.saturating_sub(bytes.len() as u64);
         while left > 0 {
             // Growing by doubling would take twice the body.
-            let piece = (bytes.len() as u64 / 8)
-                .clamp(FIRST_BUFFER, left.max(FIRST_BUFFER))
-                .min(left);
+            let piece =
+                (bytes.len() as u64 / 8).clamp(FIRST_BUFFER, left.max(FIRST_BUFFER)).min(left);
             bytes.reserve_exact(usize::try_from(piece).unwrap_or(usize::MAX));
             let read = body.by_ref().take(piece).read_to_end(&mut bytes)? as u64;
             if read < piece {
@@ -243,14 +229,9 @@ impl Policy {
         }
         let timestamp = response.timestamp;
         if timestamp > moment.now.saturating_add(self.max_future.as_secs()) {
-            return Err(RejectReason::Future {
-                timestamp,
-                now: moment.now,
-            });
+            return Err(RejectReason::Future { timestamp, now: moment.now });
         }
-        let filter = response
-            .into_filter_with(H::default())
-            .map_err(RejectReason::Filter)?;
+        let filter = response.into_filter_with(H::default()).map_err(RejectReason::Filter)?;
         let factor = self.max_match_factor;
         Ok(MintFilter::new(filter, timestamp, source, moment, factor))
     }
@@ -262,10 +243,7 @@ impl Policy {
 
     fn admit_length(&self, bytes: usize) -> Result<(), RejectReason> {
         if bytes as u64 > self.max_bytes {
-            return Err(RejectReason::TooLarge {
-                declared: None,
-                max: self.max_bytes,
-            });
+            return Err(RejectReason::TooLarge { declared: None, max: self.max_bytes });
         }
         Ok(())
     }
@@ -274,17 +252,11 @@ impl Policy {
 /// N, and the largest response that the numbers at its beginning allow, if it is a filter and they are there.
 fn justified(head: &[u8]) -> Option<(u32, u64)> {
     let content = b"\"content\"";
-    let before = head
-        .windows(content.len())
-        .position(|part| part == content)?;
+    let before = head.windows(content.len()).position(|part| part == content)?;
     let head = &head[..before];
     let number = |name: &str| -> Option<u64> {
-        let at = head
-            .windows(name.len())
-            .rposition(|part| part == name.as_bytes())?;
-        let value = head[at + name.len()..]
-            .trim_ascii_start()
-            .strip_prefix(b":")?;
+        let at = head.windows(name.len()).rposition(|part| part == name.as_bytes())?;
+        let value = head[at + name.len()..].trim_ascii_start().strip_prefix(b":")?;
         let end = value.iter().position(|byte| b",}".contains(byte))?;
         integer_of(str::from_utf8(&value[..end]).ok()?.trim_ascii())
     };
@@ -326,11 +298,7 @@ pub(crate) fn error_object(status: u16, body: &[u8]) -> Option<MintError> {
     if detail.is_none() && code.is_none() {
         return None;
     }
-    Some(MintError {
-        status,
-        code,
-        detail: detail.map(words).unwrap_or_default(),
-    })
+    Some(MintError { status, code, detail: detail.map(words).unwrap_or_default() })
 }
 
 /// A mint's text, safe to quote.
@@ -352,8 +320,7 @@ mod tests {
         let length = |head: &str, extra: usize| {
             let body = [head.as_bytes(), &vec![b'x'; extra]].concat();
             let read = policy.read_body(200, None, &*body).expect("bytes");
-            read.map(|bytes| bytes.len())
-                .map_err(|error| error.to_string())
+            read.map(|bytes| bytes.len()).map_err(|error| error.to_string())
         };
         let small = r#"{"n": 10, "p":19,"m":784931,"content":""#;
         assert_eq!(length(small, 60_000), Ok(small.len() + 60_000));
@@ -364,12 +331,7 @@ mod tests {
         let (_, large) = justified(br#"{"n":50000000,"p":19,"m":784931,"content":""#).unwrap();
         assert!((165 << 20..190 << 20).contains(&large), "{large}");
         assert!(justified(br#"{"n":4294967295,"p":0,"m":4294967295,"content":""#).is_some());
-        for other in [
-            r#"{"n":1,"p":1,"m":2}"#,
-            "[]",
-            "",
-            r#"{"content":"","n":1}"#,
-        ] {
+        for other in [r#"{"n":1,"p":1,"m":2}"#, "[]", "", r#"{"content":"","n":1}"#] {
             assert_eq!(justified(other.as_bytes()), None, "{other}");
         }
         let unexplained = length("", (64 << 20) + 1).unwrap_err();

@@ -38,9 +38,7 @@ impl Proxy {
     /// [`FetchError::BadProxy`].
     pub fn parse(url: &str) -> Result<Self, FetchError> {
         let proxy = ureq::Proxy::new(url).map(Self);
-        proxy.map_err(|_| FetchError::BadProxy {
-            url: printable(&without_userinfo(url)),
-        })
+        proxy.map_err(|_| FetchError::BadProxy { url: printable(&without_userinfo(url)) })
     }
 
     /// Reads the proxy for the mint at `base` from the environment: the first of `ALL_PROXY`, `HTTPS_PROXY` and
@@ -54,9 +52,7 @@ impl Proxy {
     /// [`FetchError::BadProxy`] for a variable with an invalid value, [`FetchError::BadUrl`] for an invalid mint
     /// URL.
     pub fn from_environment(base: &str) -> Result<Option<Self>, FetchError> {
-        let mint: Uri = base
-            .parse()
-            .map_err(|_| FetchError::bad_url(base, "not a URL"))?;
+        let mint: Uri = base.parse().map_err(|_| FetchError::bad_url(base, "not a URL"))?;
         // The library ignores an invalid variable, and would connect directly.
         for name in VARIABLES.map(|name| [name.to_owned(), name.to_uppercase()]) {
             for value in name.iter().filter_map(|name| std::env::var(name).ok()) {
@@ -102,17 +98,9 @@ mod tests {
     #[test]
     fn proxy_is_shown_without_its_password() {
         for (url, shown, is_local) in [
-            (
-                "socks5h://127.0.0.1:9050",
-                "socks5h://127.0.0.1:9050",
-                false,
-            ),
+            ("socks5h://127.0.0.1:9050", "socks5h://127.0.0.1:9050", false),
             ("socks5://user:hunter2@[::1]", "socks5://[::1]:1080", true),
-            (
-                "http://user:hunter2@proxy.example:3128/",
-                "http://proxy.example:3128",
-                false,
-            ),
+            ("http://user:hunter2@proxy.example:3128/", "http://proxy.example:3128", false),
             ("proxy.example:3128", "http://proxy.example:3128", false),
         ] {
             let proxy = Proxy::parse(url).expect(url);
@@ -120,18 +108,10 @@ mod tests {
             assert!(!format!("{proxy:?}").contains("hunter2"), "{proxy:?}");
             assert_eq!(proxy.resolves_locally(), is_local, "{url}");
         }
-        for url in [
-            "",
-            "http://",
-            "ftp://user:hunter2@proxy.example",
-            "socks5h://proxy example",
-        ] {
+        for url in ["", "http://", "ftp://user:hunter2@proxy.example", "socks5h://proxy example"] {
             let error = Proxy::parse(url).expect_err(url);
             let text = format!("{error} {error:?}");
-            assert!(
-                text.contains("proxy URL") && !text.contains("hunter2"),
-                "{text}"
-            );
+            assert!(text.contains("proxy URL") && !text.contains("hunter2"), "{text}");
         }
     }
 }

@@ -116,10 +116,7 @@ impl SearchError {
 
 impl<E: Into<QueryError>> From<E> for RestoreError {
     fn from(cause: E) -> Self {
-        Self {
-            cause: cause.into(),
-            unfinished: None,
-        }
+        Self { cause: cause.into(), unfinished: None }
     }
 }
 

@@ -76,9 +76,7 @@ impl Default for RestoreOptions {
 
 impl RestoreOptions {
     pub(crate) fn check(&self) -> Result<(), CheckError> {
-        match [("search", self.search), ("gap", self.gap)]
-            .into_iter()
-            .find(|one| one.1 >= COUNTERS)
+        match [("search", self.search), ("gap", self.gap)].into_iter().find(|one| one.1 >= COUNTERS)
         {
             Some((option, value)) => Err(CheckError::BadOption { option, value }),
             None => Ok(()),
@@ -209,18 +207,11 @@ impl fmt::Display for Chance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let thousands = |number: u64| {
             let digits = number.to_string();
-            let groups = digits
-                .as_bytes()
-                .rchunks(3)
-                .rev()
-                .map(String::from_utf8_lossy);
+            let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
             groups.collect::<Vec<_>>().join(",")
         };
         let (one_in, live) = (thousands(self.one_in), thousands(self.live));
-        write!(
-            f,
-            "1 in {one_in} that one of {live} live notes was taken for spent"
-        )
+        write!(f, "1 in {one_in} that one of {live} live notes was taken for spent")
     }
 }
 
@@ -287,9 +278,7 @@ pub struct Restore {
 impl fmt::Debug for Restore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keyset = self.keyset.as_str();
-        f.debug_struct("Restore")
-            .field("keyset", &keyset)
-            .finish_non_exhaustive()
+        f.debug_struct("Restore").field("keyset", &keyset).finish_non_exhaustive()
     }
 }
 
@@ -316,11 +305,7 @@ impl Restore {
     ) -> Result<Self, QueryError> {
         let found = search(keyset, points, [spent, issued], options)?;
         let is_doubtful = found.warnings.iter().any(Warning::is_about_the_hash);
-        let absent = if is_doubtful {
-            Outcome::Unknown
-        } else {
-            Outcome::Unused
-        };
+        let absent = if is_doubtful { Outcome::Unknown } else { Outcome::Unused };
         let live = found.counters(Finding::Live);
         let mut restore = Self::empty(keyset, options, policy);
         let mut known = HashMap::new();
@@ -334,21 +319,16 @@ impl Restore {
             })
             .collect();
         let is_first = |&counter: &u32| restore.first[counter as usize] == counter as usize;
-        let asked = |counter: u32, point: &[u8]| Asked {
-            point: point.to_vec(),
-            place: counter as usize,
-        };
+        let asked =
+            |counter: u32, point: &[u8]| Asked { point: point.to_vec(), place: counter as usize };
         let mut messages: Vec<_> = live
             .into_iter()
             .filter(is_first)
             .map(|counter| asked(counter, &found.messages[&counter]))
             .collect();
-        let lookups = restore
-            .first
-            .iter()
-            .enumerate()
-            .filter(|&(place, &first)| place == first)
-            .count() as u64;
+        let lookups =
+            restore.first.iter().enumerate().filter(|&(place, &first)| place == first).count()
+                as u64;
         restore.warnings = found.warnings.clone();
         if let Some(expected) = options.expected {
             let more = issued.limit_matches(messages.len() as u64, lookups, expected)?;
@@ -395,10 +375,7 @@ impl Restore {
         restore.source = Some(issued.source().clone());
         restore.m = m;
         restore.now = issued.accepted_at();
-        restore.as_of = Some(AsOf {
-            spent: spent.as_of(),
-            issued: issued.as_of(),
-        });
+        restore.as_of = Some(AsOf { spent: spent.as_of(), issued: issued.as_of() });
         Ok(restore)
     }
 
@@ -448,14 +425,9 @@ impl Restore {
             return Ok(());
         }
         let first = self.outcomes.len() as u32;
-        let used = self
-            .outcomes
-            .iter()
-            .rposition(|one| *one != Outcome::Unused);
+        let used = self.outcomes.iter().rposition(|one| *one != Outcome::Unused);
         let behind = used.map_or(0, |last| last as u32 + 1);
-        let end = points
-            .end()
-            .unwrap_or(behind.saturating_add(UNTOUCHED.min(self.options.search)));
+        let end = points.end().unwrap_or(behind.saturating_add(UNTOUCHED.min(self.options.search)));
         let end = if self.is_cut { first } else { end };
         let size = self.batch.unwrap_or(BATCH);
         let counters: Vec<_> = (first..end.min(first.saturating_add(size.get() as u32))).collect();
@@ -470,18 +442,13 @@ impl Restore {
             (signed, given)
         } else {
             let messages = messages(&self.keyset, &mut points, &counters)?;
-            self.outcomes
-                .resize(counters.len() + first as usize, Outcome::Open);
+            self.outcomes.resize(counters.len() + first as usize, Outcome::Open);
             self.first.extend(first as usize..self.outcomes.len());
             (counters, messages)
         };
         let asked = counters.into_iter().zip(points);
-        let mut asked: Vec<_> = asked
-            .map(|(counter, point)| Asked {
-                point,
-                place: counter as usize,
-            })
-            .collect();
+        let mut asked: Vec<_> =
+            asked.map(|(counter, point)| Asked { point, place: counter as usize }).collect();
         shuffle(&mut asked)?;
         match self.is_searched {
             true => self.states.add(asked, size),
@@ -553,11 +520,7 @@ impl Restore {
     /// The messages that are still to be shown, the different counters that were looked up, and the `M` of the filters.
     #[cfg(feature = "cashu")]
     pub(crate) fn matches(&self) -> [u64; 3] {
-        [
-            self.signatures.left() as u64,
-            self.outcomes.len() as u64,
-            self.m,
-        ]
+        [self.signatures.left() as u64, self.outcomes.len() as u64, self.m]
     }
 
     fn left(&self) -> usize {
@@ -581,12 +544,7 @@ impl Restore {
         body: &[u8],
         now: u64,
     ) -> Result<Option<Duration>, QueryError> {
-        let reply = Reply {
-            status,
-            retry_after,
-            body,
-            now,
-        };
+        let reply = Reply { status, retry_after, body, now };
         let (curve, max) = (self.keyset.point_kind(), self.max_answer_bytes);
         let has_filters = self.as_of.is_some();
         let step = if self.signatures.current().is_some() {
@@ -622,10 +580,9 @@ impl Restore {
                         (None, Outcome::Unchecked(signature)) => {
                             self.outcomes[place] = Outcome::Live(signature.clone());
                         }
-                        (None, _) => self.unspent.extend(message.map(|message| Asked {
-                            point: message.clone(),
-                            place,
-                        })),
+                        (None, _) => self
+                            .unspent
+                            .extend(message.map(|message| Asked { point: message.clone(), place })),
                     }
                 }
                 if let Some(error) = error {
@@ -650,16 +607,10 @@ impl Restore {
     /// The results so far. Counters that the mint has not answered about are [`Outcome::Open`].
     #[must_use]
     pub fn so_far(&self) -> Restored {
-        let live = self
-            .outcomes
-            .iter()
-            .filter(|outcome| matches!(outcome, Outcome::Live(_)));
+        let live = self.outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Live(_)));
         let chance = Chance::of(live.count() as u64, self.m);
-        let outcomes: Vec<_> = self
-            .first
-            .iter()
-            .map(|&place| self.outcomes[place].clone())
-            .collect();
+        let outcomes: Vec<_> =
+            self.first.iter().map(|&place| self.outcomes[place].clone()).collect();
         let mut warnings = self.warnings.clone();
         type About = fn(Vec<u32>) -> Warning;
         let left: [(&str, About); 5] = [

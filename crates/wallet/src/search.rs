@@ -54,9 +54,7 @@ pub(crate) struct Found {
 impl Found {
     pub(crate) fn counters(&self, wanted: Finding) -> Vec<u32> {
         let all = (0..).zip(&self.findings);
-        all.filter(|&(_, &finding)| finding == wanted)
-            .map(|(counter, _)| counter)
-            .collect()
+        all.filter(|&(_, &finding)| finding == wanted).map(|(counter, _)| counter).collect()
     }
 }
 
@@ -69,12 +67,8 @@ pub(crate) fn search<H: ItemHash>(
 ) -> Result<Found, QueryError> {
     options.check()?;
     let warnings = compare(keyset, [spent, issued], options)?;
-    let mut found = Found {
-        findings: Vec::new(),
-        ys: Vec::new(),
-        messages: BTreeMap::new(),
-        warnings,
-    };
+    let mut found =
+        Found { findings: Vec::new(), ys: Vec::new(), messages: BTreeMap::new(), warnings };
     let (in_spent, in_issued) = (spent.indexed(), issued.indexed());
     let mut derived: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     let by_chance = explained(options.search, [spent, issued]);
@@ -160,24 +154,15 @@ fn compare<H: ItemHash>(
     }
     let mut warnings = Vec::new();
     if n > of {
-        warnings.push(Warning::MoreSpentThanIssued {
-            spent: n,
-            issued: of,
-        });
+        warnings.push(Warning::MoreSpentThanIssued { spent: n, issued: of });
     }
-    let as_of = AsOf {
-        spent: spent.as_of(),
-        issued: issued.as_of(),
-    };
+    let as_of = AsOf { spent: spent.as_of(), issued: issued.as_of() };
     if as_of.spent.abs_diff(as_of.issued) > APART {
         warnings.push(Warning::DatesApart(as_of));
     }
     let oldest = as_of.spent.min(as_of.issued);
     if let Some(last_activity) = options.last_activity.filter(|&last| oldest < last) {
-        warnings.push(Warning::OlderThanActivity {
-            as_of: oldest,
-            last_activity,
-        });
+        warnings.push(Warning::OlderThanActivity { as_of: oldest, last_activity });
     }
     Ok(warnings)
 }
@@ -251,9 +236,7 @@ fn check(
 /// The counters whose look-up had this result.
 fn chosen(counters: impl Iterator<Item = u32>, matched: &[bool], wanted: bool) -> Vec<u32> {
     let all = counters.zip(matched);
-    all.filter(|&(_, &matched)| matched == wanted)
-        .map(|(counter, _)| counter)
-        .collect()
+    all.filter(|&(_, &matched)| matched == wanted).map(|(counter, _)| counter).collect()
 }
 
 /// Ends a search that finds more notes than the filters have items: it would have no end.
@@ -269,12 +252,7 @@ fn bound<H: ItemHash>(
         // A filter that has an eighth of all points by chance says nothing.
         let limit = expected + chance_limit(lookups, filter.params().m()).min(lookups / 8);
         if end.is_none() && matches > limit {
-            return Err(CheckError::TooManyMatches {
-                matches,
-                lookups,
-                expected,
-                limit,
-            });
+            return Err(CheckError::TooManyMatches { matches, lookups, expected, limit });
         }
     }
     Ok(())
@@ -314,19 +292,11 @@ fn contradiction<H: ItemHash>(
     let is_fresh = spent.is_fresh() && issued.is_fresh();
     let is_older = is_fresh && issued.as_of() < spent.as_of();
     if missing.len() as u64 > limit && !is_older {
-        return Err(CheckError::SpentNotIssued {
-            missing: missing.len() as u64,
-            limit,
-            is_fresh,
-        });
+        return Err(CheckError::SpentNotIssued { missing: missing.len() as u64, limit, is_fresh });
     }
     if !missing.is_empty() {
-        found
-            .messages
-            .retain(|counter, _| missing.binary_search(counter).is_err());
-        found
-            .warnings
-            .push(Warning::SpentNotIssued { counters: missing });
+        found.messages.retain(|counter, _| missing.binary_search(counter).is_err());
+        found.warnings.push(Warning::SpentNotIssued { counters: missing });
     }
     Ok(())
 }

@@ -62,10 +62,7 @@ pub(crate) fn read(
     let (outputs, signatures) = (answer.list("outputs")?, answer.list("signatures")?);
     if outputs.len() != signatures.len() {
         let (outputs, signatures) = (outputs.len(), signatures.len());
-        return Err(AnswerFault::Unpaired {
-            outputs,
-            signatures,
-        });
+        return Err(AnswerFault::Unpaired { outputs, signatures });
     }
     let mut answered: HashMap<usize, BlindSignature> = HashMap::new();
     let mut ambiguous = HashSet::new();
@@ -87,16 +84,11 @@ pub(crate) fn read(
     }));
     // Which of two signatures is valid is not known.
     said.found.retain(|(place, ..)| !ambiguous.contains(place));
-    let equal = answered
-        .values()
-        .map(|signature| &signature.c)
-        .collect::<HashSet<_>>()
-        .len()
+    let equal = answered.values().map(|signature| &signature.c).collect::<HashSet<_>>().len()
         < answered.len();
     if said.fault.is_none() {
         let left_out = question.left_out();
-        said.found
-            .extend(left_out.map(|place| (place, None, false)));
+        said.found.extend(left_out.map(|place| (place, None, false)));
     }
     if equal {
         said.fault.get_or_insert(AnswerFault::EqualSignatures);
@@ -122,16 +114,8 @@ fn checked(signature: &Members<'_>, curve: PointKind) -> Result<BlindSignature, 
     };
     // Where signatures have no proof, what a mint sends in its place means nothing.
     let dleq = match numbers.filter(|_| curve.has_dleq()) {
-        Some((e, s)) => Some(Dleq {
-            e: number(&e)?,
-            s: number(&s)?,
-        }),
+        Some((e, s)) => Some(Dleq { e: number(&e)?, s: number(&s)? }),
         None => None,
     };
-    Ok(BlindSignature {
-        amount,
-        keyset,
-        c,
-        dleq,
-    })
+    Ok(BlindSignature { amount, keyset, c, dleq })
 }

@@ -40,8 +40,7 @@ pub(crate) fn read(mut question: Question<'_>, body: &[u8]) -> Result<Said<State
     }));
     let missing = asked - said.found.len();
     if missing > 0 {
-        said.fault
-            .get_or_insert(AnswerFault::Missing { missing, asked });
+        said.fault.get_or_insert(AnswerFault::Missing { missing, asked });
     }
     Ok(said)
 }

@@ -54,12 +54,7 @@ pub(crate) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            proxy: None,
-            user_agent: USER_AGENT.to_owned(),
-            roots: None,
-            headers: None,
-        }
+        Self { proxy: None, user_agent: USER_AGENT.to_owned(), roots: None, headers: None }
     }
 }
 
@@ -146,11 +141,7 @@ impl Transport {
         total: Option<Duration>,
     ) -> Result<Reply, FetchError> {
         let request = self.agent.post(url).content_type(JSON);
-        read(
-            self.prepared(request, url, policy, total)?
-                .send(body.as_bytes()),
-            policy,
-        )
+        read(self.prepared(request, url, policy, total)?.send(body.as_bytes()), policy)
     }
 
     fn prepared<B>(
@@ -160,11 +151,7 @@ impl Transport {
         policy: &Policy,
         total: Option<Duration>,
     ) -> Result<RequestBuilder<B>, FetchError> {
-        let headers = self
-            .settings
-            .headers
-            .as_ref()
-            .map(|headers| headers(url.path()));
+        let headers = self.settings.headers.as_ref().map(|headers| headers(url.path()));
         for (name, value) in headers.unwrap_or_default() {
             request = request.header(name, value);
         }
@@ -213,20 +200,13 @@ fn read(
     let is_gzip = matches!(encodings[..], [only] if only.trim().eq_ignore_ascii_case(GZIP));
     let encodings = encodings.iter().copied().filter(|_| !is_gzip);
     policy.admit_head(status, declared, encodings)?;
-    let mut counted = Counted {
-        inner: response.into_body().into_reader(),
-        received: 0,
-    };
+    let mut counted = Counted { inner: response.into_body().into_reader(), received: 0 };
     let body = match is_gzip {
         true => policy.read_body(status, None, GzDecoder::new(&mut counted)),
         false => policy.read_body(status, declared, &mut counted),
     };
     match body {
-        Ok(body) => Ok(Reply {
-            status,
-            retry_after,
-            body: body?,
-        }),
+        Ok(body) => Ok(Reply { status, retry_after, body: body? }),
         // Unwraps the transport's own error if there is one.
         Err(error) => Err(failed(error.into(), counted.received)),
     }
@@ -322,15 +302,10 @@ impl<T: transport::Transport> transport::Transport for Metered<T> {
 
 /// The largest declared length, if there are several.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
-    values(headers, header::CONTENT_LENGTH)
-        .filter_map(|value| value.trim().parse().ok())
-        .max()
+    values(headers, header::CONTENT_LENGTH).filter_map(|value| value.trim().parse().ok()).max()
 }
 
 /// The values of a header. A value that is not text becomes a question mark, so that it is not overlooked.
 fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
-    headers
-        .get_all(name)
-        .into_iter()
-        .map(|value| value.to_str().unwrap_or("?"))
+    headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or("?"))
 }

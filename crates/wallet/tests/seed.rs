@@ -27,15 +27,8 @@ impl World {
     }
 
     fn restore(&self, fallback: Fallback, expected: Option<u64>) -> RestoredWallet {
-        let restore = RestoreOptions {
-            fallback,
-            expected,
-            ..RestoreOptions::default()
-        };
-        let options = WalletOptions {
-            restore,
-            ..WalletOptions::default()
-        };
+        let restore = RestoreOptions { fallback, expected, ..RestoreOptions::default() };
+        let options = WalletOptions { restore, ..WalletOptions::default() };
         restore_wallet(&self.client, &seed(), "sat", &options).expect("keysets")
     }
 
@@ -64,28 +57,16 @@ fn all_keysets_give_their_notes_and_only_live_ones_are_shown() {
         assert!(keyset.notes.iter().all(|note| note.dleq.is_some()), "{id}");
         let restored = keyset.restored.as_ref().expect("results");
         assert_eq!((restored.next_counter(), restored.gap), (166, 40), "{id}");
-        assert!(
-            restored.as_of.is_some() && restored.warnings.is_empty(),
-            "{id}"
-        );
-        let spent = restored
-            .outcomes
-            .iter()
-            .filter(|&one| *one == Outcome::Spent);
+        assert!(restored.as_of.is_some() && restored.warnings.is_empty(), "{id}");
+        let spent = restored.outcomes.iter().filter(|&one| *one == Outcome::Spent);
         assert_eq!(spent.count(), SPENT, "{id}");
         assert!(keyset.problems.is_empty(), "{id}: {:?}", keyset.problems);
     }
     let [.., broken, draft] = &wallet.keysets[..] else {
         panic!("five keysets");
     };
-    assert_eq!(
-        [&broken.keyset.id, &draft.keyset.id].map(|id| id.as_str()),
-        [BROKEN, DRAFT]
-    );
-    assert!(matches!(
-        broken.problems[..],
-        [Problem::Restore(QueryError::Fetch(_))]
-    ));
+    assert_eq!([&broken.keyset.id, &draft.keyset.id].map(|id| id.as_str()), [BROKEN, DRAFT]);
+    assert!(matches!(broken.problems[..], [Problem::Restore(QueryError::Fetch(_))]));
     let is_named = |error: &DeriveError| error.to_string().contains(DRAFT);
     assert!(matches!(&draft.problems[..], [Problem::Derive(error)] if is_named(error)));
     assert_eq!(world.shown("/v1/restore", "outputs"), 12);
@@ -98,10 +79,7 @@ fn all_keysets_give_their_notes_and_only_live_ones_are_shown() {
     };
     let new: cashu::nuts::nut00::Token = new.parse().expect("a token");
     assert_eq!(u64::from(new.value().expect("a sum")), 270);
-    assert_eq!(
-        new.mint_url().expect("a URL").to_string(),
-        world.client.base_url()
-    );
+    assert_eq!(new.mint_url().expect("a URL").to_string(), world.client.base_url());
     assert!(old.starts_with("cashuA"));
     // An international name, as a mint client knows it.
     let url = "https://xn--mnze-0ra.example/Bitcoin";
@@ -113,21 +91,12 @@ fn all_keysets_give_their_notes_and_only_live_ones_are_shown() {
 #[test]
 fn mint_without_filters_gives_the_same_notes() {
     let world = World::new(|_| {});
-    let with: Vec<_> = world
-        .restore(Fallback::default(), None)
-        .notes()
-        .cloned()
-        .collect();
+    let with: Vec<_> = world.restore(Fallback::default(), None).notes().cloned().collect();
     let world = World::new(|mint| mint.has_filters = false);
     let wallet = world.restore(Fallback::Never, None);
     assert!(wallet.notes().next().is_none());
     assert_eq!(world.shown("/v1/restore", "outputs"), 0);
-    assert!(
-        wallet
-            .keysets
-            .iter()
-            .all(|keyset| keyset.problems.len() == 1)
-    );
+    assert!(wallet.keysets.iter().all(|keyset| keyset.problems.len() == 1));
     let wallet = world.restore(Fallback::default(), None);
     assert!(wallet.notes().eq(&with));
     for keyset in &wallet.keysets[..3] {
@@ -180,10 +149,7 @@ fn far_more_notes_than_expected_show_the_mint_nothing() {
     }
     assert_eq!(world.shown("/v1/restore", "outputs"), 0);
     let wallet = world.restore(Fallback::default(), Some(100));
-    assert!(matches!(
-        wallet.warnings[..],
-        [Warning::FewMatches { matches: 12, .. }]
-    ));
+    assert!(matches!(wallet.warnings[..], [Warning::FewMatches { matches: 12, .. }]));
     assert_eq!(wallet.notes().count(), 12);
 }
 
@@ -193,11 +159,7 @@ fn filters_of_one_keyset_announce_those_of_the_others() {
     let wallet = world.restore(Fallback::default(), None);
     assert_eq!(wallet.notes().count(), 12);
     let shown = world.seen.lock().expect("no panic").clone();
-    assert!(
-        shown
-            .iter()
-            .all(|asked| !asked.body.to_string().contains(BROKEN))
-    );
+    assert!(shown.iter().all(|asked| !asked.body.to_string().contains(BROKEN)));
 }
 
 #[test]
@@ -239,10 +201,7 @@ fn signatures_that_give_no_note_are_problems_of_their_own() {
     });
     let wallet = world.restore(Fallback::default(), None);
     for keyset in &wallet.keysets[..3] {
-        let notes = keyset
-            .notes
-            .iter()
-            .map(|note| (note.counter, note.dleq.is_some()));
+        let notes = keyset.notes.iter().map(|note| (note.counter, note.dleq.is_some()));
         assert!(notes.eq([(122, true), (125, false)]));
         let problems: Vec<_> = keyset.problems.iter().map(ToString::to_string).collect();
         let id = &keyset.keyset.id;
@@ -271,10 +230,7 @@ fn signatures_of_another_unit_are_problems() {
     assert_eq!((wallet.keysets.len(), wallet.notes().count()), (2, 6));
     for keyset in &wallet.keysets {
         let problems = &keyset.problems[..];
-        assert!(matches!(
-            problems,
-            [Problem::OtherUnit { counter: 123, .. }]
-        ));
+        assert!(matches!(problems, [Problem::OtherUnit { counter: 123, .. }]));
     }
 }
 
@@ -296,10 +252,7 @@ fn filter_that_did_not_come_holds_all_keysets() {
         (mint.has_filters, mint.silent) = (false, "filter/spent/012e");
         mint.others.clear();
     });
-    let policy = Policy {
-        deadline: std::time::Duration::from_millis(500),
-        ..Policy::default()
-    };
+    let policy = Policy { deadline: std::time::Duration::from_millis(500), ..Policy::default() };
     let client = MintClient::new(world.client.base_url(), policy).expect("a URL");
     let wallet = restore_wallet(&client, &seed(), "sat", &WalletOptions::default());
     assert_eq!(wallet.expect("keysets").notes().count(), 0);
@@ -314,10 +267,7 @@ fn time_limit_holds_for_an_info_that_does_not_come() {
         ..RestoreOptions::default()
     };
     let begin = std::time::Instant::now();
-    let options = WalletOptions {
-        restore: restore.clone(),
-        ..WalletOptions::default()
-    };
+    let options = WalletOptions { restore: restore.clone(), ..WalletOptions::default() };
     let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
     assert_eq!(wallet.notes().count(), 0);
     let keyset = KEYSETS[0].parse().expect("an id");
@@ -342,9 +292,7 @@ fn unit_that_no_keyset_has_is_an_error_with_those_that_are() {
     let error = error.expect_err("no such unit");
     assert!(matches!(error, WalletError::NoKeyset { .. }));
     assert!(
-        error
-            .to_string()
-            .contains("no keyset of unit \"usd\"; it has 009a1f293253e41e (sat)"),
+        error.to_string().contains("no keyset of unit \"usd\"; it has 009a1f293253e41e (sat)"),
         "{error}"
     );
 }

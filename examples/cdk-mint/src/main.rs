@@ -29,9 +29,7 @@ const WORDS: &str =
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [database, listen, more @ ..] = &arguments[..] else {
         anyhow::bail!("usage: cdk-mint DATABASE HOST:PORT [DIRECTORY [MILLISECONDS [SECONDS]]]");
@@ -66,9 +64,7 @@ async fn main() -> anyhow::Result<()> {
 /// Tells the filters after each request that may have spent or issued notes.
 async fn tell_changes(State(filters): State<Filters>, request: Request, next: Next) -> Response {
     let writes = ["/v1/swap", "/v1/mint", "/v1/melt"];
-    let may_write = writes
-        .iter()
-        .any(|path| request.uri().path().starts_with(path));
+    let may_write = writes.iter().any(|path| request.uri().path().starts_with(path));
     let _told = may_write.then(|| Changed(filters));
     next.run(request).await
 }
@@ -103,23 +99,13 @@ async fn announce(request: Request, next: Next) -> Response {
 /// A mint as CDK's guide builds it.
 async fn mint(database: &str, delay: u64) -> anyhow::Result<Mint> {
     let store = Arc::new(MintSqliteDatabase::new(database).await?);
-    let fees = FeeReserve {
-        min_fee_reserve: 1.into(),
-        percent_fee_reserve: 0.0,
-    };
-    let wallet = FakeWallet::new(
-        fees,
-        HashMap::default(),
-        HashSet::default(),
-        delay,
-        CurrencyUnit::Sat,
-    );
+    let fees = FeeReserve { min_fee_reserve: 1.into(), percent_fee_reserve: 0.0 };
+    let wallet =
+        FakeWallet::new(fees, HashMap::default(), HashSet::default(), delay, CurrencyUnit::Sat);
     let mut builder = MintBuilder::new(store.clone()).with_name("embedded".into());
     let method = PaymentMethod::Known(KnownMethod::Bolt11);
     let limits = MintMeltLimits::new(1, 1_000_000);
-    builder
-        .add_payment_processor(CurrencyUnit::Sat, method, limits, Arc::new(wallet))
-        .await?;
+    builder.add_payment_processor(CurrencyUnit::Sat, method, limits, Arc::new(wallet)).await?;
     let seed = bip39::Mnemonic::parse(WORDS)?.to_seed_normalized("");
     let mint = builder.build_with_seed(store, &seed).await?;
     mint.set_quote_ttl(QuoteTTL::new(10_000, 10_000)).await?;

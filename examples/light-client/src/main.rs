@@ -35,26 +35,14 @@ async fn main() -> Result<(), Error> {
     let peers = arguments.map(|peer| peer.parse());
     let peers: Vec<SocketAddr> = peers.collect::<Result<_, _>>()?;
     let (node, client) = Builder::new(Network::Regtest)
-        .chain_state(ChainState::Checkpoint(HashCheckpoint::from_genesis(
-            Network::Regtest,
-        )))
+        .chain_state(ChainState::Checkpoint(HashCheckpoint::from_genesis(Network::Regtest)))
         .required_peers(1) // the others replace a peer that is dropped
         // It forgets a peer that it tried, even one that was only slow.
-        .add_peers(
-            [&peers[..]; 5]
-                .concat()
-                .into_iter()
-                .map(TrustedPeer::from_socket_addr),
-        )
+        .add_peers([&peers[..]; 5].concat().into_iter().map(TrustedPeer::from_socket_addr))
         .whitelist_only()
         .build();
     tokio::spawn(node.run());
-    let Client {
-        requester,
-        info_rx: _info,
-        mut warn_rx,
-        mut event_rx,
-    } = client;
+    let Client { requester, info_rx: _info, mut warn_rx, mut event_rx } = client;
     loop {
         tokio::select! {
             event = event_rx.recv() => match event.ok_or("the node stopped")? {
@@ -129,10 +117,7 @@ impl Wallet {
 
     /// Keeps the state. A crash leaves the old file or the new one.
     fn keep(&mut self) -> Result<(), Error> {
-        let hashes = self
-            .filters
-            .iter()
-            .map(|(&height, (hash, _))| (height, *hash));
+        let hashes = self.filters.iter().map(|(&height, (hash, _))| (height, *hash));
         self.known = hashes.collect();
         let plan = self.plan.to_bytes().to_lower_hex_string();
         let mut text = format!("plan {plan}\nrevealed {}\n", self.scripts.len());
@@ -179,10 +164,7 @@ impl Wallet {
         if let Some((&height, _)) = known.find(|(height, known)| hash(height) != Some(**known)) {
             self.forget(height);
         }
-        let end = self
-            .filters
-            .last_key_value()
-            .map_or(0, |(height, _)| height + 1);
+        let end = self.filters.last_key_value().map_or(0, |(height, _)| height + 1);
         while let Some(step) = self.plan.next(end) {
             match step {
                 ScanStep::Test { heights, scripts } => {
@@ -203,10 +185,8 @@ impl Wallet {
                     for found in scripts.scan(&mut self.scratch, &batch) {
                         let found = found.map_err(|error| error.fault)?;
                         matching.push(found.block.0);
-                        let numbers = found
-                            .scripts
-                            .iter()
-                            .map(|script| number_of(&self.scripts, script));
+                        let numbers =
+                            found.scripts.iter().map(|script| number_of(&self.scripts, script));
                         last = last.max(numbers.max().flatten());
                     }
                     self.plan.advance(first + batch.len() as u32, matching);

@@ -110,12 +110,7 @@ unsafe impl Simd<12> for Neon {
 unsafe fn window(bytes: *const u8, positions: Three) -> Three {
     let load = |position: u64| {
         // SAFETY: by the contract of this function.
-        unsafe {
-            bytes
-                .add((position / 8) as usize)
-                .cast::<u64>()
-                .read_unaligned()
-        }
+        unsafe { bytes.add((position / 8) as usize).cast::<u64>().read_unaligned() }
     };
     let [a, b] = halves(positions.0).map(load);
     let swapped = vrev64q_u8(vreinterpretq_u8_u64(pair(a, b)));

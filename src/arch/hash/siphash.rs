@@ -68,10 +68,7 @@ fn siphash_groups<
     if out.len() - done < enough {
         return done;
     }
-    let zero = Side {
-        vectors: [simd.splat(0); GROUPS],
-        scalars: [0; SCALARS],
-    };
+    let zero = Side { vectors: [simd.splat(0); GROUPS], scalars: [0; SCALARS] };
     let mut words = [zero; WORDS];
     let unset = States::new(simd, [0; 4]);
     while out.len() - done >= enough {
@@ -180,10 +177,7 @@ impl<V: Copy, const GROUPS: usize, const SCALARS: usize> States<V, GROUPS, SCALA
     fn new(simd: impl Words<Vector = V>, key: [u64; 4]) -> Self {
         let [a, b, c, d] = key;
         let vector = [simd.splat(a), simd.splat(b), simd.splat(c), simd.splat(d)];
-        Self {
-            vectors: [vector; GROUPS],
-            scalars: [key; SCALARS],
-        }
+        Self { vectors: [vector; GROUPS], scalars: [key; SCALARS] }
     }
 
     #[inline(always)]
@@ -300,10 +294,7 @@ fn siphash_sides<S: Words, const GROUPS: usize>(
 ) {
     let side = GROUPS * S::LANES / 8;
     let by_16 = simd.by_16();
-    for (columns, out) in columns
-        .chunks_exact(side * words)
-        .zip(out.chunks_exact_mut(side))
-    {
+    for (columns, out) in columns.chunks_exact(side * words).zip(out.chunks_exact_mut(side)) {
         let mut states = States::<_, GROUPS, 0>::new(simd, key);
         for word in 0..words {
             let mut vectors = [simd.splat(0); GROUPS];
@@ -311,10 +302,7 @@ fn siphash_sides<S: Words, const GROUPS: usize>(
                 let first = group * S::LANES;
                 *vector = simd.load(&columns[first / 8 * words + word][first % 8..]);
             }
-            let words = Side {
-                vectors,
-                scalars: [],
-            };
+            let words = Side { vectors, scalars: [] };
             states.absorb(simd, &words, by_16);
         }
         states.finish(simd, by_16);

@@ -86,11 +86,7 @@ fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block];
                 }
                 if step < 3 {
                     for words in &mut words {
-                        let next = [
-                            words[(at + 1) % 4],
-                            words[(at + 2) % 4],
-                            words[(at + 3) % 4],
-                        ];
+                        let next = [words[(at + 1) % 4], words[(at + 2) % 4], words[(at + 3) % 4]];
                         let shifted = _mm_alignr_epi8::<4>(next[2], next[1]);
                         let sum = _mm_add_epi32(_mm_sha256msg1_epu32(words[at], next[0]), shifted);
                         words[at] = _mm_sha256msg2_epu32(sum, next[2]);
@@ -106,10 +102,7 @@ fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block];
     for (i, state) in states.iter_mut().enumerate() {
         let feba = _mm_shuffle_epi32::<0x1b>(abef[i]);
         let dchg = _mm_shuffle_epi32::<0xb1>(cdgh[i]);
-        let halves = [
-            _mm_blend_epi16::<0xf0>(feba, dchg),
-            _mm_alignr_epi8::<8>(dchg, feba),
-        ];
+        let halves = [_mm_blend_epi16::<0xf0>(feba, dchg), _mm_alignr_epi8::<8>(dchg, feba)];
         // SAFETY: two vectors have the size of the state, and any bits are numbers.
         *state = unsafe { core::mem::transmute::<[__m128i; 2], State>(halves) };
     }
@@ -171,16 +164,8 @@ fn compress_in_lanes(states: &mut [State; LANES], blocks: [&[Block]; LANES]) {
             for (at, &constant) in constants.iter().enumerate() {
                 if step > 0 {
                     let (w15, w2) = (words[(at + 1) % 16], words[(at + 14) % 16]);
-                    let s0 = xor3!(
-                        rotate!(w15, 7),
-                        rotate!(w15, 18),
-                        _mm256_srli_epi32::<3>(w15)
-                    );
-                    let s1 = xor3!(
-                        rotate!(w2, 17),
-                        rotate!(w2, 19),
-                        _mm256_srli_epi32::<10>(w2)
-                    );
+                    let s0 = xor3!(rotate!(w15, 7), rotate!(w15, 18), _mm256_srli_epi32::<3>(w15));
+                    let s1 = xor3!(rotate!(w2, 17), rotate!(w2, 19), _mm256_srli_epi32::<10>(w2));
                     let sum = _mm256_add_epi32(words[at], words[(at + 9) % 16]);
                     words[at] = _mm256_add_epi32(sum, _mm256_add_epi32(s0, s1));
                 }
@@ -252,9 +237,8 @@ fn compress_in_wide_lanes(states: &mut [State; WIDE], blocks: [&[Block]; WIDE]) 
     const MAJORITY: i32 = 0xe8;
     let count = blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
     let blocks = blocks.map(|blocks| &blocks[..count]);
-    let big_endian = _mm512_broadcast_i32x4(_mm_setr_epi8(
-        3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12,
-    ));
+    let big_endian =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12));
     let word: [[u32; WIDE]; 8] =
         core::array::from_fn(|word| states.each_ref().map(|state| state[word]));
     let mut state = [_mm512_setzero_si512(); 8];
@@ -335,14 +319,9 @@ fn transpose_wide(rows: [__m512i; WIDE]) -> [__m512i; WIDE] {
     for k in 0..4 {
         let [a, b, c, d] = [fours[k], fours[4 + k], fours[8 + k], fours[12 + k]];
         // Quarters 0 and 1 of two, then 2 and 3.
-        let (ab, cd) = (
-            _mm512_shuffle_i32x4::<0x44>(a, b),
-            _mm512_shuffle_i32x4::<0x44>(c, d),
-        );
-        let (ab_high, cd_high) = (
-            _mm512_shuffle_i32x4::<0xee>(a, b),
-            _mm512_shuffle_i32x4::<0xee>(c, d),
-        );
+        let (ab, cd) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d));
+        let (ab_high, cd_high) =
+            (_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d));
         columns[k] = _mm512_shuffle_i32x4::<0x88>(ab, cd);
         columns[4 + k] = _mm512_shuffle_i32x4::<0xdd>(ab, cd);
         columns[8 + k] = _mm512_shuffle_i32x4::<0x88>(ab_high, cd_high);

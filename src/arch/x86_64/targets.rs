@@ -75,10 +75,7 @@ pub(crate) fn hash_for_all<S: Decodes>(
 
 #[inline(always)]
 fn two<S: Decodes>(simd: S, numbers: &[u64; FILTERS], first: usize) -> [S::Vector; 2] {
-    [
-        simd.load(&numbers[first..]),
-        simd.load(&numbers[first + S::LANES..]),
-    ]
+    [simd.load(&numbers[first..]), simd.load(&numbers[first + S::LANES..])]
 }
 
 /// Sorts each column.
@@ -234,22 +231,14 @@ mod tests {
     fn check(simd: impl Decodes) {
         let mut random = Random::new(3);
         for count in [0_usize, 1, 15, 16, 17, 33, 100, 128, 256, 700, 1024, 2048] {
-            let scripts: Vec<[u64; 2]> = (0..count)
-                .map(|_| [random.next(), random.next() & 0xff_ffff | 11 << 56])
-                .collect();
-            let words: Vec<u8> = scripts
-                .as_flattened()
-                .iter()
-                .flat_map(|word| word.to_le_bytes())
-                .collect();
+            let scripts: Vec<[u64; 2]> =
+                (0..count).map(|_| [random.next(), random.next() & 0xff_ffff | 11 << 56]).collect();
+            let words: Vec<u8> =
+                scripts.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect();
             let filters: Vec<_> = (0..FILTERS as u64)
                 .map(|lane| {
                     let key = SipHash::new(random.next(), random.next());
-                    (
-                        key,
-                        random.below(1 << (20 + lane)) + 1,
-                        lane.saturating_sub(11),
-                    )
+                    (key, random.below(1 << (20 + lane)) + 1, lane.saturating_sub(11))
                 })
                 .collect();
             let mut keyed = Keyed::default();
@@ -268,10 +257,8 @@ mod tests {
                     let product = u128::from(key.hash(script)) * u128::from(*range);
                     ((product >> 64) as u64 >> dropped) as u32
                 };
-                let mut expected: Vec<u32> = words
-                    .chunks(16)
-                    .map(|script| value(&script[..11]))
-                    .collect();
+                let mut expected: Vec<u32> =
+                    words.chunks(16).map(|script| value(&script[..11])).collect();
                 expected.sort_unstable();
                 expected.resize(share, u32::MAX);
                 assert_eq!(column, expected, "{count} scripts");

@@ -65,10 +65,7 @@ pub(super) fn write(values: impl ExactSizeIterator<Item = u64>, p: usize) -> Vec
 
 /// Whether the words are these bytes, inverted. Padding is zeros in both.
 fn hold(words: &[u64], bytes: &[u8]) -> bool {
-    let mut written: Vec<u8> = words
-        .iter()
-        .flat_map(|word| (!word).to_ne_bytes())
-        .collect();
+    let mut written: Vec<u8> = words.iter().flat_map(|word| (!word).to_ne_bytes()).collect();
     let rest = written.split_off(bytes.len().min(written.len()));
     let (Some(end), Some(expected)) = (written.pop(), bytes.last()) else {
         return bytes.is_empty() && rest.is_empty();
@@ -170,10 +167,7 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let (range, p) = default_range(fixture.n() + new.len() as u64);
     let mut all = [fixture.hashes.as_slice(), &new].concat();
     all.sort_unstable();
-    let values: Vec<u64> = all
-        .iter()
-        .map(|&hash| reference::map(hash, range))
-        .collect();
+    let values: Vec<u64> = all.iter().map(|&hash| reference::map(hash, range)).collect();
     let expected = reference::encode_values(&values, p as u32);
     group.add_with(
         WHO,

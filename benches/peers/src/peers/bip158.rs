@@ -35,16 +35,10 @@ pub(super) fn match_any<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let ask = move |items: &[[u8; 33]]| {
         let reader = GcsFilterReader::new(k0, k1, m, P);
         let items = items.iter().map(<[u8; 33]>::as_slice);
-        reader
-            .match_any(&mut counted.as_slice(), items)
-            .expect("a valid filter")
+        reader.match_any(&mut counted.as_slice(), items).expect("a valid filter")
     };
     let finds = ask(member);
-    group.add(
-        RUST_BITCOIN,
-        move || ask(items),
-        |&found| found == expected && finds,
-    );
+    group.add(RUST_BITCOIN, move || ask(items), |&found| found == expected && finds);
 }
 
 /// Whether any of a wallet's scripts matches, for each of a few blocks.
@@ -60,9 +54,9 @@ pub(super) fn scan<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let (asked, chain) = (scan.clone(), chain(&scan));
         let ask = move || {
             let verify = |&(height, _, filter): &(u32, _, &[u8])| {
-                let before = height.checked_sub(1).map_or([0; 32].into(), |height| {
-                    chain.header(height).expect("a header")
-                });
+                let before = height
+                    .checked_sub(1)
+                    .map_or([0; 32].into(), |height| chain.header(height).expect("a header"));
                 let header = BlockFilter::new(filter).filter_header(&before.into());
                 assert_eq!(Some(header.into()), chain.header(height));
                 rust_bitcoin(&asked.blocks[height as usize % BLOCKS], &asked.scripts)

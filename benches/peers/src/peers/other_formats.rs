@@ -255,11 +255,7 @@ fn build_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture)
         measured = Some((bits_per_item(set, fixture), set.rate()));
         is_right(set, fixture)
     };
-    let row = group.add(
-        Who::other_format(S::NAME),
-        || S::make(hashes(fixture)),
-        right,
-    );
+    let row = group.add(Who::other_format(S::NAME), || S::make(hashes(fixture)), right);
     if let (Some(row), Some((bits, rate))) = (row, measured) {
         row.structure(bits, rate);
     }
@@ -282,10 +278,7 @@ fn ask_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     // This structure may have other false positives than the filter, a few in either.
     let right = |found: &Vec<bool>| {
         let members = asked.expected.iter().zip(found);
-        members
-            .filter(|(expected, found)| found != expected)
-            .count()
-            <= 5
+        members.filter(|(expected, found)| found != expected).count() <= 5
     };
     if let Some(row) = group.add(Who::other_format(S::NAME), ask, right) {
         row.structure(bits, rate);
@@ -295,12 +288,8 @@ fn ask_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 /// A binary fuse filter per block, as proposed for Bitcoin. Its hash needs no key of the block, so that a wallet's scripts
 /// are hashed once, before the clock starts.
 pub(super) fn scan<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    scan_one::<BinaryFuse16>(group, fixture, |set, hash| {
-        xorf::Filter::contains(set, &hash)
-    });
-    scan_one::<BinaryFuse32>(group, fixture, |set, hash| {
-        xorf::Filter::contains(set, &hash)
-    });
+    scan_one::<BinaryFuse16>(group, fixture, |set, hash| xorf::Filter::contains(set, &hash));
+    scan_one::<BinaryFuse32>(group, fixture, |set, hash| xorf::Filter::contains(set, &hash));
 }
 
 fn scan_one<'a, S: Structure + 'a>(
@@ -311,9 +300,7 @@ fn scan_one<'a, S: Structure + 'a>(
     let scan = scan_of(fixture, &group.task);
     let hash = |script: &Vec<u8>| fastmurmur3::murmur3_x64_128(script, 0) as u64;
     let blocks = (1..=BLOCKS).map(|number| block_scripts(fixture, number));
-    let sets: Vec<S> = blocks
-        .map(|items| S::make(items.iter().map(hash).collect()))
-        .collect();
+    let sets: Vec<S> = blocks.map(|items| S::make(items.iter().map(hash).collect())).collect();
     let (bits, rate) = (bits_per_item(&sets[0], fixture), sets[0].rate());
     let scripts: Vec<u64> = scan.scripts.iter().map(hash).collect();
     let ask = move || -> Vec<bool> {

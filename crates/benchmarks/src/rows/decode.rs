@@ -40,21 +40,13 @@ pub fn stream(fixture: &Fixture, task: &str) -> Stream {
         }
     };
     let bytes = reference::encode_values(&values, p).into();
-    Stream {
-        params,
-        values,
-        bytes,
-    }
+    Stream { params, values, bytes }
 }
 
 /// Reads and checks every code, keeps nothing: what a wallet does with a filter that it has just received.
 pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let n = fixture.n();
-    let Stream {
-        params,
-        values,
-        bytes,
-    } = stream(fixture, &group.task);
+    let Stream { params, values, bytes } = stream(fixture, &group.task);
     if n <= LARGEST_FOR_SLOW {
         let bytes = bytes.clone();
         let decode = move || reference::decode(&bytes, n, params.p(), params.m());
@@ -132,11 +124,7 @@ pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 /// Builds an index with the default interval of 16 items in one pass.
 pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for (level, filter) in &fixture.filters {
-        let build = || {
-            filter
-                .with_hasher(Nut25)
-                .into_indexed(IndexInterval::Items(16))
-        };
+        let build = || filter.with_hasher(Nut25).into_indexed(IndexInterval::Items(16));
         // Every member must be found; `lookup` checks non-members. Levels may choose different entries, so the
         // indexes themselves are not compared.
         group.add(Who::Ours(*level), build, |indexed| {
@@ -152,9 +140,7 @@ pub(super) fn resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let make = || filter.to_resident();
         group.add(Who::Ours(*level), make, |resident| {
             let matches = |resident: &ResidentFilter| resident.matches_values(&fixture.values);
-            resident
-                .as_ref()
-                .is_ok_and(|resident| !matches(resident).contains(&false))
+            resident.as_ref().is_ok_and(|resident| !matches(resident).contains(&false))
         });
     }
 }

@@ -25,9 +25,7 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let set = set.expect("sorted").with_level(level);
         let encode = move || set.encode(params);
         group.add(Who::Ours(level), encode, |filter| {
-            filter
-                .as_ref()
-                .is_ok_and(|filter| filter.bytes() == fixture.bytes)
+            filter.as_ref().is_ok_and(|filter| filter.bytes() == fixture.bytes)
         });
     }
 }

@@ -61,9 +61,7 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             let received = Filter::check_length(fixture.bytes.as_slice(), n, params)?;
             received.with_level(level).matches(items)
         };
-        group.add(Who::Ours(level), ask, |found| {
-            found.as_ref() == Ok(&expected)
-        });
+        group.add(Who::Ours(level), ask, |found| found.as_ref() == Ok(&expected));
     }
 }
 
@@ -77,9 +75,7 @@ trait Prepared<'a>: Send + Sync + Sized {
 
 impl<'a> Prepared<'a> for IndexedFilter<&'a [u8], Nut25> {
     fn of(_: SimdLevel, filter: &'a Filter) -> Self {
-        filter
-            .with_hasher(Nut25)
-            .into_indexed(IndexInterval::default())
+        filter.with_hasher(Nut25).into_indexed(IndexInterval::default())
     }
 
     fn contains(&self, item: &[u8; 33]) -> bool {

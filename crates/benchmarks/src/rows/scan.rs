@@ -43,10 +43,7 @@ fn scripts(count: u64, seed: u64, mixed: bool) -> Vec<Vec<u8>> {
         let length = lengths[usize::from(item[32]) % lengths.len()];
         item.into_iter().rev().cycle().take(length).collect()
     };
-    generate_items(count, seed)
-        .into_iter()
-        .map(script)
-        .collect()
+    generate_items(count, seed).into_iter().map(script).collect()
 }
 
 /// The scripts of a block, which is numbered from 1.
@@ -64,27 +61,15 @@ pub fn scan(fixture: &Fixture, task: &str) -> Scan {
     let mut expected = Vec::new();
     for number in 1..=BLOCKS {
         let key = (number as u64, SEED);
-        let profile = Profile::Bip158 {
-            k0: key.0,
-            k1: key.1,
-        };
+        let profile = Profile::Bip158 { k0: key.0, k1: key.1 };
         let items = block_scripts(fixture, number);
         let coded = reference::build(profile, &items, p, m);
         let n = fixture.n();
         let any = reference::match_any(&coded, n, p, m, profile, &scripts_wanted);
         expected.push(any.expect("a valid filter"));
-        blocks.push(Block {
-            key,
-            n,
-            serialized: reference::serialize_bip158(n, &coded),
-            coded,
-        });
+        blocks.push(Block { key, n, serialized: reference::serialize_bip158(n, &coded), coded });
     }
-    Scan {
-        blocks,
-        scripts: scripts_wanted,
-        expected,
-    }
+    Scan { blocks, scripts: scripts_wanted, expected }
 }
 
 /// A list that was made before, and its memory.
@@ -120,9 +105,7 @@ pub fn heights(scan: &Scan) -> Vec<(u32, SipHash, &[u8])> {
 /// The filter headers that commit to the filters of a verified scan, from height 0 on.
 pub fn chain(scan: &Scan) -> HeaderChain {
     let mut chain = HeaderChain::new(0, [0; 32]);
-    let hashes = heights(scan)
-        .into_iter()
-        .map(|(.., filter)| filter_hash(filter));
+    let hashes = heights(scan).into_iter().map(|(.., filter)| filter_hash(filter));
     chain.extend_from([0; 32], hashes).expect("connected");
     chain
 }
@@ -141,8 +124,6 @@ pub(super) fn verified<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             }
             any
         };
-        group.add(Who::Ours(level), ask, |any| {
-            any.chunks(BLOCKS).all(|any| any == scan.expected)
-        });
+        group.add(Who::Ours(level), ask, |any| any.chunks(BLOCKS).all(|any| any == scan.expected));
     }
 }

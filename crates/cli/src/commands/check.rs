@@ -80,12 +80,7 @@ struct MintArgs {
 
     /// Number of items that should match. Far more matches are an error, far
     /// fewer a warning.
-    #[arg(
-        long,
-        value_name = "COUNT",
-        requires = "mint",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true)]
     expected: Option<u64>,
 }
 
@@ -141,17 +136,17 @@ impl Checked {
 
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     let (checked, items) = match (&args.first, &args.second, &args.mint.url) {
-        (filter, Some(items), None) if is_stdin(filter) && is_stdin(items) => Err(CliError::usage(
-            "FILTER and ITEMS cannot both be standard input",
-        )),
+        (filter, Some(items), None) if is_stdin(filter) && is_stdin(items) => {
+            Err(CliError::usage("FILTER and ITEMS cannot both be standard input"))
+        }
         (filter, Some(items), None) => check_file(args, filter, items, globals),
         (items, None, Some(url)) => check_mint(args, url, items, globals),
-        (_, Some(_), Some(_)) => Err(CliError::usage(
-            "with --mint, ITEMS is the only file to give",
-        )),
-        (_, None, None) => Err(CliError::usage(
-            "give FILTER and ITEMS, or --mint URL --keyset ID and ITEMS",
-        )),
+        (_, Some(_), Some(_)) => {
+            Err(CliError::usage("with --mint, ITEMS is the only file to give"))
+        }
+        (_, None, None) => {
+            Err(CliError::usage("give FILTER and ITEMS, or --mint URL --keyset ID and ITEMS"))
+        }
     }?;
     if !args.json {
         say_as_of(checked.n, checked.as_of, globals);
@@ -178,12 +173,7 @@ fn check_file(
     let is_point = |item: &&[u8]| PointKind::ALL.iter().any(|kind| kind.bytes() == item.len());
     if let Some(place) = items.iter().position(|item| is_of_notes && !is_point(item)) {
         let (what, bytes, expected) = ("item", items[place].len(), None);
-        let error = CheckError::NotAPoint {
-            what,
-            place,
-            bytes,
-            expected,
-        };
+        let error = CheckError::NotAPoint { what, place, bytes, expected };
         return Err(CliError::failed(error));
     }
     let matched = file.filter.matches(&items);
@@ -198,12 +188,8 @@ fn check_file(
         globals.warn(other);
         doubt = true;
     }
-    let checked = Checked {
-        found: matched,
-        doubt,
-        n: u64::from(file.filter.n()),
-        as_of: file.timestamp,
-    };
+    let checked =
+        Checked { found: matched, doubt, n: u64::from(file.filter.n()), as_of: file.timestamp };
     Ok((checked, list))
 }
 
@@ -226,9 +212,7 @@ fn check_mint(
     let checked = match hasher {
         AnyHash::Nut25(_) => ask_mint::<Nut25>(args, url, &items, globals),
         AnyHash::Nut23(_) => ask_mint::<Nut23>(args, url, &items, globals),
-        _ => Err(CliError::usage(
-            "mints do not use this hash; use --profile nut25 or nut23",
-        )),
+        _ => Err(CliError::usage("mints do not use this hash; use --profile nut25 or nut23")),
     };
     Ok((checked?, items))
 }
@@ -251,9 +235,7 @@ fn ask_mint<H: ItemHash + Default>(
     let doubt = matches.warnings.iter().any(is_doubt);
     let answers = matches.answers.into_iter();
     Ok(Checked {
-        found: answers
-            .map(|answer| answer == Answer::MaybePresent)
-            .collect(),
+        found: answers.map(|answer| answer == Answer::MaybePresent).collect(),
         doubt,
         n: u64::from(filter.n()),
         as_of: Some(filter.as_of()),
@@ -263,10 +245,9 @@ fn ask_mint<H: ItemHash + Default>(
 /// Prints the time of the filter: `absent` means nothing without it.
 pub(crate) fn say_as_of(n: u64, as_of: Option<u64>, globals: &Globals) {
     match as_of {
-        Some(seconds) => globals.note(format_args!(
-            "filter of {n} items, as of {seconds} ({})",
-            utc(seconds)
-        )),
+        Some(seconds) => {
+            globals.note(format_args!("filter of {n} items, as of {seconds} ({})", utc(seconds)))
+        }
         None => globals.note(format_args!("filter of {n} items, without a timestamp")),
     }
 }

@@ -103,9 +103,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     if let Some(keep) = &args.keep {
         std::fs::create_dir(keep).map_err(|error| CliError::at(keep.display(), error))?;
     }
-    let temporary = tempfile::Builder::new()
-        .prefix("nutfilter-demo-")
-        .tempdir()?;
+    let temporary = tempfile::Builder::new().prefix("nutfilter-demo-").tempdir()?;
     let work = args.keep.as_deref().unwrap_or(temporary.path()).to_owned();
     let listener = nutfilter_serve::listen("127.0.0.1:0").await?;
     let base = format!("http://{}", listener.local_addr()?);
@@ -194,11 +192,7 @@ impl Wallet {
         messages.extend(of(NoteKind::Issued, sample.issued..u64::MAX, UNUSED));
         let unspent = messages.len() - spent;
         ys.extend(of(NoteKind::Spent, sample.spent..u64::MAX, unspent));
-        Self {
-            pairs: messages.into_iter().zip(ys).collect(),
-            spent: 0..spent,
-            live: spent..issued,
-        }
+        Self { pairs: messages.into_iter().zip(ys).collect(), spent: 0..spent, live: spent..issued }
     }
 
     /// What a mint answers about this wallet (NUT-07 and NUT-09).
@@ -226,9 +220,7 @@ impl Wallet {
             let signatures: Vec<_> = outputs.iter().map(sign).collect();
             json!({ "outputs": outputs, "signatures": signatures }).to_string()
         };
-        Router::new()
-            .route("/v1/checkstate", post(states))
-            .route("/v1/restore", post(restore))
+        Router::new().route("/v1/checkstate", post(states)).route("/v1/restore", post(restore))
     }
 }
 
@@ -296,10 +288,8 @@ impl DemoRun {
             return Err(CliError::at(what, error));
         }
         // There is one keyset, so each kind has one filter.
-        let bytes: usize = NoteKind::ALL
-            .map(|kind| self.body(kind).map_or(0, |body| body.len()))
-            .iter()
-            .sum();
+        let bytes: usize =
+            NoteKind::ALL.map(|kind| self.body(kind).map_or(0, |body| body.len())).iter().sum();
         step.finish(format_args!(
             "{} filters, {} as JSON",
             report.encoded,
@@ -349,18 +339,10 @@ impl DemoRun {
         let restore = restore.map_err(CliError::failed)?;
         let look_up = start.elapsed();
         let start = Instant::now();
-        let restored = client
-            .resume(restore, &pairs[..])
-            .map_err(CliError::failed)?;
+        let restored = client.resume(restore, &pairs[..]).map_err(CliError::failed)?;
         let ask = start.elapsed();
         step.finish(format_args!("{} candidates", count(pairs.len() as u64)));
-        Ok(Found {
-            restored,
-            filters: lines,
-            bytes,
-            look_up,
-            ask,
-        })
+        Ok(Found { restored, filters: lines, bytes, look_up, ask })
     }
 
     /// Writes the response as served, and the wallet.
@@ -410,9 +392,7 @@ impl DemoRun {
             };
             if !is_right {
                 let word = outcome.word();
-                return Err(CliError::failed(format_args!(
-                    "candidate {place} is not {word}"
-                )));
+                return Err(CliError::failed(format_args!("candidate {place} is not {word}")));
             }
         }
         Ok(())
@@ -432,12 +412,7 @@ const STEPS: u32 = 3;
 
 impl Step {
     fn start(globals: &Globals, number: u32, what: &'static str) -> Self {
-        Self {
-            number,
-            what,
-            start: Instant::now(),
-            globals: *globals,
-        }
+        Self { number, what, start: Instant::now(), globals: *globals }
     }
 
     fn finish(self, result: impl fmt::Display) {

@@ -72,17 +72,11 @@ fn mint(args: &InspectArgs, url: &str, globals: &Globals) -> Result<ExitCode, Cl
         None => {
             let keysets = client.keysets();
             let keysets = keysets.map_err(|error| CliError::at(fetch::place(&client), error))?;
-            keysets
-                .into_iter()
-                .flat_map(|keyset| of_all(keyset.id))
-                .collect()
+            keysets.into_iter().flat_map(|keyset| of_all(keyset.id)).collect()
         }
     };
     if wanted.is_empty() {
-        return Err(CliError::at(
-            fetch::place(&client),
-            "the mint has no keysets",
-        ));
+        return Err(CliError::at(fetch::place(&client), "the mint has no keysets"));
     }
     let (mut rows, mut oldest) = (vec![], 0);
     for (keyset, kind) in wanted {
@@ -107,9 +101,7 @@ fn mint(args: &InspectArgs, url: &str, globals: &Globals) -> Result<ExitCode, Cl
     match args.max_age.filter(|&limit| oldest > limit) {
         None => Ok(ExitCode::SUCCESS),
         Some(limit) => {
-            globals.note(format_args!(
-                "a filter is {oldest} s old, maximum is {limit} s"
-            ));
+            globals.note(format_args!("a filter is {oldest} s old, maximum is {limit} s"));
             Ok(ExitCode::from(EXIT_TOO_OLD))
         }
     }

@@ -34,11 +34,7 @@ use crate::value_parsers;
 pub(crate) struct RestoreArgs {
     /// File of candidates, in the order of the counters: `B_<TAB>Y` in hex, one
     /// pair per line. `-` is standard input. Not with --seed-file.
-    #[arg(
-        value_name = "PAIRS",
-        requires = "keyset",
-        required_unless_present = "seed_file"
-    )]
+    #[arg(value_name = "PAIRS", requires = "keyset", required_unless_present = "seed_file")]
     pairs: Option<PathBuf>,
 
     /// URL of the mint, which is not trusted.
@@ -51,12 +47,7 @@ pub(crate) struct RestoreArgs {
     seed_file: Option<PathBuf>,
 
     /// Unit of the notes to restore from the seed.
-    #[arg(
-        long,
-        value_name = "UNIT",
-        default_value = "sat",
-        conflicts_with = "pairs"
-    )]
+    #[arg(long, value_name = "UNIT", default_value = "sat", conflicts_with = "pairs")]
     unit: String,
 
     /// When to show the mint every message of the seed because its filters are
@@ -152,9 +143,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
             let pairs = read_pairs(pairs)?;
             from_pairs(&client()?, &pairs, keyset, &options, globals)
         }
-        _ => Err(CliError::usage(
-            "expected --seed-file, or --keyset and PAIRS",
-        )),
+        _ => Err(CliError::usage("expected --seed-file, or --keyset and PAIRS")),
     }
 }
 
@@ -175,8 +164,7 @@ fn read_seed(path: &Path, globals: &Globals) -> Result<Seed, CliError> {
     let name = input.name.clone();
     let bytes = input.read_all()?;
     let text = String::from_utf8(bytes).map_err(|_| CliError::at(&name, "invalid UTF-8"))?;
-    text.parse()
-        .map_err(|error: SeedError| CliError::at(&name, error))
+    text.parse().map_err(|error: SeedError| CliError::at(&name, error))
 }
 
 /// Prints the notes of a seed as tokens, and a table of its keysets on stderr.
@@ -187,10 +175,7 @@ fn from_seed(
     options: RestoreOptions,
     globals: &Globals,
 ) -> Result<ExitCode, CliError> {
-    let options = WalletOptions {
-        restore: options,
-        ..WalletOptions::default()
-    };
+    let options = WalletOptions { restore: options, ..WalletOptions::default() };
     let at = |error: &dyn Display| CliError::at(fetch::place(client), error);
     let unit = &args.unit;
     let wallet = restore_wallet(client, seed, unit, &options).map_err(|error| at(&error))?;
@@ -214,9 +199,7 @@ fn from_seed(
             globals.warn(format_args!("keyset {id}: {warning}"));
         }
         if let Some(chance) = one.restored.as_ref().and_then(|restored| restored.chance) {
-            globals.note(format_args!(
-                "keyset {id}: {chance}; --confirm asks the mint"
-            ));
+            globals.note(format_args!("keyset {id}: {chance}; --confirm asks the mint"));
         }
         for problem in &one.problems {
             eprint_error(format_args!("keyset {id}: {problem}"));
@@ -251,14 +234,7 @@ fn from_seed(
 
 /// Prints a line for each keyset.
 fn table(wallet: &RestoredWallet, globals: &Globals) {
-    let heads = [
-        "keyset",
-        "found",
-        "spent",
-        "pending",
-        "next counter",
-        "as of",
-    ];
+    let heads = ["keyset", "found", "spent", "pending", "next counter", "as of"];
     let rows = wallet.keysets.iter().map(|one| {
         let id = one.keyset.id.to_string();
         let found = one.notes.len().to_string();
@@ -268,26 +244,14 @@ fn table(wallet: &RestoredWallet, globals: &Globals) {
         };
         let count = |wanted: &Outcome| {
             let outcomes = restored.outcomes.iter();
-            outcomes
-                .filter(|&outcome| outcome == wanted)
-                .count()
-                .to_string()
+            outcomes.filter(|&outcome| outcome == wanted).count().to_string()
         };
         let (spent, pending) = (count(&Outcome::Spent), count(&Outcome::Pending));
         let oldest = restored.as_of.map(|as_of| as_of.spent.min(as_of.issued));
         let as_of = oldest.map_or_else(|| "now, without filters".to_owned(), output::utc);
-        [
-            id,
-            found,
-            spent,
-            pending,
-            restored.next_counter().to_string(),
-            as_of,
-        ]
+        [id, found, spent, pending, restored.next_counter().to_string(), as_of]
     });
-    let rows: Vec<_> = std::iter::once(heads.map(str::to_owned))
-        .chain(rows)
-        .collect();
+    let rows: Vec<_> = std::iter::once(heads.map(str::to_owned)).chain(rows).collect();
     let lengths = |column: usize| rows.iter().map(move |row: &[String; 6]| row[column].len());
     let width = |column| lengths(column).max().unwrap_or_default();
     for [id, numbers @ .., as_of] in &rows {
@@ -363,17 +327,13 @@ fn read_pairs(path: &Path) -> Result<Vec<Pair>, CliError> {
         let at = |error: &dyn std::fmt::Display| {
             CliError::at(format_args!("{name}, line {number}"), error)
         };
-        let decoded: Vec<_> = decoded
-            .collect::<Result<_, _>>()
-            .map_err(|error| at(&error))?;
+        let decoded: Vec<_> = decoded.collect::<Result<_, _>>().map_err(|error| at(&error))?;
         match <[Vec<u8>; 2]>::try_from(decoded) {
             Ok([blinded, y]) => pairs.push((blinded, y)),
             Err(decoded) if decoded.is_empty() => {}
             Err(decoded) => {
                 let found = decoded.len();
-                return Err(at(&format_args!(
-                    "expected B_ and Y in hex, found {found} fields"
-                )));
+                return Err(at(&format_args!("expected B_ and Y in hex, found {found} fields")));
             }
         }
     }

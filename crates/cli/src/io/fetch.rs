@@ -44,9 +44,7 @@ pub(crate) fn client(
             CliError::at(format_args!("SSL_CERT_FILE {}", file.display()), error)
         };
         let pem = std::fs::read(&file).map_err(|error| at(&error))?;
-        client = client
-            .with_root_certificates(&pem)
-            .map_err(|error| at(&error))?;
+        client = client.with_root_certificates(&pem).map_err(|error| at(&error))?;
     }
     let proxy = match args.proxy.as_deref() {
         Some("none") => None,
@@ -98,19 +96,17 @@ pub(crate) fn filter<H: ItemHash + Default>(
 pub(crate) fn refused(place: &str, error: CheckError) -> CliError {
     match &error {
         CheckError::OtherDialect(other) => match other.dialect {
-            Dialect::Nut25 | Dialect::Nut23 => CliError::at(
-                place,
-                format_args!("{error}; use --profile {}", other.dialect),
-            ),
+            Dialect::Nut25 | Dialect::Nut23 => {
+                CliError::at(place, format_args!("{error}; use --profile {}", other.dialect))
+            }
             _ => CliError::at(
                 place,
                 format_args!("{error}; this is a bug in the mint, and its filters are unusable"),
             ),
         },
-        CheckError::TooManyMatches { .. } => CliError::at(
-            place,
-            format_args!("{error}; if that is plausible, correct --expected"),
-        ),
+        CheckError::TooManyMatches { .. } => {
+            CliError::at(place, format_args!("{error}; if that is plausible, correct --expected"))
+        }
         _ => CliError::at(place, error),
     }
 }
@@ -123,9 +119,7 @@ pub(crate) fn warn(warnings: &[Warning], globals: &Globals) {
 }
 
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| format!("{text:?} is not a number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|duration| !duration.is_zero())

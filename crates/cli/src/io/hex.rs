@@ -56,9 +56,7 @@ pub(crate) fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], String
     let mut bytes = Vec::new();
     decode_into(text.as_bytes(), &mut bytes).map_err(|error| error.to_string())?;
     let digits = text.len();
-    bytes
-        .try_into()
-        .map_err(|_| format!("expected {} hex digits, not {digits}", N * 2))
+    bytes.try_into().map_err(|_| format!("expected {} hex digits, not {digits}", N * 2))
 }
 
 /// Finds the fault in an invalid text.
@@ -67,10 +65,7 @@ fn explain(text: &[u8]) -> HexError {
         return HexError::Prefix;
     }
     match text.iter().position(|byte| !byte.is_ascii_hexdigit()) {
-        Some(at) => HexError::Digit {
-            byte: text[at],
-            column: at + 1,
-        },
+        Some(at) => HexError::Digit { byte: text[at], column: at + 1 },
         None => HexError::Odd { digits: text.len() },
     }
 }

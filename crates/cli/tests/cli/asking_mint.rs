@@ -86,10 +86,7 @@ impl Mint {
     }
 
     pub(crate) fn run_in(&self, place: &Place, subcommand: &str, items: &str, args: &str) -> Ran {
-        let line = format!(
-            "{subcommand} --mint {} --keyset {KEYSET} - {args}",
-            self.url
-        );
+        let line = format!("{subcommand} --mint {} --keyset {KEYSET} - {args}", self.url);
         place.run_with(line, items.as_bytes())
     }
 }

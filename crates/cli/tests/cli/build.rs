@@ -17,10 +17,8 @@ fn lines_records_and_standard_input_give_the_same_bytes() {
     let records_args = "--record-bytes 33";
     let stdin = lines(0..3000);
     // Upper case, Windows line ends, blank lines, surrounding spaces, no final line end, another order.
-    let sloppy: String = (0..3000)
-        .rev()
-        .map(|i| format!("\r\n \t{}  \r\n", hex(&item(i)).to_uppercase()))
-        .collect();
+    let sloppy: String =
+        (0..3000).rev().map(|i| format!("\r\n \t{}  \r\n", hex(&item(i)).to_uppercase())).collect();
     for ran in [
         place.run_with(format!("build - {raw}"), stdin.as_bytes()),
         place.run_with(format!("build - {raw}"), sloppy.trim_end().as_bytes()),
@@ -35,25 +33,13 @@ fn lines_records_and_standard_input_give_the_same_bytes() {
 fn invalid_line_is_named_by_file_and_number() {
     let place = Place::new();
     for (text, wanted) in [
-        (
-            "0011\n\n02g1\n",
-            "spent.hex, line 3: 'g' in column 3 is not a hex digit",
-        ),
-        (
-            "0011\n021\n",
-            "spent.hex, line 2: odd number of hex digits (3)",
-        ),
+        ("0011\n\n02g1\n", "spent.hex, line 3: 'g' in column 3 is not a hex digit"),
+        ("0011\n021\n", "spent.hex, line 2: odd number of hex digits (3)"),
         ("0x0011\n", "spent.hex, line 1: begins with 0x"),
-        (
-            "00\n00 11\n",
-            "spent.hex, line 2: byte 0x20 in column 3 is not a hex digit",
-        ),
+        ("00\n00 11\n", "spent.hex, line 2: byte 0x20 in column 3 is not a hex digit"),
     ] {
         place.write("spent.hex", text);
-        for args in [
-            "build spent.hex -o out.gcs",
-            "build spent.hex --format raw -o out",
-        ] {
+        for args in ["build spent.hex -o out.gcs", "build spent.hex --format raw -o out"] {
             let error = place.run(args).error();
             assert!(error.starts_with(&format!("error: {wanted}")), "{error}");
         }
@@ -69,10 +55,7 @@ fn other_invalid_inputs_are_errors() {
     place.write("items", lines(0..3));
     place.write("records", [7; 100]);
     // As xxd breaks lines.
-    place.write(
-        "cut",
-        format!("{}{}\n{}\n", lines(0..1), "02".repeat(30), "02".repeat(6)),
-    );
+    place.write("cut", format!("{}{}\n{}\n", lines(0..1), "02".repeat(30), "02".repeat(6)));
     place.fail_each(
         "build",
         "
@@ -113,10 +96,7 @@ fn output_file_is_complete_and_replaces_the_old_one() {
     assert_contains(&ran.stderr, "100 items; P 19, M 784931: ");
     assert_eq!(ran.ok(), b"");
     let response: Value = serde_json::from_slice(&place.read("spent.json")).expect("JSON");
-    assert_eq!(
-        (&response["n"], &response["timestamp"]),
-        (&100.into(), &5.into())
-    );
+    assert_eq!((&response["n"], &response["timestamp"]), (&100.into(), &5.into()));
     assert_eq!(place.names(), ["items", "spent.json"]);
     assert_eq!(place.run(format!("{args} --quiet")).stderr, "");
 }
@@ -161,12 +141,7 @@ fn output_file_keeps_the_mode_of_the_old_one() {
         let permissions = Permissions::from_mode(wanted);
         std::fs::set_permissions(place.path("out"), permissions).expect("another mode");
         place.run("build items -o out").ok();
-        assert_eq!(
-            mode("out"),
-            wanted,
-            "{:o} instead of {wanted:o}",
-            mode("out")
-        );
+        assert_eq!(mode("out"), wanted, "{:o} instead of {wanted:o}", mode("out"));
         assert!(place.read("out").starts_with(b"{\"n\":100,"));
     }
     // A new file gets its mode from the umask, like any other.
@@ -182,15 +157,10 @@ fn output_to_a_pipe_is_written_to_the_pipe() {
 
     let place = Place::new();
     place.write("items", lines(0..100));
-    let made = std::process::Command::new("mkfifo")
-        .arg(place.path("pipe"))
-        .status();
+    let made = std::process::Command::new("mkfifo").arg(place.path("pipe")).status();
     assert!(made.expect("mkfifo").success());
     // Open it for reading and writing, so that neither opening nor reading waits for the other end.
-    let both = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(place.path("pipe"));
+    let both = std::fs::OpenOptions::new().read(true).write(true).open(place.path("pipe"));
     let mut pipe = both.expect("a pipe");
     place.run("build items -o pipe").ok();
     let metadata = std::fs::metadata(place.path("pipe")).expect("the pipe");
@@ -273,10 +243,7 @@ fn set_larger_than_memory_is_refused_before_it_is_read() {
         "error: records: 100000000 items need 1,014 MiB of memory, and 488 MiB are available";
     assert!(error.starts_with(words), "{error}");
     let error = limited("build lines -o out").error();
-    assert!(
-        error.starts_with("error: lines: about 100000000 items need 1,014 MiB"),
-        "{error}"
-    );
+    assert!(error.starts_with("error: lines: about 100000000 items need 1,014 MiB"), "{error}");
     let error = place.run("build many --record-bytes 67 -o out").error();
     assert_contains(&error, "a filter holds at most 4294967295");
     assert_eq!(place.names(), ["lines", "many", "records"]);
@@ -291,14 +258,8 @@ fn duplicates_are_counted_and_bip158_drops_them() {
     for (args, wanted) in [
         ("items", "13 items, 3 of them duplicates; P 19"),
         ("equal", "50 items, 49 of them duplicates; P 19"),
-        (
-            &format!("items {of_block}"),
-            "10 items, 3 duplicates dropped; P 19",
-        ),
-        (
-            &format!("equal {of_block}"),
-            "1 items, 49 duplicates dropped; P 19",
-        ),
+        (&format!("items {of_block}"), "10 items, 3 duplicates dropped; P 19"),
+        (&format!("equal {of_block}"), "1 items, 49 duplicates dropped; P 19"),
     ] {
         let said = place.run(format!("build -o out {args}")).stderr;
         assert!(said.starts_with(wanted), "{said}");
@@ -308,12 +269,7 @@ fn duplicates_are_counted_and_bip158_drops_them() {
 #[test]
 fn default_timestamp_is_now() {
     let place = Place::new();
-    let clock = || {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .expect("after 1970")
-            .as_secs()
-    };
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let before = clock();
     let response = place.run_with("build -", lines(0..1).as_bytes()).json();
     let timestamp = response["timestamp"].as_u64().expect("a time");
@@ -325,11 +281,7 @@ fn empty_input_is_rejected_and_the_old_file_stays() {
     let place = Place::new();
     place.write("pub.json", "old");
     let key = "07".repeat(16);
-    for more in [
-        "",
-        &format!("--profile bip158 --block-hash {key}"),
-        "--record-bytes 33",
-    ] {
+    for more in ["", &format!("--profile bip158 --block-hash {key}"), "--record-bytes 33"] {
         let args = "build - -o pub.json";
         let error = place.fails(format!("{args} {more}"), "no items");
         assert!(error.contains("--allow-empty"), "{more:?}: {error}");
@@ -366,11 +318,7 @@ fn best_p_is_derived_from_m_or_rate() {
         ("--m 1000000", 19, 1_000_000),
         ("", 19, 784_931),
     ] {
-        assert_eq!(
-            summary(args),
-            (p.into(), m.into(), String::new()),
-            "{args:?}"
-        );
+        assert_eq!(summary(args), (p.into(), m.into(), String::new()), "{args:?}");
     }
     // 20.001 bits instead of 11.5.
     let (p, _, warning) = summary("--m 1000 --p 19");

@@ -2,11 +2,7 @@
 
 use crate::nutfilter::{Place, assert_contains, hex, item, lines};
 
-const EMAILS: [&str; 3] = [
-    "alice@example.org",
-    "bob@example.org",
-    "Zoë <z@example.org>",
-];
+const EMAILS: [&str; 3] = ["alice@example.org", "bob@example.org", "Zoë <z@example.org>"];
 
 fn raw(place: &Place, args: &str, input: &[u8]) -> Vec<u8> {
     let build = "build - --format raw";
@@ -19,24 +15,14 @@ fn input_formats_of_the_same_items_give_the_same_filter() {
     let join = |line: &dyn Fn(&str) -> String, end: &str| -> String {
         EMAILS.iter().map(|email| line(email) + end).collect()
     };
-    let wanted = raw(
-        &place,
-        "",
-        join(&|email| hex(email.as_bytes()), "\n").as_bytes(),
-    );
+    let wanted = raw(&place, "", join(&|email| hex(email.as_bytes()), "\n").as_bytes());
     let plain = |email: &str| email.to_owned();
     for (args, input) in [
         ("--input text", join(&plain, "\n")),
         ("--input text", join(&plain, "\r\n\n")),
-        (
-            "--input text",
-            "\u{feff}".to_owned() + join(&plain, "\n").trim_end(),
-        ),
+        ("--input text", "\u{feff}".to_owned() + join(&plain, "\n").trim_end()),
     ] {
-        assert!(
-            raw(&place, args, input.as_bytes()) == wanted,
-            "{args:?}: other bytes of {input}"
-        );
+        assert!(raw(&place, args, input.as_bytes()) == wanted, "{args:?}: other bytes of {input}");
     }
 }
 
@@ -72,12 +58,7 @@ fn first_invalid_item_names_the_other_formats() {
         let ran = place.run_with(format!("build - -o out.gcs {args}"), input);
         ran.error()
     };
-    for input in [
-        &b"user@example.org\n"[..],
-        b"\n\x02\xa9\xac",
-        b"id,y\n",
-        b"{\"n\":1}",
-    ] {
+    for input in [&b"user@example.org\n"[..], b"\n\x02\xa9\xac", b"id,y\n", b"{\"n\":1}"] {
         let error = build("", input);
         assert_contains(&error, "is not a hex digit; items are lines of hex unless");
         assert_contains(&error, "--input text (lines of text)");
@@ -111,26 +92,14 @@ fn input_that_is_not_text_is_never_hashed_as_lines() {
             [b"\xff\xfe", &utf16[..]].concat(),
             "line 1: UTF-16, not UTF-8; convert it first",
         ),
-        (
-            "utf16",
-            utf16,
-            "line 1: UTF-16, not UTF-8; convert it first",
-        ),
+        ("utf16", utf16, "line 1: UTF-16, not UTF-8; convert it first"),
         (
             "joined",
             "\u{feff}00\n\u{feff}11\n".into(),
             "line 2: a byte-order mark in column 1; remove it where files were joined",
         ),
-        (
-            "joined-line",
-            "\u{feff}00\u{feff}11\n".into(),
-            "line 1: a byte-order mark in column 3",
-        ),
-        (
-            "latin1",
-            b"plain\ncaf\xe9\n".to_vec(),
-            "line 2: not UTF-8 text, from column 4 on",
-        ),
+        ("joined-line", "\u{feff}00\u{feff}11\n".into(), "line 1: a byte-order mark in column 3"),
+        ("latin1", b"plain\ncaf\xe9\n".to_vec(), "line 2: not UTF-8 text, from column 4 on"),
     ] {
         place.write(name, bytes);
         place.fails(format!("build {name} --input text -o out.gcs"), wanted);
@@ -159,9 +128,7 @@ fn siphash_profile_requires_its_key() {
     let text = "--input text";
     let build = |key: &str, output: &str| {
         let keyed = format!("--profile siphash --key-file {key}");
-        place.run(format!(
-            "build items -o {output} --timestamp 5 {text} {keyed}"
-        ))
+        place.run(format!("build items -o {output} --timestamp 5 {text} {keyed}"))
     };
     for output in ["f.gcs", "f.json"] {
         build("key", output).ok();
@@ -176,10 +143,7 @@ fn siphash_profile_requires_its_key() {
 
     let counts = |args: &str| place.run(format!("check {args} {text} --count"));
     let all = "maybe\t3\nabsent\t0\n";
-    assert_eq!(
-        counts("f.json items --profile siphash --key-file key").text(),
-        all
-    );
+    assert_eq!(counts("f.json items --profile siphash --key-file key").text(), all);
     // The header names the hash, and tells whether the key is right.
     assert_eq!(counts("f.gcs items --key-file key.hex").text(), all);
     counts("f.gcs items --key-file other").error_with("built with a different key");
@@ -196,19 +160,12 @@ fn gcs_file_holds_all_that_a_reader_needs() {
     place.write("items", lines(0..1000));
     let key = "000102030405060708090a0b0c0d0e0f";
     for (profile, id) in [("nut25", 1), ("nut23", 2), ("bip158", 3)] {
-        let keyed: &str = if id == 3 {
-            &format!("--block-hash {key}")
-        } else {
-            ""
-        };
+        let keyed: &str = if id == 3 { &format!("--block-hash {key}") } else { "" };
         let args = format!("build items --m 1000 --timestamp 1767225600 --profile {profile}");
         place.run(format!("{args} {keyed} -o f.gcs")).ok();
         let file = place.read("f.gcs");
         let plain = place.run(format!("{args} {keyed} --format raw")).ok();
-        assert_eq!(
-            &file[..12],
-            [&b"\x89GCS\r\n\x1a\n"[..], &[1, 1, id, 9]].concat()
-        );
+        assert_eq!(&file[..12], [&b"\x89GCS\r\n\x1a\n"[..], &[1, 1, id, 9]].concat());
         assert_eq!(file[12..16], 1000_u32.to_le_bytes());
         assert_eq!(file[16..24], 1000_u64.to_le_bytes());
         assert_eq!(file[24..32], 1_767_225_600_u64.to_le_bytes());
@@ -220,10 +177,7 @@ fn gcs_file_holds_all_that_a_reader_needs() {
         assert_contains(&counts.stderr, "as of 1767225600");
         assert_eq!(counts.text(), "maybe\t1000\nabsent\t0\n");
         let shown = place.run("inspect f.gcs --json").json();
-        assert_eq!(
-            (&shown["profile"], &shown["p"]),
-            (&profile.into(), &9.into())
-        );
+        assert_eq!((&shown["profile"], &shown["p"]), (&profile.into(), &9.into()));
     }
     // The file name decides, unless the format is given.
     let first = |args: &str, name: &str| {
@@ -257,10 +211,7 @@ fn malformed_gcs_header_is_one_clear_error() {
     let text_mode: Vec<u8> = good.iter().copied().filter(|&byte| byte != b'\r').collect();
     for (bad, wanted) in [
         (good[..12].to_vec(), "truncated .gcs file: 12 bytes"),
-        (
-            good[..good.len() - 1].to_vec(),
-            "damaged or truncated .gcs file",
-        ),
+        (good[..good.len() - 1].to_vec(), "damaged or truncated .gcs file"),
         ([&good[..], b"x"].concat(), "damaged or truncated .gcs file"),
         (flipped(16), "checksum"),
         (flipped(50), "checksum"),

@@ -7,9 +7,7 @@ use crate::nutfilter::{Place, hex, item, lines};
 fn place_with_filter() -> Place {
     let place = Place::new();
     place.write("spent.hex", lines(0..1000));
-    place
-        .run("build spent.hex -o spent.json --timestamp 1767225600")
-        .ok();
+    place.run("build spent.hex -o spent.json --timestamp 1767225600").ok();
     place.write("mine.hex", lines(995..1005));
     place.write("theirs.hex", lines(1000..1010));
     place
@@ -36,11 +34,7 @@ fn time_of_the_filter_is_on_stderr_unless_quiet() {
 fn items_are_answered_in_order_and_as_given() {
     let place = place_with_filter();
     let upper = hex(&item(3)).to_uppercase();
-    let text = format!(
-        "{}\n\n  {upper}\r\n{}\n{upper}",
-        hex(&item(2000)),
-        hex(&item(5))
-    );
+    let text = format!("{}\n\n  {upper}\r\n{}\n{upper}", hex(&item(2000)), hex(&item(5)));
     let wanted = format!(
         "absent\t{}\nmaybe\t{upper}\nmaybe\t{}\nmaybe\t{upper}\n",
         hex(&item(2000)),
@@ -56,13 +50,8 @@ fn exit_code_says_whether_any_item_matched() {
     assert_eq!(place.run("check spent.json mine.hex").code, Some(0));
     let none = place.run("check spent.json theirs.hex");
     assert_eq!((none.code, none.stderr.as_str()), (Some(1), AS_OF));
-    assert_eq!(
-        none.stdout.iter().filter(|&&byte| byte == b'\n').count(),
-        10
-    );
-    place
-        .run_with("check spent.json -", b"\n")
-        .error_with("no items");
+    assert_eq!(none.stdout.iter().filter(|&&byte| byte == b'\n').count(), 10);
+    place.run_with("check spent.json -", b"\n").error_with("no items");
 }
 
 #[test]
@@ -70,10 +59,7 @@ fn json_has_answers_counts_and_time() {
     let place = place_with_filter();
     let all = place.run("check spent.json mine.hex --json").json();
     assert_eq!((&all["maybe"], &all["absent"]), (&5.into(), &5.into()));
-    assert_eq!(
-        (&all["n"], &all["as_of"]),
-        (&1000.into(), &1_767_225_600_u64.into())
-    );
+    assert_eq!((&all["n"], &all["as_of"]), (&1000.into(), &1_767_225_600_u64.into()));
     let answers = all["answers"].as_array().expect("answers");
     assert_eq!(answers.len(), 10);
     for (i, answer) in (995..1005).zip(answers) {
@@ -99,10 +85,7 @@ fn errors_give_exit_code_2_and_their_place() {
     let place = place_with_filter();
     place.write("bad.hex", "00\n0g\n");
     place.write("bad.json", r#"{"n": 1, "content": "", "timestamp": 0}"#);
-    place.write(
-        "endless.json",
-        format!(r#"{{"n": "{}"}}"#, "x".repeat(100_000)),
-    );
+    place.write("endless.json", format!(r#"{{"n": "{}"}}"#, "x".repeat(100_000)));
     let error = place.run("check endless.json mine.hex").error();
     assert!(error.len() < 3_000, "{} bytes", error.len());
     place.fail_each(

@@ -24,10 +24,7 @@ fn answers_of_another_hash_are_refused_or_unknown() {
     for (filter, error) in [
         (filter::<Nut23>(1_000), Some("made with nut23, not nut25")),
         // Half of the members still match here.
-        (
-            filter::<Nut25EmptyTail>(10_000),
-            Some("made with nut25-empty-tail, not nut25"),
-        ),
+        (filter::<Nut25EmptyTail>(10_000), Some("made with nut25-empty-tail, not nut25")),
         // 3 of 1,000 items match by the other hash only: too many for chance, too few to be certain.
         (filter::<Nut23>(3), None),
     ] {
@@ -53,9 +50,7 @@ fn answers_of_another_hash_are_refused_or_unknown() {
 fn restore_asks_nothing_if_a_filter_has_another_hash() {
     let (messages, notes) = (points(0..1_000), points(5_000..6_000));
     let pairs = messages.lines().zip(notes.lines());
-    let pairs: String = pairs
-        .map(|(message, note)| format!("{message}\t{note}\n"))
-        .collect();
+    let pairs: String = pairs.map(|(message, note)| format!("{message}\t{note}\n")).collect();
     let restore = |kind, other: String, good: String| {
         let mint = Mint::answering(move |request| match request.line.contains(kind) {
             true => ("200 OK", other.clone()),
@@ -67,11 +62,7 @@ fn restore_asks_nothing_if_a_filter_has_another_hash() {
     };
     for (kind, other, good) in [
         ("issued", filter::<Nut23>(1_000), filter::<Nut25>(0)),
-        (
-            "spent",
-            filter_of::<Nut23>(5_000..6_000),
-            filter::<Nut25>(500),
-        ),
+        ("spent", filter_of::<Nut23>(5_000..6_000), filter::<Nut25>(500)),
     ] {
         restore(kind, other, good).error_with("made with nut23, not nut25");
     }

@@ -60,10 +60,7 @@ fn proxy_option_precedes_the_environment() {
     ] {
         let error = run(args, variables).error();
         let wanted = "through proxy socks5h://127.0.0.1:9: Connection refused";
-        assert!(
-            error.contains(wanted) && !error.contains("hunter2"),
-            "{error}"
-        );
+        assert!(error.contains(wanted) && !error.contains("hunter2"), "{error}");
     }
     // An invalid variable must not be ignored.
     run("", &[("all_proxy", "ftp://alice:hunter2@127.0.0.1:9")])
@@ -143,27 +140,15 @@ fn items_that_are_not_points_are_refused_by_their_place() {
     let good = points(0..2);
     let x_only = hex(&point(0)[1..]);
     for (wrong, wanted) in [
-        (
-            &*x_only,
-            "item 3 (32 bytes) is not a point of the keyset's curve (33 bytes)",
-        ),
-        (
-            "cashuAeyJ0b2tlbiI6W10",
-            "line 3: a token or proofs, not a point; derive `Y`",
-        ),
+        (&*x_only, "item 3 (32 bytes) is not a point of the keyset's curve (33 bytes)"),
+        ("cashuAeyJ0b2tlbiI6W10", "line 3: a token or proofs, not a point; derive `Y`"),
         ("not hex", "line 3: 'n' in column 1 is not a hex digit"),
     ] {
         let error = run(&format!("{good}{wrong}")).error_with(wanted);
-        assert!(
-            !error.contains("--input") && !error.contains(&x_only),
-            "{error}"
-        );
+        assert!(!error.contains("--input") && !error.contains(&x_only), "{error}");
     }
     run("\n").error_with("no items");
-    assert_eq!(
-        run("alice").error_with("'l' in column 2").lines().count(),
-        1
-    );
+    assert_eq!(run("alice").error_with("'l' in column 2").lines().count(), 1);
     // The same for a response in a file, of which only the length is known.
     place.write("spent.json", response(Params::CASHU).to_json());
     let items = format!("{good}aabb");

@@ -18,11 +18,7 @@ fn flag_precedes_variable_precedes_default() {
         .env("NUTFILTER_REFRESH", "7")
         .env("NUTFILTER_REREAD", "9");
     let shown = run(&mut command).text();
-    for line in [
-        "NUTFILTER_REFRESH=5\n",
-        "NUTFILTER_REREAD=9\n",
-        "NUTFILTER_M=784931\n",
-    ] {
+    for line in ["NUTFILTER_REFRESH=5\n", "NUTFILTER_REREAD=9\n", "NUTFILTER_M=784931\n"] {
         assert_contains(&shown, line);
     }
 }
@@ -80,10 +76,10 @@ fn no_output_shows_the_password_of_a_wrong_location() {
             let out = String::from_utf8(ran.stdout).unwrap();
             assert!(!(out + &ran.stderr).contains("hunter2"), "{location}");
         };
-        let given: [&dyn Fn(&mut Command) -> &mut Command; 2] = [
-            &|command| command.args(["--mint-database", location]),
-            &|command| command.env("MINT_DATABASE", location),
-        ];
+        let given: [&dyn Fn(&mut Command) -> &mut Command; 2] =
+            [&|command| command.args(["--mint-database", location]), &|command| {
+                command.env("MINT_DATABASE", location)
+            }];
         for give in given {
             for mode in ["--check-config", "--once --output public"] {
                 let serve = format!("serve {mode}");
@@ -110,9 +106,7 @@ const INVALID: &str = "\
 #[test]
 fn all_errors_are_reported_at_once_without_secrets() {
     let place = Place::new();
-    let rows = INVALID
-        .lines()
-        .map(|row| row.trim_start().split_once(" => ").unwrap());
+    let rows = INVALID.lines().map(|row| row.trim_start().split_once(" => ").unwrap());
     let rows = rows.map(|(given, reason)| (given.split_once(' ').unwrap(), reason));
     for check in ["", "--check-config"] {
         let mut command = place.command(format!("serve --info-key=25 {check}"));
@@ -120,23 +114,15 @@ fn all_errors_are_reported_at_once_without_secrets() {
         command.env("NUTFILTER_REFRSH", "5");
         let said = run(&mut command).error();
         for ((name, value), reason) in rows.clone() {
-            let line = said
-                .lines()
-                .find(|line| line.ends_with(&format!("[env: {name}]")));
+            let line = said.lines().find(|line| line.ends_with(&format!("[env: {name}]")));
             let line = line.unwrap_or_else(|| panic!("{name} is not in:\n{said}"));
             assert_contains(line, reason);
             assert_contains(line, "'--");
             let value = value.rsplit(',').next().unwrap();
             let shown = if value.contains('@') { "***" } else { value };
-            assert_contains(
-                line,
-                &format!("'{shown}'").replace("''", "none was supplied"),
-            );
+            assert_contains(line, &format!("'{shown}'").replace("''", "none was supplied"));
         }
-        assert_contains(
-            &said,
-            "announced as `filters` beside `nuts` [env: NUTFILTER_INFO_KEY]",
-        );
+        assert_contains(&said, "announced as `filters` beside `nuts` [env: NUTFILTER_INFO_KEY]");
         assert_contains(&said, "unknown variable NUTFILTER_REFRSH: unset it");
         assert_eq!(said.lines().count(), rows.clone().count() + 2, "{said}");
         assert!(!said.contains("hunter2"), "{said}");
@@ -163,10 +149,7 @@ fn option_without_its_value_is_one_error() {
 fn unknown_variable_is_an_error_of_the_service_only() {
     let (place, _) = mint();
     for (command, code) in [
-        (
-            "serve --check-config --listen 127.0.0.1:0 --mint-database .",
-            2,
-        ),
+        ("serve --check-config --listen 127.0.0.1:0 --mint-database .", 2),
         ("serve --output public --once --mint-database .", 2),
         ("build - --allow-empty", 0),
     ] {
@@ -194,12 +177,9 @@ fn help_names_variables_and_hides_their_secrets() {
     let mut help = place.command("serve --help");
     help.env("MINT_DATABASE", "postgres://mint:hunter2@db/mint");
     let help = run(help.env("COLUMNS", "120")).text();
-    for part in [
-        "[env: MINT_DATABASE]",
-        "--log-format",
-        "[default: 3600]",
-        "An empty variable is an error",
-    ] {
+    for part in
+        ["[env: MINT_DATABASE]", "--log-format", "[default: 3600]", "An empty variable is an error"]
+    {
         assert_contains(&help, part);
     }
     assert!(!help.contains("hunter2"), "{help}");

@@ -37,9 +37,8 @@ fn once_prints_the_figures_and_a_command_that_works() {
     let steps = ran.stderr.clone();
     let text = ran.text();
     for kind in ["issued", "spent"] {
-        let (_, after) = text
-            .split_once(&format!("The filter of 12,000 {kind} notes has "))
-            .unwrap();
+        let (_, after) =
+            text.split_once(&format!("The filter of 12,000 {kind} notes has ")).unwrap();
         let bits = after.split(' ').nth(2).unwrap().parse::<f64>().unwrap();
         assert!((20.9..21.2).contains(&bits), "{bits}");
     }
@@ -68,14 +67,8 @@ fn once_prints_the_figures_and_a_command_that_works() {
     // Only the files to try are left.
     let left = place.names();
     assert_eq!(left.len(), 1, "{left:?}");
-    assert_eq!(
-        place.names_in(&left[0]),
-        ["pairs", "spent.json", "wallet.hex"]
-    );
-    assert_contains(
-        &text,
-        &format!("stay in {}", place.path(&left[0]).display()),
-    );
+    assert_eq!(place.names_in(&left[0]), ["pairs", "spent.json", "wallet.hex"]);
+    assert_contains(&text, &format!("stay in {}", place.path(&left[0]).display()));
 }
 
 #[test]
@@ -126,13 +119,7 @@ fn demo_serves_until_interrupted_and_then_cleans_up() {
         let restore = restore.expect("a command to try");
         let mut words = restore.split_whitespace();
         let program = words.next().unwrap();
-        let tried = Ran::from(
-            Command::new(program)
-                .args(words)
-                .arg("--confirm")
-                .output()
-                .unwrap(),
-        );
+        let tried = Ran::from(Command::new(program).args(words).arg("--confirm").output().unwrap());
         let text = tried.text();
         let live = text.lines().filter(|line| line.starts_with("live\t"));
         assert!(live.count() > 0 && text.lines().count() > 2_500, "{text}");

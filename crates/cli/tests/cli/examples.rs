@@ -17,17 +17,11 @@ const COLUMNS: usize = 76;
 
 /// What these tests do not run, and why. Each occurs.
 const NOT_RUN: [(&str, &str); 20] = [
-    (
-        "cargo ",
-        "builds: the gate runs the first ones, `tutorial` that of the wallet's",
-    ),
+    ("cargo ", "builds: the gate runs the first ones, `tutorial` that of the wallet's"),
     ("pip install", "fetches packages: the steps of Python do so"),
     ("cd bindings/python", "builds a wheel"),
     ("maturin build", "builds a wheel"),
-    (
-        "python examples/billion.py",
-        "needs Spark: the step `python` runs it",
-    ),
+    ("python examples/billion.py", "needs Spark: the step `python` runs it"),
     ("python -m pytest", "the step `python` runs it"),
     ("npm ", "fetches packages: the step `npm` runs it"),
     ("URL --seed-file FILE", "a synopsis"),
@@ -39,18 +33,9 @@ const NOT_RUN: [(&str, &str); 20] = [
     ("cp contrib/systemd", "needs root"),
     ("systemctl ", "needs root"),
     ("journalctl ", "needs root"),
-    (
-        "postgres://",
-        "needs Postgres: e2e and the tests of crates/mint run it",
-    ),
-    (
-        "nutfilter demo  ",
-        "serves for ever: the tests of the demo run it",
-    ),
-    (
-        "MINT_DATABASE='",
-        "a file for systemd: e2e of contrib reads it",
-    ),
+    ("postgres://", "needs Postgres: e2e and the tests of crates/mint run it"),
+    ("nutfilter demo  ", "serves for ever: the tests of the demo run it"),
+    ("MINT_DATABASE='", "a file for systemd: e2e of contrib reads it"),
     ("MINT_API='", "a file for systemd"),
 ];
 
@@ -90,10 +75,7 @@ impl World {
             let message = points.message(*counter).expect("a message").to_hex();
             format!("{message} {}\n", y(*counter))
         };
-        let mine: String = SIGNED[..SPENT]
-            .iter()
-            .map(|&counter| y(counter) + "\n")
-            .collect();
+        let mine: String = SIGNED[..SPENT].iter().map(|&counter| y(counter) + "\n").collect();
         place.write("words.txt", WORDS);
         place.write("pairs", SIGNED.iter().map(pair).collect::<String>());
         for name in ["mine.hex", "my-notes.hex", "spent.hex"] {
@@ -111,15 +93,8 @@ impl World {
         let rest = format!(
             "delete from proof where state = 'SPENT' and rowid >= (select min(rowid) + {SPENT} from proof where state = 'SPENT');"
         );
-        sqlite(
-            &place.path("cdk-mintd.sqlite"),
-            &(set.collect::<String>() + &rest),
-        );
-        let values = mine
-            .lines()
-            .map(|y| format!("('{y}')"))
-            .collect::<Vec<_>>()
-            .join(",");
+        sqlite(&place.path("cdk-mintd.sqlite"), &(set.collect::<String>() + &rest));
+        let values = mine.lines().map(|y| format!("('{y}')")).collect::<Vec<_>>().join(",");
         let notes =
             format!("create table proofs_used (y text); insert into proofs_used values {values}");
         sqlite(&place.path("mint.sqlite3"), &notes);
@@ -138,23 +113,15 @@ impl World {
             env!("CARGO_BIN_EXE_nutfilter")
         );
         let block = r#"printf '{"filter": "%s", "header": ""}' "$(od -An -v -tx1 block.filter | tr -d ' \n')""#;
-        for (name, body) in [
-            ("nutfilter", serving.as_str()),
-            ("bitcoin-cli", block),
-            ("duckdb", "cat spent.hex"),
-        ] {
+        for (name, body) in
+            [("nutfilter", serving.as_str()), ("bitcoin-cli", block), ("duckdb", "cat spent.hex")]
+        {
             let path = place.path("bin").join(name);
             fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("a script");
             let run = Command::new("chmod").arg("+x").arg(path).status();
             assert!(run.expect("chmod").success());
         }
-        Self {
-            place,
-            mint,
-            service,
-            ran: 0,
-            left_out: BTreeSet::new(),
-        }
+        Self { place, mint, service, ran: 0, left_out: BTreeSet::new() }
     }
 
     /// Runs these lines in one shell. `mint` stands for the mint of the examples.
@@ -179,10 +146,7 @@ impl World {
             ("https://mint.example", mint),
             ("http://127.0.0.1:3338", &self.mint),
             ("http://127.0.0.1:3339", &self.service.base),
-            (
-                "/var/lib/cdk-mintd/cdk-mintd.sqlite",
-                &format!("{place}/cdk-mintd.sqlite"),
-            ),
+            ("/var/lib/cdk-mintd/cdk-mintd.sqlite", &format!("{place}/cdk-mintd.sqlite")),
             ("00ad268c4d1f5826", "00deadbeefc0ffee"),
         ] {
             script = script.replace(shown, meant);
@@ -192,10 +156,7 @@ impl World {
             .args(["-euo", "pipefail", "-c", &script])
             .current_dir(self.place.root())
             .env_clear()
-            .env(
-                "PATH",
-                format!("{place}/bin:{}", std::env::var("PATH").expect("a PATH")),
-            )
+            .env("PATH", format!("{place}/bin:{}", std::env::var("PATH").expect("a PATH")))
             .env("HASH", hash)
             .stdin(Stdio::null())
             .output();
@@ -221,9 +182,7 @@ fn examples(command: &str, columns: usize) -> Vec<String> {
 fn blocks(page: &Path) -> String {
     let text = fs::read_to_string(page).unwrap_or_default();
     let blocks = text.split("```sh\n").skip(1);
-    blocks
-        .map(|block| block.split("```").next().expect("a block"))
-        .collect()
+    blocks.map(|block| block.split("```").next().expect("a block")).collect()
 }
 
 const COMMANDS: [&str; 6] = ["", "build", "check", "restore", "inspect", "serve"];
@@ -242,13 +201,7 @@ fn examples_run_as_they_stand() {
         world.run(command, &shown.join("\n"), &mint);
     }
     let root = repository();
-    let readmes = [
-        "crates/cli",
-        "crates/sample",
-        "bindings/npm",
-        "bindings/python",
-        ".",
-    ];
+    let readmes = ["crates/cli", "crates/sample", "bindings/npm", "bindings/python", "."];
     let readmes = readmes.map(|folder| root.join(folder).join("README.md"));
     for page in readmes.into_iter().chain(pages(&root.join("docs"))) {
         let is_service = page.ends_with("tutorial-mint.md");
@@ -256,10 +209,7 @@ fn examples_run_as_they_stand() {
         world.run(&page.display().to_string(), &blocks(&page), &mint);
     }
     let all: BTreeSet<_> = NOT_RUN.iter().map(|(part, _)| *part).collect();
-    assert_eq!(
-        world.left_out, all,
-        "each reason not to run a line is needed"
-    );
+    assert_eq!(world.left_out, all, "each reason not to run a line is needed");
     eprintln!("{} lines of examples ran", world.ran);
     assert!(world.ran > 40, "{} lines", world.ran);
 }
@@ -280,10 +230,7 @@ fn pages_name_options_and_metrics_that_exist() {
         .iter()
         .chain(&["demo"])
         .map(|command| {
-            let help = nutfilter()
-                .args(command.split_whitespace())
-                .arg("--help")
-                .output();
+            let help = nutfilter().args(command.split_whitespace()).arg("--help").output();
             Ran::from(help.expect("the binary")).text()
         })
         .collect();
@@ -308,27 +255,17 @@ fn pages_name_options_and_metrics_that_exist() {
             let parts = line.split("nutfilter ").skip(1);
             let is_ours = |part: &&str| COMMANDS[1..].iter().any(|name| part.starts_with(name));
             for part in parts.filter(is_ours) {
-                let own = part
-                    .split(['|', '`', ';', '#', ')'])
-                    .next()
-                    .unwrap_or_default();
-                let words = own
-                    .split(|c| !is_word(c))
-                    .filter(|word| word.starts_with("--"));
+                let own = part.split(['|', '`', ';', '#', ')']).next().unwrap_or_default();
+                let words = own.split(|c| !is_word(c)).filter(|word| word.starts_with("--"));
                 let unknown = words.filter(|word| word.len() > 2 && !known.contains(word));
                 wrong.extend(unknown.map(|word| format!("{}: {word}", page.display())));
             }
         }
-        for word in text
-            .split(|c| !is_word(c))
-            .filter(|word| word.starts_with("nutfilter_"))
-        {
+        for word in text.split(|c| !is_word(c)).filter(|word| word.starts_with("nutfilter_")) {
             let name = word.trim_end_matches("_bucket");
-            let is_crate = [
-                "mint", "serve", "wallet", "cashu", "objects", "sample", "testing",
-            ]
-            .iter()
-            .any(|one| name == format!("nutfilter_{one}"));
+            let is_crate = ["mint", "serve", "wallet", "cashu", "objects", "sample", "testing"]
+                .iter()
+                .any(|one| name == format!("nutfilter_{one}"));
             if !is_crate && !metrics.contains(name) {
                 wrong.push(format!("{}: {name}", page.display()));
             }

@@ -13,15 +13,10 @@ fn write_filter(place: &Place, name: &str, items: u32) {
 fn figures_of_a_filter_are_correct() {
     let place = Place::new();
     write_filter(&place, "spent.json", 1000);
-    let raw = FilterResponse::from_json(place.read("spent.json"))
-        .expect("a response")
-        .content;
+    let raw = FilterResponse::from_json(place.read("spent.json")).expect("a response").content;
     let json = place.run("inspect spent.json --json").json();
     assert_eq!(json["valid"], true);
-    assert_eq!(
-        (&json["n"], &json["p"], &json["m"]),
-        (&1000.into(), &19.into(), &784_931.into())
-    );
+    assert_eq!((&json["n"], &json["p"], &json["m"]), (&1000.into(), &19.into(), &784_931.into()));
     assert_eq!(json["bytes"], raw.len());
     assert_eq!(json["bits_per_item"], raw.len() as f64 * 8.0 / 1000.0);
     assert_eq!(json["rate"], 1.0 / 784_931.0);
@@ -61,12 +56,7 @@ fn damaged_filter_is_exit_code_2_in_json_too() {
         assert_eq!(ran.code, Some(2));
         let json: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
         assert_eq!(json["valid"], false);
-        assert!(
-            json["error"]
-                .as_str()
-                .is_some_and(|error| error.contains(wanted)),
-            "{json}"
-        );
+        assert!(json["error"].as_str().is_some_and(|error| error.contains(wanted)), "{json}");
         assert!(ran.stderr.contains(wanted));
     }
 }
@@ -77,18 +67,11 @@ fn closed_stdout_does_not_hide_an_invalid_filter() {
     place.write("bad.json", "{}");
     write_filter(&place, "good.json", 10);
     for (file, code) in [("bad.json", 2), ("good.json", 0)] {
-        for args in [
-            &format!("inspect {file} --json"),
-            &format!("inspect {file}"),
-        ] {
+        for args in [&format!("inspect {file} --json"), &format!("inspect {file}")] {
             let (reader, writer) = std::io::pipe().expect("a pipe");
             drop(reader);
             let ran = place.command(args).stdout(writer).output();
-            assert_eq!(
-                ran.expect("the binary").status.code(),
-                Some(code),
-                "{args:?}"
-            );
+            assert_eq!(ran.expect("the binary").status.code(), Some(code), "{args:?}");
         }
     }
 }
@@ -110,14 +93,8 @@ fn printed_block_filter_is_read_with_its_block_hash() {
         let check = |hash| format!("check {name} script --count --block-hash {hash}");
         assert_eq!(place.run(check(hash)).text(), "maybe\t1\nabsent\t0\n");
         place.fails(check(internal), "give it as it is printed");
-        place.fails(
-            format!("check {name} script"),
-            "needs --block-hash HASH: 64 hex digits",
-        );
-        place.fails(
-            format!("check {name} script --profile nut25"),
-            "--profile bip158, not nut25",
-        );
+        place.fails(format!("check {name} script"), "needs --block-hash HASH: 64 hex digits");
+        place.fails(format!("check {name} script --profile nut25"), "--profile bip158, not nut25");
     }
     place.write("odd", "{\"filter\":\"019dfca\"}");
     place.fails("inspect odd", "odd: odd number of hex digits (7)");

@@ -9,10 +9,7 @@ const COMMANDS: &str = "build check restore inspect serve demo completions";
 fn help_and_version_succeed_and_unknown_options_fail() {
     let place = Place::new();
     let version = place.run("--version").text();
-    assert_eq!(
-        version,
-        format!("nutfilter {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(version, format!("nutfilter {}\n", env!("CARGO_PKG_VERSION")));
     for command in COMMANDS.split(' ') {
         let help = place.run(format!("{command} --help")).text();
         assert_contains(&help, "Usage: nutfilter");
@@ -20,9 +17,7 @@ fn help_and_version_succeed_and_unknown_options_fail() {
     }
     let help = place.run("--help").text();
     let (_, commands) = help.split_once("Commands:\n").expect("commands");
-    let commands = commands
-        .lines()
-        .map_while(|line| line.split_whitespace().next());
+    let commands = commands.lines().map_while(|line| line.split_whitespace().next());
     let commands: Vec<_> = commands.filter(|&name| name != "help").collect();
     assert_eq!(commands.join(" "), COMMANDS);
     place.run("").error();
@@ -45,13 +40,7 @@ fn closed_outputs_cause_no_panic() {
     let place = Place::new();
     place.write("items", lines(0..20_000));
     place.run("build items -o filter").ok();
-    for args in [
-        "build items",
-        "build missing",
-        "check filter items",
-        "inspect filter",
-        "--help",
-    ] {
+    for args in ["build items", "build missing", "check filter items", "inspect filter", "--help"] {
         let mut command = place.command(args);
         for stream in [Command::stdout, Command::stderr] {
             let (reader, writer) = io::pipe().expect("a pipe");

@@ -11,22 +11,15 @@ fn additional_resources_are_as_configured() {
     let serve = |options: &str| Server::of(&place, options);
     let status = |server: &Server, path: &str| server.get(path).0[9..12].to_owned();
     let server = serve("");
-    for (path, expected) in [
-        ("/ready", "200"),
-        ("/metrics", "200"),
-        ("/v1/keysets", "200"),
-        ("/v1/info", "404"),
-    ] {
+    for (path, expected) in
+        [("/ready", "200"), ("/metrics", "200"), ("/v1/keysets", "200"), ("/v1/info", "404")]
+    {
         assert_eq!(status(&server, path), expected, "{path}");
     }
     // A request is counted after its last byte was sent.
     let metrics = server.until("/metrics", "nutfilter_http_requests_total{");
     for line in [
-        concat!(
-            "nutfilter_build_info{version=\"",
-            env!("CARGO_PKG_VERSION"),
-            "\"} 1"
-        ),
+        concat!("nutfilter_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         "nutfilter_status{status=\"ok\"} 1",
         "nutfilter_items{kind=\"spent\"} 300",
         "nutfilter_keysets 1",

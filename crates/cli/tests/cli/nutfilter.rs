@@ -27,9 +27,7 @@ pub(crate) struct Ran {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().expect("a temporary directory"),
-        }
+        Self { directory: tempfile::tempdir().expect("a temporary directory") }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -56,9 +54,8 @@ impl Place {
     pub(crate) fn names_in(&self, name: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(name)).expect("a readable directory");
         let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();
-        let mut names: Vec<_> = entries
-            .map(|entry| name(entry).into_string().expect("UTF-8"))
-            .collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| name(entry).into_string().expect("UTF-8")).collect();
         names.sort_unstable();
         names
     }
@@ -66,9 +63,7 @@ impl Place {
     /// The command in this directory. Its arguments are separated by spaces.
     pub(crate) fn command(&self, args: impl AsRef<str>) -> Command {
         let mut command = nutfilter();
-        command
-            .args(args.as_ref().split_whitespace())
-            .current_dir(self.root());
+        command.args(args.as_ref().split_whitespace()).current_dir(self.root());
         command
     }
 
@@ -109,10 +104,7 @@ impl Place {
             });
             child.wait_with_output().expect("an end")
         });
-        Ran {
-            args: args.as_ref().to_owned(),
-            ..Ran::from(output)
-        }
+        Ran { args: args.as_ref().to_owned(), ..Ran::from(output) }
     }
 }
 
@@ -148,11 +140,7 @@ impl Ran {
     #[track_caller]
     pub(crate) fn error(self) -> String {
         assert_eq!(self.code, Some(2), "{self:?}");
-        assert_eq!(
-            String::from_utf8_lossy(&self.stdout),
-            "",
-            "an error with output"
-        );
+        assert_eq!(String::from_utf8_lossy(&self.stdout), "", "an error with output");
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
         assert!(!self.stderr.is_empty(), "an error without a word");
         self.stderr
@@ -163,10 +151,7 @@ impl Ran {
     pub(crate) fn error_with(self, part: impl AsRef<str>) -> String {
         let (args, part) = (self.args.clone(), part.as_ref().to_owned());
         let error = self.error();
-        assert!(
-            error.contains(&part),
-            "{args}: {error}does not contain {part:?}"
-        );
+        assert!(error.contains(&part), "{args}: {error}does not contain {part:?}");
         error
     }
 }

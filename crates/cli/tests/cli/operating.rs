@@ -15,10 +15,7 @@ fn missing_database_is_reported_and_waited_for() {
     let (status, health) = server.get("/health");
     assert_eq!(status, "HTTP/1.1 200 OK");
     assert_contains(&health, "failing");
-    assert_eq!(
-        server.get("/v1/keysets").0,
-        "HTTP/1.1 503 Service Unavailable"
-    );
+    assert_eq!(server.get("/v1/keysets").0, "HTTP/1.1 503 Service Unavailable");
 
     std::fs::create_dir(&mint).unwrap();
     let sample = sample(&mint);
@@ -51,10 +48,7 @@ fn files_of_the_output_do_not_stay_open() {
     let public = place.path("public");
     let mut server = Server::of(
         &place,
-        &format!(
-            "--refresh 3600 --log-level debug --output {}",
-            public.display()
-        ),
+        &format!("--refresh 3600 --log-level debug --output {}", public.display()),
     );
     server.has_said("refreshed");
     for _ in 0..3 {
@@ -94,10 +88,7 @@ fn json_log_is_json_from_the_first_to_the_last_line() {
     for line in server.all.lines() {
         let event: serde_json::Value =
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert!(
-            event["timestamp"].is_string() && event["level"].is_string(),
-            "{line}"
-        );
+        assert!(event["timestamp"].is_string() && event["level"].is_string(), "{line}");
         assert!(event["fields"]["message"].is_string(), "{line}");
     }
 }
@@ -107,11 +98,8 @@ fn error_after_the_start_is_json_in_a_json_log() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (place, _) = mint();
     let address = taken.local_addr().unwrap();
-    let said = place
-        .run(format!(
-            "serve --log-format json --listen {address} --mint-database ."
-        ))
-        .error();
+    let said =
+        place.run(format!("serve --log-format json --listen {address} --mint-database .")).error();
     let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert_eq!(
         (&last["level"], &last["fields"]["message"]),
@@ -128,20 +116,14 @@ fn service_manager_gets_readiness_watchdog_and_stop() {
     let place = Place::new();
     let (mint, socket) = (place.path("mint"), place.path("notify"));
     let manager = UnixDatagram::bind(&socket).unwrap();
-    manager
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let hear = || {
         let mut heard = [0; 1024];
         let length = manager.recv(&mut heard).unwrap();
-        String::from_utf8_lossy(&heard[..length])
-            .trim_end()
-            .to_owned()
+        String::from_utf8_lossy(&heard[..length]).trim_end().to_owned()
     };
     let mut server = Server::start_unready(
-        serve_from(&mint, "")
-            .env("NOTIFY_SOCKET", &socket)
-            .env("WATCHDOG_USEC", "200000"),
+        serve_from(&mint, "").env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000"),
     );
     // Alive, but not ready while there is nothing to serve.
     server.wait_for("nothing to serve yet");
@@ -181,12 +163,8 @@ fn no_output_contains_a_note() {
     let (place, sample) = mint();
     let mut server = Server::of(&place, "--log-level trace --mint-api http://127.0.0.1:1");
     server.get(&format!("/v1/filter/spent/{}", sample.keyset));
-    let said = [
-        server.get("/health").1,
-        server.get("/metrics").1,
-        server.get("/v1/info").1,
-    ]
-    .concat();
+    let said =
+        [server.get("/health").1, server.get("/metrics").1, server.get("/v1/info").1].concat();
     server.stop();
     let all = format!("{said}{}", server.all);
     assert!(all.len() > 1000);
@@ -207,9 +185,7 @@ fn database_password_is_not_printed_if_it_is_unreachable() {
             .env("MINT_DATABASE", location),
     );
     server.wait_for("nothing to serve yet");
-    let said = ["/health", "/ready", "/metrics"]
-        .map(|path| server.get(path).1)
-        .concat();
+    let said = ["/health", "/ready", "/metrics"].map(|path| server.get(path).1).concat();
     server.stop();
     let all = format!("{said}{}", server.all);
     assert_contains(&all, "127.0.0.1:1/mint");

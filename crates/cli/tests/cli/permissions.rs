@@ -40,10 +40,7 @@ fn the_file_that_may_not_be_read_is_named() {
     fs::create_dir(&mint).unwrap();
     sample(&mint);
     let database = mint.join("cdk-mintd.sqlite");
-    let (wal, shm) = (
-        mint.join("cdk-mintd.sqlite-wal"),
-        mint.join("cdk-mintd.sqlite-shm"),
-    );
+    let (wal, shm) = (mint.join("cdk-mintd.sqlite-wal"), mint.join("cdk-mintd.sqlite-shm"));
     set_mode(root, 0o755);
     set_mode(&mint, 0o000);
     for given in [&mint, &database] {

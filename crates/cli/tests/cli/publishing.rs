@@ -21,12 +21,10 @@ fn once(place: &Place) -> Ran {
 
 /// Serves the files of a directory with nothing but GET, and returns the URL.
 fn serve_files(root: PathBuf) -> String {
-    let server = Mint::answering(
-        move |request| match fs::read(root.join(&request.path()[1..])) {
-            Ok(body) => ("200 OK", body),
-            Err(_) => ("404 Not Found", b"no such file".to_vec()),
-        },
-    );
+    let server = Mint::answering(move |request| match fs::read(root.join(&request.path()[1..])) {
+        Ok(body) => ("200 OK", body),
+        Err(_) => ("404 Not Found", b"no such file".to_vec()),
+    });
     server.url
 }
 
@@ -75,23 +73,15 @@ fn once_writes_json_and_its_compressed_form() {
     }
     // Variables of a service on the same machine do not matter.
     let mut command = place.command(format!("{SERVE} --once"));
-    Ran::from(
-        command
-            .env("NUTFILTER_LISTEN", "127.0.0.1:1")
-            .output()
-            .unwrap(),
-    )
-    .ok();
+    Ran::from(command.env("NUTFILTER_LISTEN", "127.0.0.1:1").output().unwrap()).ok();
 }
 
 #[test]
 fn m_is_that_of_every_filter_also_after_a_change() {
     let (place, sample) = mint();
-    for (option, m, p) in [
-        ("", 784_931, 19),
-        ("--m 16777216", 1 << 24, 23),
-        ("--m 1000000", 1_000_000, 19),
-    ] {
+    for (option, m, p) in
+        [("", 784_931, 19), ("--m 16777216", 1 << 24, 23), ("--m 1000000", 1_000_000, 19)]
+    {
         place.run(format!("{SERVE} --once {option}")).ok();
         for kind in NoteKind::ALL {
             let name = format!("public/v1/filter/{kind}/{}", sample.keyset);
@@ -161,10 +151,7 @@ fn old_keyset_ids_are_names_of_files() {
     drop(database);
     once(&place).ok();
     let json = place.read("public/v1/filter/spent/_2yN-iR__kz_");
-    assert_eq!(
-        u64::from(count_and_date(&json).0),
-        sample.count(NoteKind::Spent)
-    );
+    assert_eq!(u64::from(count_and_date(&json).0), sample.count(NoteKind::Spent));
     let server = without_database(&place);
     for spelling in ["_2yN-iR__kz_", "%2F2yN%2BiR%2F%2Fkz%2F", "/2yN+iR//kz/"] {
         let path = format!("/v1/filter/spent/{spelling}");
@@ -182,10 +169,7 @@ fn without_database(place: &Place) -> Server {
 fn damaged_file_is_not_served_and_is_made_again() {
     let (place, sample) = mint();
     once(&place).ok();
-    let (name, path) = (
-        name_of(&sample),
-        format!("/v1/filter/spent/{}", sample.keyset),
-    );
+    let (name, path) = (name_of(&sample), format!("/v1/filter/spent/{}", sample.keyset));
     let mut damaged = place.read(&name);
     damaged[3] ^= 1;
     place.write(&name, damaged);
@@ -221,10 +205,7 @@ fn notes_that_are_gone_stay_until_the_loss_is_accepted() {
     for args in ["--once", "--listen 127.0.0.1:0"] {
         let ran = place.run(format!("{SERVE} {args}"));
         assert_eq!(ran.code, Some(3), "{}", ran.stderr);
-        assert_contains(
-            &ran.stderr,
-            "none of the 1 published keysets is in this database",
-        );
+        assert_contains(&ran.stderr, "none of the 1 published keysets is in this database");
     }
     assert_eq!(count_and_date(&place.read(&name_of(&sample))).0, 300);
 }
@@ -274,16 +255,8 @@ fn once_leaves_metrics_for_a_collector_and_says_an_error_once() {
     assert_contains(&metrics(&place), "nutfilter_items{kind=\"spent\"} 300\n");
     let ran = place.run("serve --mint-database gone.sqlite --output public --once");
     assert_eq!(ran.code, Some(2));
-    assert_eq!(
-        ran.stderr.matches("database not found").count(),
-        1,
-        "{}",
-        ran.stderr
-    );
-    assert_contains(
-        &metrics(&place),
-        "nutfilter_last_refresh_timestamp_seconds 0\n",
-    );
+    assert_eq!(ran.stderr.matches("database not found").count(), 1, "{}", ran.stderr);
+    assert_contains(&metrics(&place), "nutfilter_last_refresh_timestamp_seconds 0\n");
 }
 
 #[test]
@@ -293,31 +266,19 @@ fn inspect_prints_what_a_mint_serves_and_its_age() {
     let (url, keyset) = (&server.base, &sample.keyset);
     let run = |args: &str| Place::new().run(format!("inspect {args}"));
     let lines = run(url).text();
-    let kinds: Vec<_> = lines
-        .lines()
-        .map(|line| line.rsplitn(3, '\t').last().unwrap())
-        .collect();
-    let expected = [
-        format!("{keyset}\tspent\t300"),
-        format!("{keyset}\tissued\t200"),
-    ];
+    let kinds: Vec<_> = lines.lines().map(|line| line.rsplitn(3, '\t').last().unwrap()).collect();
+    let expected = [format!("{keyset}\tspent\t300"), format!("{keyset}\tissued\t200")];
     assert_eq!(kinds, expected);
     let one = format!("{url}/v1/filter/issued/{keyset}");
     let rows = run(&format!("{one} --json --max-age 86400")).json();
-    assert_eq!(
-        (&rows[0]["kind"], &rows[0]["n"]),
-        (&"issued".into(), &200.into())
-    );
+    assert_eq!((&rows[0]["kind"], &rows[0]["n"]), (&"issued".into(), &200.into()));
     assert_eq!(rows.as_array().unwrap().len(), 1);
     // Dates are multiples of the interval of a minute at most.
     while run(&format!("{one} --max-age 1")).code == Some(0) {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     assert_eq!(run(&format!("{url} --max-age 1")).code, Some(3));
-    assert_eq!(
-        run(&format!("{url}/v1/filter/spent/00ffffffffffffff")).code,
-        Some(2)
-    );
+    assert_eq!(run(&format!("{url}/v1/filter/spent/00ffffffffffffff")).code, Some(2));
     assert_eq!(run("x --max-age 1").code, Some(2));
 }
 
@@ -337,8 +298,5 @@ fn info_of_the_mint_is_kept_while_the_mint_is_down() {
     fs::remove_file(place.path("mint/v1/info")).unwrap();
     let announced = r#"{"name":"m","nuts":{"4":{}},"filters":{"supported":true}}"#;
     assert_eq!(server.get("/v1/info").1, announced);
-    assert_contains(
-        &server.get("/metrics").1,
-        "nutfilter_info_failures_total 0\n",
-    );
+    assert_contains(&server.get("/metrics").1, "nutfilter_info_failures_total 0\n");
 }

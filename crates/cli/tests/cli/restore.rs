@@ -17,10 +17,7 @@ fn counts(ran: &Ran) -> BTreeMap<String, usize> {
 }
 
 fn requests(mint: &Mint) -> Vec<String> {
-    mint.seen()
-        .into_iter()
-        .map(|request| request.line)
-        .collect()
+    mint.seen().into_iter().map(|request| request.line).collect()
 }
 
 #[test]
@@ -57,10 +54,7 @@ fn each_candidate_gets_a_line_with_its_signature_if_live() {
         "POST /v1/restore HTTP/1.1".to_owned(),
     ];
     assert_eq!(requests(&mint), wanted);
-    let shown = mint.posts()[0].body["outputs"]
-        .as_array()
-        .expect("outputs")
-        .len();
+    let shown = mint.posts()[0].body["outputs"].as_array().expect("outputs").len();
     assert_eq!(shown, 3);
 }
 
@@ -70,22 +64,10 @@ fn confirm_asks_about_the_spent_ones_too() {
     let ran = mint.run("restore", &pairs(0..UNSIGNED), "--confirm");
     let [pending, unspent] = [0, 1].map(|i| hex(&point(i)));
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-    assert!(
-        text.starts_with(&format!("pending\t{pending}\nlive\t{unspent}\t{{")),
-        "{text}"
-    );
+    assert!(text.starts_with(&format!("pending\t{pending}\nlive\t{unspent}\t{{")), "{text}");
     let wanted = [("live", 39), ("pending", 1), ("spent", 58)];
-    assert_eq!(
-        counts(&ran),
-        wanted
-            .map(|(word, number)| (word.to_owned(), number))
-            .into()
-    );
-    assert!(
-        !ran.stderr.contains("by chance") && !ran.stderr.contains("1 in"),
-        "{}",
-        ran.stderr
-    );
+    assert_eq!(counts(&ran), wanted.map(|(word, number)| (word.to_owned(), number)).into());
+    assert!(!ran.stderr.contains("by chance") && !ran.stderr.contains("1 in"), "{}", ran.stderr);
     // Signatures on live notes, states of spent ones, and a signature on the one that is unspent.
     assert_eq!(mint.posts().len(), 3);
 }
@@ -93,12 +75,8 @@ fn confirm_asks_about_the_spent_ones_too() {
 #[test]
 fn exit_code_says_whether_any_note_is_live() {
     let mint = Mint::honest();
-    for (numbers, code) in [
-        (SPENT - 1..SPENT + 1, 0),
-        (0..SPENT, 1),
-        (ISSUED..110, 1),
-        (98..99, 1),
-    ] {
+    for (numbers, code) in [(SPENT - 1..SPENT + 1, 0), (0..SPENT, 1), (ISSUED..110, 1), (98..99, 1)]
+    {
         let ran = mint.run("restore", &pairs(numbers.clone()), "");
         assert_eq!(ran.code, Some(code), "{numbers:?}: {}", ran.stderr);
     }
@@ -131,11 +109,8 @@ fn what_is_known_is_printed_after_an_error() {
     assert_contains(&ran.stderr, "HTTP status 500");
     let printed = String::from_utf8_lossy(&ran.stdout).into_owned();
     let has_line = |pair: &&str| printed.contains(pair.split('\t').next().expect("B_"));
-    let rest: String = input
-        .lines()
-        .filter(|pair| !has_line(pair))
-        .map(|pair| format!("{pair}\n"))
-        .collect();
+    let rest: String =
+        input.lines().filter(|pair| !has_line(pair)).map(|pair| format!("{pair}\n")).collect();
     assert_eq!(rest.lines().count(), 60);
     let ran = mint.run("restore", &rest, "--confirm");
     let wanted = [("live", 1), ("pending", 1), ("spent", 58)];
@@ -148,10 +123,7 @@ fn implausible_filters_and_wrong_items_show_the_mint_nothing() {
     let mint = Mint::honest();
     let input = pairs(0..ISSUED);
     let error = mint.run("restore", &input, "--expected 3").error();
-    assert_contains(
-        &error,
-        "40 of 100 items match; expected 3, accepted up to 31",
-    );
+    assert_contains(&error, "40 of 100 items match; expected 3, accepted up to 31");
     assert_contains(&error, "--expected");
     let warned = mint.run("restore", &pairs(0..UNSIGNED), "--expected 90");
     assert_contains(&warned.stderr, "only 38 of 98 items match, expected 90");
@@ -162,26 +134,11 @@ fn implausible_filters_and_wrong_items_show_the_mint_nothing() {
             lines(0..2).replace('\n', "\t"),
             "B_ 1 (33 bytes) is not a point of the keyset's curve (33 bytes)",
         ),
-        (
-            format!("{}\t{}\n", hex(&point(0)), "07".repeat(32)),
-            "Y 1 (32 bytes) is not a point",
-        ),
-        (
-            points(0..2),
-            "line 1: expected B_ and Y in hex, found 1 fields",
-        ),
-        (
-            "\n00\t0g\n".to_owned(),
-            "line 2: 'g' in column 2 is not a hex digit",
-        ),
-        (
-            "cashuBo2F0gaJhaUgA".to_owned(),
-            "line 1: a token or proofs, not a point; derive `Y`",
-        ),
-        (
-            "[{\"id\":1}]".to_owned(),
-            "line 1: a token or proofs, not a point; derive `Y`",
-        ),
+        (format!("{}\t{}\n", hex(&point(0)), "07".repeat(32)), "Y 1 (32 bytes) is not a point"),
+        (points(0..2), "line 1: expected B_ and Y in hex, found 1 fields"),
+        ("\n00\t0g\n".to_owned(), "line 2: 'g' in column 2 is not a hex digit"),
+        ("cashuBo2F0gaJhaUgA".to_owned(), "line 1: a token or proofs, not a point; derive `Y`"),
+        ("[{\"id\":1}]".to_owned(), "line 1: a token or proofs, not a point; derive `Y`"),
     ] {
         let error = mint.run("restore", &input, "").error_with(wanted);
         assert!(!error.contains("--input"), "{error}");

@@ -26,10 +26,7 @@ fn run(url: &str, seed: &str, args: &str) -> Ran {
 /// No word of the seed, no secret, no blinding factor and no point is in the messages.
 #[track_caller]
 fn assert_silent(ran: &Ran) {
-    let said: Vec<_> = ran
-        .stderr
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .collect();
+    let said: Vec<_> = ran.stderr.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let is_said =
         |text: &str| said.contains(&text) || (text.len() > 60 && ran.stderr.contains(text));
     let mut private: Vec<_> = WORDS.split(' ').map(str::to_owned).collect();
@@ -45,9 +42,7 @@ fn assert_silent(ran: &Ran) {
     let leaks: Vec<_> = private.iter().filter(|text| is_said(text)).collect();
     assert!(leaks.is_empty(), "{leaks:?} in {}", ran.stderr);
     assert!(
-        !said
-            .iter()
-            .any(|part| part.len() > 16 && *part != DRAFT && !KEYSETS.contains(part)),
+        !said.iter().any(|part| part.len() > 16 && *part != DRAFT && !KEYSETS.contains(part)),
         "{}",
         ran.stderr
     );
@@ -68,10 +63,7 @@ fn seed_gives_tokens_on_stdout_and_a_table_on_stderr() {
         assert_eq!(u64::from(new.value().expect("a sum")), 270);
         assert!(old.starts_with("cashuA"));
         for id in KEYSETS {
-            let row = ran
-                .stderr
-                .lines()
-                .find(|line| line.starts_with(id) && line.ends_with("GMT"));
+            let row = ran.stderr.lines().find(|line| line.starts_with(id) && line.ends_with("GMT"));
             let row: Vec<_> = row.expect("a row").split_whitespace().take(5).collect();
             assert_eq!(row, [id, "4", "7", "0", "166"]);
         }
@@ -80,9 +72,7 @@ fn seed_gives_tokens_on_stdout_and_a_table_on_stderr() {
         assert_silent(&ran);
     }
     let seen = seen.lock().expect("no panic");
-    let shown = seen
-        .iter()
-        .filter_map(|asked| asked.body["outputs"].as_array());
+    let shown = seen.iter().filter_map(|asked| asked.body["outputs"].as_array());
     assert_eq!(shown.map(Vec::len).sum::<usize>(), 2 * 12);
 }
 
@@ -148,10 +138,7 @@ fn invalid_seeds_are_errors_without_the_seed() {
     let (url, seen) = mint(|_| {});
     let digits = const_hex::encode(seed().as_bytes());
     for (text, error) in [
-        (
-            WORDS.replace("liar", "lier"),
-            "word 7 is not in the English list",
-        ),
+        (WORDS.replace("liar", "lier"), "word 7 is not in the English list"),
         (WORDS.replace("because ", ""), "found 11 words"),
         (WORDS.replace("liar wood", "wood liar"), "checksum"),
         (digits[1..].to_owned(), "expected 128 hex digits; found 127"),
@@ -164,10 +151,7 @@ fn invalid_seeds_are_errors_without_the_seed() {
     }
     assert!(seen.lock().expect("no panic").is_empty());
     let ran = run(&url, WORDS, "--unit usd");
-    assert_contains(
-        &ran.stderr,
-        "no keyset of unit \"usd\"; it has 009a1f293253e41e (sat)",
-    );
+    assert_contains(&ran.stderr, "no keyset of unit \"usd\"; it has 009a1f293253e41e (sat)");
     let place = Place::new();
     place.fail_each(
         "restore --mint http://127.0.0.1:9",
@@ -192,9 +176,7 @@ fn seed_file_that_others_may_read_is_a_warning() {
     for (mode, is_warned) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(place.path("words"), permissions).expect("its owner");
-        let ran = place.run(format!(
-            "restore --mint {url} --proxy none --seed-file words"
-        ));
+        let ran = place.run(format!("restore --mint {url} --proxy none --seed-file words"));
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let warning = format!(
             "warning: words: other users may read the seed (mode {mode:03o}); use chmod 600"

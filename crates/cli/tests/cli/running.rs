@@ -19,17 +19,12 @@ fn filters_of_a_mint_are_served() {
         let response = nutfilter_cashu::FilterResponse::from_json(body.as_bytes()).unwrap();
         let filter = response.into_filter().unwrap();
         assert_eq!(u64::from(filter.n()), sample.count(kind));
-        let notes: Vec<_> = (0..sample.count(kind))
-            .map(|index| sample.note(kind, index))
-            .collect();
+        let notes: Vec<_> = (0..sample.count(kind)).map(|index| sample.note(kind, index)).collect();
         assert!(filter.matches(&notes).iter().all(|&matched| matched));
     }
     let (_, health) = server.get("/health");
     let health: serde_json::Value = serde_json::from_str(&health).unwrap();
-    assert_eq!(
-        (&health["status"], &health["spent"]),
-        (&"ok".into(), &300.into())
-    );
+    assert_eq!((&health["status"], &health["spent"]), (&"ok".into(), &300.into()));
     let (status, body) = server.get("/v1/filter/spent/00ffffffffffffff");
     assert_eq!(status, "HTTP/1.1 400 Bad Request");
     assert_contains(&body, "12001");
@@ -84,12 +79,7 @@ fn invalid_setup_is_reported_immediately() {
         --mint-database . --log-level warn,axum=off => --log-level
         --mint-database . --mint-type nutshell --once --output public => `proofs_used`",
     );
-    assert!(
-        place
-            .names_in("public")
-            .iter()
-            .all(|name| name.starts_with('.'))
-    );
+    assert!(place.names_in("public").iter().all(|name| name.starts_with('.')));
 }
 
 #[test]
@@ -122,10 +112,7 @@ fn second_signal_does_not_wait_for_open_requests() {
     let address = server.base.strip_prefix("http://").unwrap();
     let mut stuck = TcpStream::connect(address).unwrap();
     stuck.set_nonblocking(true).unwrap();
-    let request = format!(
-        "GET /v1/filter/spent/{} HTTP/1.1\r\nhost: mint\r\n\r\n",
-        sample.keyset
-    );
+    let request = format!("GET /v1/filter/spent/{} HTTP/1.1\r\nhost: mint\r\n\r\n", sample.keyset);
     let requests = request.repeat(300_000);
     let (mut sent, mut progress) = (0, Instant::now());
     while progress.elapsed() < Duration::from_millis(500) {

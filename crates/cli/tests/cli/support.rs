@@ -23,9 +23,7 @@ pub(crate) fn nutfilter() -> Command {
 /// `serve` on a free port.
 pub(crate) fn serve(options: &str) -> Command {
     let mut command = nutfilter();
-    command
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .args(options.split_whitespace());
+    command.args(["serve", "--listen", "127.0.0.1:0"]).args(options.split_whitespace());
     command
 }
 
@@ -115,13 +113,7 @@ impl Server {
                 let _ = line.send(text.unwrap() + "\n");
             }
         });
-        Self {
-            child,
-            log,
-            base: String::new(),
-            seen: String::new(),
-            all: String::new(),
-        }
+        Self { child, log, base: String::new(), seen: String::new(), all: String::new() }
     }
 
     /// Returns everything up to the line that contains `what`. Panics if it does not come in time.

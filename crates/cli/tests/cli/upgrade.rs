@@ -73,11 +73,7 @@ fn last_version_is_replaced_without_a_held_keyset() {
     }
     for (old, value, hint) in [
         ("NUTFILTER_INFO_KEY", "25", "was removed: unset it"),
-        (
-            "NUTFILTER_RATE",
-            "784931",
-            "is --m now (variable NUTFILTER_M)",
-        ),
+        ("NUTFILTER_RATE", "784931", "is --m now (variable NUTFILTER_M)"),
     ] {
         Ran::from(serve((old, value)).output().unwrap()).error_with(hint);
     }

@@ -76,11 +76,7 @@ impl ItemBatch {
     pub fn records(&self) -> Option<(&[u8], NonZeroUsize)> {
         let length = NonZeroUsize::new(*self.ends.first()?)?;
         let expected = (1..).map(|i| i * length.get());
-        self.ends
-            .iter()
-            .copied()
-            .eq(expected.take(self.len()))
-            .then_some((&self.bytes, length))
+        self.ends.iter().copied().eq(expected.take(self.len())).then_some((&self.bytes, length))
     }
 
     /// The items, in the order in which they were added.
@@ -103,17 +99,12 @@ mod tests {
         let batch = |items: &[&[u8]]| {
             let mut batch = ItemBatch::new();
             items.iter().for_each(|item| batch.push(item));
-            batch
-                .records()
-                .map(|(bytes, length)| (bytes.to_vec(), length.get()))
+            batch.records().map(|(bytes, length)| (bytes.to_vec(), length.get()))
         };
         assert_eq!(batch(&[]), None);
         assert_eq!(batch(&[&[]]), None);
         assert_eq!(batch(&[&[1, 2]]), Some((vec![1, 2], 2)));
-        assert_eq!(
-            batch(&[&[1, 2], &[3, 4], &[5, 6]]),
-            Some((vec![1, 2, 3, 4, 5, 6], 2))
-        );
+        assert_eq!(batch(&[&[1, 2], &[3, 4], &[5, 6]]), Some((vec![1, 2, 3, 4, 5, 6], 2)));
         assert_eq!(batch(&[&[1, 2], &[3, 4], &[5]]), None);
         assert_eq!(batch(&[&[1, 2], &[3], &[4, 5, 6]]), None);
         assert_eq!(batch(&[&[1, 2], &[3], &[4, 5, 6], &[7, 8]]), None);

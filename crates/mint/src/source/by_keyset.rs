@@ -78,10 +78,7 @@ impl<'s> ByKeyset<'s> {
                 let of = keyset.as_ref().map_or("unknown", |keyset| keyset.as_str());
                 let row =
                     format!("keyset {of}, {kind}: column `{column}` of table `{table}`, row {row}");
-                passed(
-                    self.sink
-                        .bad_row(keyset.as_ref(), SourceError::BadRow(row, fault)),
-                )
+                passed(self.sink.bad_row(keyset.as_ref(), SourceError::BadRow(row, fault)))
             }
         }
     }
@@ -94,11 +91,7 @@ impl<'s> ByKeyset<'s> {
             }
         }
         let unservable = self.unservable;
-        Ok(Reading {
-            whole,
-            as_of,
-            unservable,
-        })
+        Ok(Reading { whole, as_of, unservable })
     }
 
     /// Index of the keyset's batch.
@@ -138,10 +131,7 @@ impl<'s> ByKeyset<'s> {
     }
 
     fn add_unservable(&mut self, id: &[u8]) {
-        let mut text: String = String::from_utf8_lossy(id)
-            .chars()
-            .take(MAX_ID_CHARS)
-            .collect();
+        let mut text: String = String::from_utf8_lossy(id).chars().take(MAX_ID_CHARS).collect();
         if text.is_empty() {
             text += "empty";
         }

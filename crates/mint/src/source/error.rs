@@ -124,10 +124,7 @@ impl SourceError {
         let path = super::location::shown(path);
         match source.kind() {
             io::ErrorKind::NotFound => Self::Location(format!("database not found: {path}")),
-            _ => Self::Io {
-                path: path.into(),
-                source,
-            },
+            _ => Self::Io { path: path.into(), source },
         }
     }
 

@@ -245,9 +245,7 @@ fn is_keywords(text: &str) -> bool {
 /// Whether lower-case text could be the scheme of a URL.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
 impl From<&Path> for DatabaseLocation {
@@ -284,18 +282,9 @@ mod tests {
                 "POSTGRES://mint:hunter2@db:5433/mint?sslmode=require",
                 "postgres://mint@db:5433/mint",
             ),
-            (
-                "postgresql://db/mint?password=hunter2&user=m",
-                "postgres://m@db/mint",
-            ),
-            (
-                "postgres:///mint?host=/run/x&password=hunter2",
-                "postgres:///mint?host=/run/x",
-            ),
-            (
-                "postgres://mint:hunter%402@a,b:6000/x",
-                "postgres://mint@a,b:6000/x",
-            ),
+            ("postgresql://db/mint?password=hunter2&user=m", "postgres://m@db/mint"),
+            ("postgres:///mint?host=/run/x&password=hunter2", "postgres:///mint?host=/run/x"),
+            ("postgres://mint:hunter%402@a,b:6000/x", "postgres://mint@a,b:6000/x"),
         ] {
             let location = DatabaseLocation::parse(url).unwrap();
             assert_eq!(location.to_string(), shown);
@@ -356,13 +345,9 @@ mod tests {
 
     #[test]
     fn space_quotes_and_mark_around_a_location_are_ignored() {
-        for (before, after) in [
-            ("\"", "\""),
-            ("'", "'"),
-            (" ", "\n"),
-            ("\u{feff}", ""),
-            ("\u{feff} \"", "\" "),
-        ] {
+        for (before, after) in
+            [("\"", "\""), ("'", "'"), (" ", "\n"), ("\u{feff}", ""), ("\u{feff} \"", "\" ")]
+        {
             let location = |inside: &str| {
                 DatabaseLocation::parse(&format!("{before}{inside}{after}")).unwrap()
             };

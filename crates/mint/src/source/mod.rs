@@ -194,11 +194,7 @@ impl Reading {
     /// A reading of all items.
     #[must_use]
     pub fn whole() -> Self {
-        Self {
-            whole: Some("source"),
-            as_of: AsOf::Beginning,
-            unservable: vec![],
-        }
+        Self { whole: Some("source"), as_of: AsOf::Beginning, unservable: vec![] }
     }
 
     /// Whether all items were passed on.
@@ -250,10 +246,7 @@ pub struct Keysets {
 impl Keysets {
     /// These keysets, of which each must occur once.
     pub fn of(keysets: impl IntoIterator<Item = KeysetInfo>) -> Self {
-        Self {
-            keysets: keysets.into_iter().collect(),
-            unservable: vec![],
-        }
+        Self { keysets: keysets.into_iter().collect(), unservable: vec![] }
     }
 
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -273,13 +266,7 @@ impl Keysets {
             return;
         };
         if let Err(at) = self.keysets.binary_search_by(|known| known.id.cmp(&id)) {
-            let info = KeysetInfo {
-                id,
-                unit,
-                active,
-                input_fee_ppk,
-                final_expiry,
-            };
+            let info = KeysetInfo { id, unit, active, input_fee_ppk, final_expiry };
             self.keysets.insert(at, info);
         }
     }

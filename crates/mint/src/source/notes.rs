@@ -92,10 +92,7 @@ impl Notes {
     /// everything is read again.
     pub fn new<S: MintSource>(store: S) -> (Self, NotesSource<S>) {
         let reader = Arc::new(());
-        let notes = Self(Arc::new(Shared {
-            reader: Arc::downgrade(&reader),
-            ..Shared::default()
-        }));
+        let notes = Self(Arc::new(Shared { reader: Arc::downgrade(&reader), ..Shared::default() }));
         let source = NotesSource {
             notes: notes.clone(),
             store,
@@ -116,11 +113,7 @@ impl Notes {
         let open = (SystemTime::now(), State::Held);
         self.shard(key).open.insert(key, open);
         let notes = self.clone();
-        Commit {
-            token: CommitToken { notes, key },
-            notes: Default::default(),
-            has_word: false,
-        }
+        Commit { token: CommitToken { notes, key }, notes: Default::default(), has_word: false }
     }
 
     /// The commits that hold the dates back now.
@@ -413,9 +406,7 @@ impl Shard {
 
 /// The time since a moment, by the clock that says longer ago.
 fn age(then: (SystemTime, Instant), now: (SystemTime, Instant)) -> Duration {
-    now.1
-        .saturating_duration_since(then.1)
-        .max(since(now.0, then.0))
+    now.1.saturating_duration_since(then.1).max(since(now.0, then.0))
 }
 
 fn since(now: SystemTime, then: SystemTime) -> Duration {

@@ -132,11 +132,7 @@ const CDK: Schema = Schema {
         item: "y",
         times: &["created_time"],
         hex: false,
-        counts: Counts::State(
-            "state",
-            "SPENT",
-            &["UNSPENT", "PENDING", "RESERVED", "UNKNOWN"],
-        ),
+        counts: Counts::State("state", "SPENT", &["UNSPENT", "PENDING", "RESERVED", "UNKNOWN"]),
     },
     issued: Notes {
         table: Table::new("blind_signature", &["keyset_id", "blinded_message", "c"]),

@@ -14,11 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LEAST: Duration = Duration::from_millis(100);
 
 fn options(min_interval: Duration) -> Options {
-    Options {
-        interval: HOUR,
-        min_interval,
-        ..Options::default()
-    }
+    Options { interval: HOUR, min_interval, ..Options::default() }
 }
 
 #[track_caller]
@@ -67,11 +63,8 @@ fn router_has_a_note_soon_after_the_call() {
     // Two filters may be of one second: its time decides nothing.
     let (status, ..) = get(&filters, &path, Some(&modified));
     assert_eq!(status, StatusCode::OK);
-    let missing = [
-        ("/v1/filter/spent/00ffffffffffffff", 400),
-        ("/v1/keysets", 404),
-        ("/health", 404),
-    ];
+    let missing =
+        [("/v1/filter/spent/00ffffffffffffff", 400), ("/v1/keysets", 404), ("/health", 404)];
     for (path, expected) in missing {
         assert_eq!(get(&filters, path, None).0.as_u16(), expected, "{path}");
     }
@@ -125,16 +118,10 @@ fn filters_of_one_second_have_its_date_and_other_tags() {
     let mut refresher = refresher(&fake, &clocks);
     let mut tags = vec![];
     // The note of 1000.95 is in a filter that is dated before it.
-    for (at, expected) in [
-        (1_000_050, 1_000),
-        (1_000_100, 1_000),
-        (1_000_950, 1_000),
-        (1_001_000, 1_001),
-    ] {
-        clocks
-            .0
-            .iter()
-            .for_each(|clock| clock.store(at, Ordering::Relaxed));
+    for (at, expected) in
+        [(1_000_050, 1_000), (1_000_100, 1_000), (1_000_950, 1_000), (1_001_000, 1_001)]
+    {
+        clocks.0.iter().for_each(|clock| clock.store(at, Ordering::Relaxed));
         fake.add(Spent, 1, 1);
         refresh(&mut refresher);
         assert_eq!(date(&refresher, Spent, 1), Some(expected), "{at}");
@@ -155,35 +142,20 @@ fn router_answers_wherever_a_mint_mounts_it() {
         tokio::runtime::Runtime::new().unwrap().block_on(async {});
         Ok(())
     });
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let (filters, report) = Filters::once(fake.clone(), options.clone()).unwrap();
         assert!(report.unwrap().is_complete());
         let second = Filters::with_source(fake, options).unwrap_err();
-        assert!(
-            matches!(second, crate::StartError::Directory(_)),
-            "{second}"
-        );
+        assert!(matches!(second, crate::StartError::Directory(_)), "{second}");
         let count =
             axum::middleware::from_fn(|request, next: axum::middleware::Next| next.run(request));
         let own =
             axum::Router::new().route("/v1/swap", axum::routing::post(|| async { "swapped" }));
         let app = own.fallback(|| async { StatusCode::IM_A_TEAPOT });
-        let app = app
-            .nest("/mint/a", filters.router())
-            .merge(filters.router())
-            .layer(count);
+        let app = app.nest("/mint/a", filters.router()).merge(filters.router()).layer(count);
         let path = path(Spent, 1);
-        let tag = filters
-            .site()
-            .monitor()
-            .table()
-            .get(&path)
-            .unwrap()
-            .tag()
-            .to_owned();
+        let tag = filters.site().monitor().table().get(&path).unwrap().tag().to_owned();
         for (method, path, tag, expected) in [
             ("GET", format!("/{path}"), "", (200, true)),
             ("GET", format!("/mint/a/{path}"), "", (200, true)),
@@ -195,11 +167,7 @@ fn router_answers_wherever_a_mint_mounts_it() {
         ] {
             let request = Request::builder().method(method).uri(&path);
             let request = request.header("if-none-match", format!("\"{tag}\""));
-            let answer = app
-                .clone()
-                .oneshot(request.body(Body::empty()).unwrap())
-                .await
-                .unwrap();
+            let answer = app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
             let status = answer.status().as_u16();
             let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
             assert_eq!((status, !body.is_empty()), expected, "{method} {path}");
@@ -220,9 +188,7 @@ fn held_keyset_does_not_slow_down_others() {
         commit.done();
         filters.changed();
         let path = format!("/{}", path(Spent, 1));
-        until("in", || {
-            u64::from(get(&filters, &path, None).2) == 4 + number
-        });
+        until("in", || u64::from(get(&filters, &path, None).2) == 4 + number);
     }
     // After failures it would have waited for 1, 2, 4 and 8 s.
     assert!(start.elapsed() < Duration::from_secs(10));
@@ -299,11 +265,8 @@ fn cost_of_a_refresh() {
     for table in [Table::in_memory(), in_directory(directory.path())] {
         let place = table.is_in_memory();
         let (handed, source) = Notes::new(Fake::default());
-        let mut refresher = Refresher::new(
-            source,
-            Monitor::new(Arc::new(table)),
-            RefreshOptions::default(),
-        );
+        let mut refresher =
+            Refresher::new(source, Monitor::new(Arc::new(table)), RefreshOptions::default());
         refresh(&mut refresher);
         let mut next = 0;
         for (new, times) in [(first, 1), (1, 9), (10_000, 9)] {

@@ -14,10 +14,7 @@ struct Process {
 
 fn run(root: &Path, fake: &Fake, at: u64, accepted: &[Loss]) -> Process {
     let clocks = Clocks::at(at);
-    let options = RefreshOptions {
-        accepted: accepted.to_vec(),
-        ..RefreshOptions::default()
-    };
+    let options = RefreshOptions { accepted: accepted.to_vec(), ..RefreshOptions::default() };
     let mut refresher = refresher_to(in_directory(root), fake, &clocks, options);
     let result = refresher.refresh(true);
     Process { refresher, result }
@@ -26,28 +23,17 @@ fn run(root: &Path, fake: &Fake, at: u64, accepted: &[Loss]) -> Process {
 impl Process {
     fn state(&self, kind: NoteKind, number: u8) -> Option<FilterState> {
         let filters = self.refresher.monitor().status().filters;
-        let found = filters
-            .into_iter()
-            .find(|filter| filter.path == path(kind, number));
+        let found = filters.into_iter().find(|filter| filter.path == path(kind, number));
         found.map(|filter| filter.state)
     }
 
     /// Items and date of the filter of spent notes.
     fn spent(&self, number: u8) -> (Option<u32>, Option<u64>) {
-        (
-            count(&self.refresher, Spent, number),
-            date(&self.refresher, Spent, number),
-        )
+        (count(&self.refresher, Spent, number), date(&self.refresher, Spent, number))
     }
 
     fn held(&self) -> Vec<String> {
-        self.refresher
-            .monitor()
-            .status()
-            .held
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        self.refresher.monitor().status().held.iter().map(ToString::to_string).collect()
     }
 }
 
@@ -60,9 +46,7 @@ fn published() -> (tempfile::TempDir, Fake) {
 
 fn remove(fake: &Fake, kind: NoteKind, number: u8) -> Vec<(u8, Vec<u8>)> {
     let rows = &mut fake.state().rows[kind as usize];
-    let (gone, rest) = core::mem::take(rows)
-        .into_iter()
-        .partition(|row| row.0 == number);
+    let (gone, rest) = core::mem::take(rows).into_iter().partition(|row| row.0 == number);
     *rows = rest;
     gone
 }
@@ -82,11 +66,7 @@ fn loss_is_accepted_for_one_filter_and_no_larger_one() {
     let held = |loss: &str| vec![loss.to_owned()];
     let loss = "0000000000000001=3@1000";
     // Another date, fewer values, another keyset.
-    for wrong in [
-        "0000000000000001=3@999",
-        "0000000000000001=2@1000",
-        "0000000000000002=3@1000",
-    ] {
+    for wrong in ["0000000000000001=3@999", "0000000000000001=2@1000", "0000000000000002=3@1000"] {
         assert_eq!(at(2_000, &[wrong]), (held(loss), (Some(3), Some(1_000))));
     }
     assert_eq!(at(3_000, &[loss]), (vec![], (Some(0), Some(3_000))));
@@ -118,9 +98,7 @@ fn accepted_loss_of_a_whole_keyset_is_not_held_again() {
 
 #[test]
 fn files_that_are_not_served_are_compared_or_named() {
-    for damage in [
-        "gzip", "plain", "no gzip", "no plain", "future", "both", "gone",
-    ] {
+    for damage in ["gzip", "plain", "no gzip", "no plain", "future", "both", "gone"] {
         let (directory, fake) = published();
         let file = directory.path().join(path(Spent, 1));
         let gzip = file.with_extension("gz");
@@ -158,10 +136,7 @@ fn another_mints_database_ends_the_process() {
         let mut process = run(directory.path(), &empty, 2_000, &[]);
         // The second time, too.
         process.result = process.refresher.refresh(true);
-        let Err(RefreshError::OtherMint {
-            keysets: 2, accept, ..
-        }) = &process.result
-        else {
+        let Err(RefreshError::OtherMint { keysets: 2, accept, .. }) = &process.result else {
             panic!("{:?}", process.result);
         };
         assert!(process.refresher.monitor().status().other_mint);
@@ -230,13 +205,7 @@ fn store_that_proves_no_date_has_no_filter_and_is_ready() {
     refresh(&mut refresher);
     let monitor = Arc::clone(refresher.monitor());
     let state = || monitor.with(|status| status.filters[0].state);
-    let spent = |refresher: &_| {
-        (
-            state(),
-            count(refresher, Spent, 1),
-            date(refresher, Spent, 1),
-        )
-    };
+    let spent = |refresher: &_| (state(), count(refresher, Spent, 1), date(refresher, Spent, 1));
     assert_eq!(spent(&refresher), (FilterState::Undated, None, None));
     assert_eq!(monitor.ready(1_000, Duration::ZERO), Ok(()));
     fake.state().as_of = Some(AsOf::LastChange(700));
@@ -265,19 +234,11 @@ fn keyset_that_ended_is_retired_without_a_loss() {
         }
         fake.state().listed = vec![1];
         let report = first.refresher.refresh(true).unwrap();
-        assert_eq!(
-            (report.lost, first.spent(2).0),
-            (2, Some(1)),
-            "not ended yet"
-        );
+        assert_eq!((report.lost, first.spent(2).0), (2, Some(1)), "not ended yet");
         drop(first);
         for at in [2_000, 3_000] {
             let next = run(directory.path(), &fake, at, &[]);
-            let expected = if lost {
-                FilterState::Held
-            } else {
-                FilterState::Retired
-            };
+            let expected = if lost { FilterState::Held } else { FilterState::Retired };
             assert_eq!(next.state(Spent, 2), Some(expected));
             assert_eq!(
                 (next.held().len(), next.spent(2)),
@@ -308,9 +269,5 @@ fn hold_does_not_end_because_a_file_is_taken_away() {
     assert_eq!(process.held(), ["0000000000000001=3@1000"]);
     fake.state().rows[0].extend(gone);
     process.refresher.refresh(true).unwrap();
-    assert_eq!(
-        process.held().len(),
-        1,
-        "nothing tells that everything is there again"
-    );
+    assert_eq!(process.held().len(), 1, "nothing tells that everything is there again");
 }

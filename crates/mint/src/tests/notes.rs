@@ -73,11 +73,7 @@ fn bytes_of_another_length_hold_the_keyset() {
 /// Rows of a mint spell an id as they like.
 #[test]
 fn spelling_of_a_keyset_does_not_matter() {
-    for id in [
-        "00ABCDEF01234567",
-        &format!("01{}", "aB".repeat(32)),
-        "I2yN+iRYf/zT",
-    ] {
+    for id in ["00ABCDEF01234567", &format!("01{}", "aB".repeat(32)), "I2yN+iRYf/zT"] {
         let (notes, mut refresher, _) = handing_over(&Fake::new());
         let [id, canonical] =
             [id, &KeysetId::parse(id).unwrap().canonical()].map(|id| KeysetId::parse(id).unwrap());
@@ -89,9 +85,7 @@ fn spelling_of_a_keyset_does_not_matter() {
         }
         refresh(&mut refresher);
         let filters = refresher.monitor().status().filters;
-        let items = filters
-            .iter()
-            .filter(|one| one.keyset.as_ref() == Some(&id));
+        let items = filters.iter().filter(|one| one.keyset.as_ref() == Some(&id));
         assert_eq!(Vec::from_iter(items.map(|one| one.items)), [2, 0], "{id}");
     }
 }
@@ -183,9 +177,7 @@ fn cost_of_handing_over() {
             ends.store(0, Ordering::Relaxed);
             laps
         });
-        for (at, what) in ["nothing", "begin", "spent, of 20 notes", "done"]
-            .into_iter()
-            .enumerate()
+        for (at, what) in ["nothing", "begin", "spent, of 20 notes", "done"].into_iter().enumerate()
         {
             let mut laps = Vec::from_iter(laps.iter().map(|laps| laps[at]));
             laps.sort();

@@ -64,12 +64,8 @@ fn of_rows<E: Clone + core::fmt::Debug + 'static>(all: &'static [What]) -> Boxed
 
 fn of_rows_without_keyset<E: Clone + core::fmt::Debug + 'static>() -> BoxedStrategy<Op<E>> {
     use What::{BadItemWithoutKeyset, NoKeyset};
-    const ROWS: &[What] = &[
-        NoKeyset("NULL"),
-        NoKeyset("''"),
-        NoKeyset("'garbage'"),
-        NoKeyset("'0012'"),
-    ];
+    const ROWS: &[What] =
+        &[NoKeyset("NULL"), NoKeyset("''"), NoKeyset("'garbage'"), NoKeyset("'0012'")];
     prop_oneof![
         4 => of_rows(ROWS),
         1 => of_rows(&[BadItemWithoutKeyset]),
@@ -173,9 +169,7 @@ fn of_maintenance() -> OnSqlite {
     let migration = select(&[Update, Rebuild, Edit]);
     let restart =
         (any::<bool>(), migration).prop_map(|(killed, migration)| Restart(killed, migration));
-    prop_oneof![Just(Vacuum), restart]
-        .prop_map(Op::Event)
-        .boxed()
+    prop_oneof![Just(Vacuum), restart].prop_map(Op::Event).boxed()
 }
 
 fn of_backups() -> OnSqlite {
@@ -188,9 +182,7 @@ fn of_backups() -> OnSqlite {
 }
 
 fn of_power() -> OnSqlite {
-    (0..9_usize)
-        .prop_map(|kept| Op::Event(sqlite::Event::PowerLoss(kept)))
-        .boxed()
+    (0..9_usize).prop_map(|kept| Op::Event(sqlite::Event::PowerLoss(kept))).boxed()
 }
 
 fn of_faults() -> OnSqlite {
@@ -275,14 +267,7 @@ fn closed_databases() {
 fn all_at_once() {
     let rows = prop_oneof![of_faults(), of_rows_without_keyset()];
     try_sqlite(
-        prop_oneof![
-            of_maintenance(),
-            of_backups(),
-            of_power(),
-            rows,
-            of_lost_logs()
-        ]
-        .boxed(),
+        prop_oneof![of_maintenance(), of_backups(), of_power(), rows, of_lost_logs()].boxed(),
     );
 }
 
@@ -319,9 +304,7 @@ fn of<T: Clone + core::fmt::Debug + 'static>(
     most: usize,
     event: fn(T, usize) -> Event,
 ) -> OnPostgres {
-    (select(all), 0..most)
-        .prop_map(move |(one, number)| Op::Event(event(one, number)))
-        .boxed()
+    (select(all), 0..most).prop_map(move |(one, number)| Op::Event(event(one, number))).boxed()
 }
 
 fn of_tables(all: &'static [&'static str]) -> OnPostgres {
@@ -351,10 +334,7 @@ fn postgres_edits() {
     use Edit::{Child, FastDefault, SwapDatabase, SwapTable};
     const TRUNCATE: &str = "CREATE TEMP TABLE kept AS SELECT * FROM $table; TRUNCATE $table; INSERT INTO $table SELECT * FROM kept; DROP TABLE kept";
     let edits = of_edits(&[FastDefault, SwapTable, SwapDatabase, Child]);
-    try_postgres(
-        8,
-        prop_oneof![4 => edits, 2 => of_tables(&[TRUNCATE, OTHER_KEYSETS])].boxed(),
-    );
+    try_postgres(8, prop_oneof![4 => edits, 2 => of_tables(&[TRUNCATE, OTHER_KEYSETS])].boxed());
 }
 
 #[test]

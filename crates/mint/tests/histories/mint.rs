@@ -66,11 +66,7 @@ impl Process {
             .unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Self {
-            child,
-            input,
-            output,
-        };
+        let mut process = Self { child, input, output };
         while process.line() != "ready" {}
         process
     }
@@ -84,10 +80,7 @@ impl Process {
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        assert!(
-            self.output.read_line(&mut line).unwrap() > 0,
-            "the mint ended"
-        );
+        assert!(self.output.read_line(&mut line).unwrap() > 0, "the mint ended");
         line.trim_end().to_owned()
     }
 

@@ -54,9 +54,8 @@ pub(crate) enum Word {
 
 fn steps() -> impl Strategy<Value = Step> {
     use Word::{Drop, Ended, Outcome, TokenEnded};
-    const WORDS: [Word; 9] = [
-        Outcome, Outcome, Outcome, Ended, Drop, Drop, TokenEnded, TokenEnded, TokenEnded,
-    ];
+    const WORDS: [Word; 9] =
+        [Outcome, Outcome, Outcome, Ended, Drop, Drop, TokenEnded, TokenEnded, TokenEnded];
     let (which, lands) = (0..6_usize, prop::bool::weighted(0.7));
     prop_oneof![
         6 => any::<[bool; 2]>().prop_map(Step::Begin),
@@ -154,11 +153,7 @@ impl Mint {
     }
 
     fn one(&mut self, which: usize, can: fn(&Transaction) -> bool) -> Option<&mut Transaction> {
-        let mut can: Vec<_> = self
-            .transactions
-            .iter_mut()
-            .filter(|one| can(one))
-            .collect();
+        let mut can: Vec<_> = self.transactions.iter_mut().filter(|one| can(one)).collect();
         let at = which.checked_rem(can.len())?;
         Some(can.swap_remove(at))
     }
@@ -199,13 +194,8 @@ impl Mint {
             }
             Step::Say(which, Word::TokenEnded) => {
                 let one = self.one(which, |one| one.outcome.is_some() && one.token.is_some());
-                one.into_iter()
-                    .for_each(|one| one.token.as_ref().unwrap().ended());
-                if self
-                    .transactions
-                    .iter()
-                    .all(|one| is_over(one) || one.token.is_some())
-                {
+                one.into_iter().for_each(|one| one.token.as_ref().unwrap().ended());
+                if self.transactions.iter().all(|one| is_over(one) || one.token.is_some()) {
                     self.earlier.take().inspect(CommitToken::ended);
                 }
             }
@@ -246,11 +236,7 @@ impl Mint {
             self.step(Step::Land(0, number % 3 > 0));
         }
         for number in 0..self.transactions.len() {
-            let word = if number % 4 > 0 {
-                Word::Outcome
-            } else {
-                Word::Drop
-            };
+            let word = if number % 4 > 0 { Word::Outcome } else { Word::Drop };
             self.step(Step::Say(0, word));
         }
         for number in 0..=self.transactions.len() {
@@ -384,10 +370,7 @@ impl Process {
             let (_, opened) = table.open(path, false).unwrap().expect("a filter");
             let response = FilterResponse::from_json(opened.read().unwrap()).unwrap();
             let (date, until) = (response.timestamp, claim.date);
-            assert!(
-                date <= until.as_secs(),
-                "dated {date}, true until {until:?}"
-            );
+            assert!(date <= until.as_secs(), "dated {date}, true until {until:?}");
             let filter = response.into_filter().unwrap();
             let is_here = |row: &Row| filter.matches(&[bytes(row.item)])[0];
             let mut rows = lock(&self.mint).rows.clone();

@@ -123,11 +123,7 @@ impl<'c> Postgres<'c> {
     /// Where the mint writes.
     fn url(&self) -> String {
         let url = self.cluster.url("mint");
-        if self.has_two {
-            url.replace("5432", "5433")
-        } else {
-            url
-        }
+        if self.has_two { url.replace("5432", "5433") } else { url }
     }
 
     fn session(&mut self, number: usize) -> &mut Session {
@@ -301,10 +297,7 @@ fn change_table(world: Here<'_, '_>, edit: Edit, kind: usize) {
         Edit::Rewrite => {
             world.next += 1;
             let number = ["bigint", "numeric"][world.next as usize % 2];
-            run(
-                world,
-                &format!("ALTER TABLE $table ALTER amount TYPE {number}"),
-            );
+            run(world, &format!("ALTER TABLE $table ALTER amount TYPE {number}"));
         }
         Edit::FastDefault => {
             run(
@@ -316,22 +309,15 @@ fn change_table(world: Here<'_, '_>, edit: Edit, kind: usize) {
             let swap = "ALTER TABLE $table RENAME TO gone; ALTER TABLE other_$kind RENAME TO $table; DROP TABLE gone CASCADE";
             if !run(world, swap) {
                 let copy = "CREATE TABLE other_$kind (LIKE $table INCLUDING ALL); INSERT INTO other_$kind SELECT * FROM $table; ";
-                let insert = world
-                    .insert(kind, 0, What::Counts)
-                    .replace("$table", "other_$kind");
+                let insert = world.insert(kind, 0, What::Counts).replace("$table", "other_$kind");
                 run(world, &(copy.to_owned() + &insert));
             }
         }
         Edit::SwapDatabase => swap_database(world),
         Edit::Child => {
             run(world, "ALTER TABLE child_$kind INHERIT $table");
-            run(
-                world,
-                "CREATE TABLE child_$kind (LIKE $table INCLUDING ALL)",
-            );
-            let insert = world
-                .insert(kind, 0, What::Counts)
-                .replace("$table", "child_$kind");
+            run(world, "CREATE TABLE child_$kind (LIKE $table INCLUDING ALL)");
+            let insert = world.insert(kind, 0, What::Counts).replace("$table", "child_$kind");
             run(world, &insert);
         }
     }
@@ -355,11 +341,8 @@ fn swap_database(world: Here<'_, '_>) {
 
 fn server(world: Here<'_, '_>, what: Server) {
     world.database.end_two();
-    let (cluster, saved, standby) = (
-        world.database.cluster,
-        world.database.saved,
-        world.database.standby,
-    );
+    let (cluster, saved, standby) =
+        (world.database.cluster, world.database.saved, world.database.standby);
     match what {
         Server::KillBackend => {
             read_unflushed(world);
@@ -498,18 +481,12 @@ fn promote(world: Here<'_, '_>, mode: Mode) {
     cluster.move_address();
     // A standby is not read, and what is served stays.
     let error = world.try_refresh(false).unwrap_err();
-    let is_refused = ["is a standby", "connecting:"]
-        .iter()
-        .any(|said| error.contains(said));
+    let is_refused = ["is a standby", "connecting:"].iter().any(|said| error.contains(said));
     assert!(is_refused, "{error}");
     cluster.promote_standby();
     cluster.forget_primary();
     // A server that stops in order sends its standby everything.
     if follows && mode == "fast" {
-        assert_eq!(
-            world.database.witness().value(&count),
-            before,
-            "the standby lagged"
-        );
+        assert_eq!(world.database.witness().value(&count), before, "the standby lagged");
     }
 }

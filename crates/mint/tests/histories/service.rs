@@ -34,9 +34,8 @@ impl Service {
             for name in ["BINARY", "HISTORIES", "POSTGRES"] {
                 command.env_remove(format!("NUTFILTER_{name}"));
             }
-            let losses = accepted
-                .iter()
-                .flat_map(|loss| ["--accept-loss".to_owned(), loss.to_string()]);
+            let losses =
+                accepted.iter().flat_map(|loss| ["--accept-loss".to_owned(), loss.to_string()]);
             command.args("serve --quiet --refresh 1 --mint-type".split(' '));
             command.arg(mint.as_str()).args(losses);
             command.arg("--mint-database").arg(location);
@@ -81,13 +80,8 @@ impl Service {
         match self {
             Self::InProcess(refresher) => refresher.monitor().status().held,
             Self::Program(program) => {
-                let held = program.health["held"]
-                    .as_array()
-                    .cloned()
-                    .unwrap_or_default();
-                held.iter()
-                    .map(|loss| loss.as_str().unwrap().parse().unwrap())
-                    .collect()
+                let held = program.health["held"].as_array().cloned().unwrap_or_default();
+                held.iter().map(|loss| loss.as_str().unwrap().parse().unwrap()).collect()
             }
         }
     }
@@ -97,25 +91,13 @@ impl Service {
         match self {
             Self::InProcess(refresher) => {
                 let status = refresher.monitor().status();
-                Some(
-                    status
-                        .filters
-                        .iter()
-                        .find(|filter| filter.path == *path)?
-                        .state,
-                )
+                Some(status.filters.iter().find(|filter| filter.path == *path)?.state)
             }
             Self::Program(program) => {
                 let other = program.health["not_current"][path].as_str();
-                let current = program
-                    .bodies
-                    .contains_key(path)
-                    .then_some(FilterState::Current);
-                let named = |word| {
-                    FilterState::ALL
-                        .into_iter()
-                        .find(|state| state.as_str() == word)
-                };
+                let current = program.bodies.contains_key(path).then_some(FilterState::Current);
+                let named =
+                    |word| FilterState::ALL.into_iter().find(|state| state.as_str() == word);
                 other.map_or(current, named)
             }
         }
@@ -155,30 +137,15 @@ pub(crate) struct Program {
 impl Program {
     /// It begins to read at once, so it starts at the first refresh.
     fn new(mut command: Command) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        command
-            .args(["--listen", &format!("127.0.0.1:{port}")])
-            .stderr(Stdio::inherit());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        command.args(["--listen", &format!("127.0.0.1:{port}")]).stderr(Stdio::inherit());
         let (health, bodies) = (serde_json::Value::Null, BTreeMap::new());
-        Self {
-            command,
-            child: None,
-            port,
-            counts: [0.0; 4],
-            health,
-            bodies,
-        }
+        Self { command, child: None, port, counts: [0.0; 4], health, bodies }
     }
 
     fn signal(&self, name: &str) {
         if let Some(child) = &self.child {
-            let done = Command::new("kill")
-                .args(["-s", name, &child.id().to_string()])
-                .status();
+            let done = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
             assert!(done.unwrap().success());
         }
     }
@@ -201,10 +168,7 @@ impl Program {
         loop {
             let (mut undone, mut counts) = (seconds(), self.count());
             while counts[0] <= last[0] || !is_done(&counts) {
-                assert!(
-                    start.elapsed() < PATIENCE,
-                    "no refresh: {counts:?} after {before:?}"
-                );
+                assert!(start.elapsed() < PATIENCE, "no refresh: {counts:?} after {before:?}");
                 let ended = self.child.as_mut().unwrap().try_wait().unwrap();
                 assert!(ended.is_none(), "the service ended: {ended:?}");
                 std::thread::sleep(Duration::from_millis(3));
@@ -242,9 +206,7 @@ impl Program {
         let text = String::from_utf8(text).unwrap();
         let sum = |name: &str| {
             let lines = text.lines().filter(|line| line.starts_with(name));
-            lines
-                .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
-                .sum()
+            lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
         };
         [
             sum("nutfilter_refreshes_total{"),
@@ -257,11 +219,7 @@ impl Program {
     /// The body of an answer with status 200.
     fn get(&self, path: &str) -> Option<Vec<u8>> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        write!(
-            stream,
-            "GET /{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-        )
-        .ok()?;
+        write!(stream, "GET /{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
         let mut answer = vec![];
         stream.read_to_end(&mut answer).ok()?;
         let end = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;

@@ -228,9 +228,8 @@ impl Database for Sqlite {
                 let length = kept.checked_rem(database.lengths.len());
                 // A checkpoint in between may have begun the log again, and a mint that stopped has none.
                 if let Some(length) = length.map(|at| database.lengths[at])
-                    && let log = fs::OpenOptions::new()
-                        .write(true)
-                        .open(beside(&database.path, "-wal"))
+                    && let log =
+                        fs::OpenOptions::new().write(true).open(beside(&database.path, "-wal"))
                     && let Ok(log) = log
                     && log.metadata().unwrap().len() > length
                 {
@@ -245,11 +244,7 @@ impl Database for Sqlite {
                 let _ = fs::remove_file(&copy);
                 fs::copy(&database.path, &copy).unwrap();
                 database.copy = Some(copy);
-                if is_new {
-                    world.new_output()
-                } else {
-                    world.new_process(false)
-                }
+                if is_new { world.new_output() } else { world.new_process(false) }
             }
             Event::Attach => {
                 database.copy = None;
@@ -287,11 +282,7 @@ fn change(world: &mut World<Sqlite>, quiet: Quiet) {
     let saved = |which: usize| {
         let saved = &database.saved;
         let at = which.checked_rem(saved.len())?;
-        saved[at]
-            .clone()
-            .into_iter()
-            .next()?
-            .filter(|_| saved[at][1].is_none())
+        saved[at].clone().into_iter().next()?.filter(|_| saved[at][1].is_none())
     };
     let commit = |sql: String| {
         let path = path.clone();
@@ -363,10 +354,7 @@ fn restart(world: &mut World<Sqlite>, killed: bool, migration: Migration) {
 
 fn restore(world: &mut World<Sqlite>, way: Way, which: usize) {
     let tables = [0, 1].map(|kind| {
-        world.sql(
-            kind,
-            &format!("{CREATE}; INSERT INTO $table SELECT * FROM old.$table"),
-        )
+        world.sql(kind, &format!("{CREATE}; INSERT INTO $table SELECT * FROM old.$table"))
     });
     let database = &mut world.database;
     let at = which.checked_rem(database.saved.len()).unwrap_or(0);
@@ -410,10 +398,7 @@ fn restore(world: &mut World<Sqlite>, way: Way, which: usize) {
             fs::remove_file(&path).unwrap();
             let new = Connection::open(&path).unwrap();
             let run = |sql: String| new.execute_batch(&sql).unwrap();
-            run(format!(
-                "PRAGMA journal_mode = WAL; ATTACH '{}' AS old",
-                copy.display()
-            ));
+            run(format!("PRAGMA journal_mode = WAL; ATTACH '{}' AS old", copy.display()));
             for table in ["keyset", "keysets", "dbversions", "migrations"] {
                 run(format!("CREATE TABLE {table} AS SELECT * FROM old.{table}"));
             }

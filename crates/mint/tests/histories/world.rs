@@ -10,12 +10,8 @@ use tempfile::TempDir;
 use crate::service::{Service, Whole, paths};
 
 /// Migrations leave the third one alone. The last one is not listed, and has no note at first.
-pub(crate) const KEYSETS: [&str; 4] = [
-    "009a1f293253e41e",
-    "00ad268c4d1f5826",
-    "0012345678abcdef",
-    "00fedcba87654321",
-];
+pub(crate) const KEYSETS: [&str; 4] =
+    ["009a1f293253e41e", "00ad268c4d1f5826", "0012345678abcdef", "00fedcba87654321"];
 
 /// Words that stand for those of a table in SQL: its name, keyset, item, and when a row was made or began to count; then the
 /// column that says whether it counts, with a value if it does, if it does not, and if nobody knows; and conditions for the
@@ -61,9 +57,7 @@ pub(crate) fn other_tables() -> Vec<String> {
             "CREATE TABLE {table} (id TEXT, unit TEXT, active BOOL, input_fee_ppk BIGINT)"
         ));
         for keyset in &KEYSETS[..3] {
-            all.push(format!(
-                "INSERT INTO {table} VALUES ('{keyset}', 'sat', true, 0)"
-            ));
+            all.push(format!("INSERT INTO {table} VALUES ('{keyset}', 'sat', true, 0)"));
         }
     }
     all
@@ -197,9 +191,7 @@ impl<D: Database> World<D> {
         for kind in 0..2 {
             world.run(0, kind, CREATE);
         }
-        other_tables()
-            .iter()
-            .for_each(|sql| world.database.run(0, sql));
+        other_tables().iter().for_each(|sql| world.database.run(0, sql));
         world.database.made();
         world
     }
@@ -208,13 +200,9 @@ impl<D: Database> World<D> {
     pub(crate) fn begin(&mut self) {
         use What::{Counts, Pending};
         for kind in 0..2 {
-            for (keyset, what) in [
-                (0, Pending),
-                (0, Counts),
-                (1, Counts),
-                (1, Pending),
-                (2, Counts),
-            ] {
+            for (keyset, what) in
+                [(0, Pending), (0, Counts), (1, Counts), (1, Pending), (2, Counts)]
+            {
                 self.now += 10;
                 self.add(0, kind, keyset, what);
             }
@@ -230,9 +218,7 @@ impl<D: Database> World<D> {
             word => word,
         });
         let words = WORDS.into_iter().zip(words);
-        words.fold(sql.to_owned(), |sql, (word, of_kind)| {
-            sql.replace(word, of_kind)
-        })
+        words.fold(sql.to_owned(), |sql, (word, of_kind)| sql.replace(word, of_kind))
     }
 
     pub(crate) fn run(&mut self, session: usize, kind: usize, sql: &str) {
@@ -255,17 +241,11 @@ impl<D: Database> World<D> {
                 self.run(session, kind, &(set + &waiting(which)));
             }
             Op::Drop(session, kind, which) => {
-                self.run(
-                    session,
-                    kind,
-                    &("DELETE FROM $table".to_owned() + &waiting(which)),
-                );
+                self.run(session, kind, &("DELETE FROM $table".to_owned() + &waiting(which)));
             }
             Op::Repair(kind) => {
-                let (good, bad) = (
-                    self.new_item(kind),
-                    "SELECT min($item) FROM $table WHERE $item LIKE 'odd%'",
-                );
+                let (good, bad) =
+                    (self.new_item(kind), "SELECT min($item) FROM $table WHERE $item LIKE 'odd%'");
                 self.run(
                     0,
                     kind,
@@ -274,10 +254,8 @@ impl<D: Database> World<D> {
             }
             Op::Fill(kind, keyset) => {
                 let without = "$item IS NOT NULL AND coalesce(length($keyset) <> 16, true)";
-                let sql = format!(
-                    "UPDATE $table SET $keyset = '{}' WHERE {without}",
-                    KEYSETS[keyset]
-                );
+                let sql =
+                    format!("UPDATE $table SET $keyset = '{}' WHERE {without}", KEYSETS[keyset]);
                 self.run(0, kind, &sql);
             }
             Op::Refresh => self.refresh(false),
@@ -326,11 +304,7 @@ impl<D: Database> World<D> {
         let held = self.service.as_ref().map(Service::held);
         self.accepted = held.filter(|_| accepts).unwrap_or_default();
         let moment = Duration::from_millis(self.now % 97 / 2);
-        if self
-            .service
-            .take()
-            .is_some_and(|service| service.end(moment))
-        {
+        if self.service.take().is_some_and(|service| service.end(moment)) {
             self.take_published();
         }
         let (location, output) = (self.database.location(), self.output.path());
@@ -363,15 +337,8 @@ impl<D: Database> World<D> {
                 let date = response.timestamp;
                 let filter = response.into_filter().unwrap();
                 let has = |item: &Item| filter.matches(&[bytes(*item)])[0];
-                assert!(
-                    date >= published.date,
-                    "{path}: dated {date} after {}",
-                    published.date
-                );
-                assert!(
-                    published.items.iter().all(has),
-                    "{path}: published notes are absent"
-                );
+                assert!(date >= published.date, "{path}: dated {date} after {}", published.date);
+                assert!(published.items.iter().all(has), "{path}: published notes are absent");
                 let items = (1..=self.next).filter(has).collect();
                 (published.items, published.date) = (items, date);
             }
@@ -402,11 +369,7 @@ impl<D: Database> World<D> {
             let item = item.filter(|item| item.len() == 66);
             let item = item.map(|item| Item::from_str_radix(&item[58..], 16).unwrap());
             let counted = counted.unwrap().parse().unwrap();
-            Row {
-                keyset,
-                item,
-                counted,
-            }
+            Row { keyset, item, counted }
         });
         rows.collect()
     }
@@ -446,30 +409,19 @@ impl<D: Database> World<D> {
         let held = held.iter().find(of_keyset);
         let is_compared = self.is_first || read.contains(&Some(true));
         let Some(before) = self.compared[keyset].take() else {
-            assert!(
-                held.is_none(),
-                "{id} is held: {held:?}; nothing was published before"
-            );
+            assert!(held.is_none(), "{id} is held: {held:?}; nothing was published before");
             return;
         };
-        let gone: usize = [0, 1]
-            .map(|kind| before[kind].difference(&self.seen[kind]).count())
-            .iter()
-            .sum();
+        let gone: usize =
+            [0, 1].map(|kind| before[kind].difference(&self.seen[kind]).count()).iter().sum();
         let accepted = self.accepted.iter().find(of_keyset);
         let is_accepted = accepted.is_some_and(|loss| loss.values >= gone as u64);
         if is_compared && (gone == 0 || is_accepted) {
-            assert!(
-                held.is_none(),
-                "{id} is held: {held:?}; {gone} gone, accepted {accepted:?}"
-            );
+            assert!(held.is_none(), "{id} is held: {held:?}; {gone} gone, accepted {accepted:?}");
             if gone > 0 {
                 for (kind, before) in before.iter().enumerate() {
                     let items = before.intersection(&self.seen[kind]).copied().collect();
-                    self.published[kind][keyset] = Published {
-                        items,
-                        ..Published::default()
-                    };
+                    self.published[kind][keyset] = Published { items, ..Published::default() };
                 }
             }
             return;
@@ -508,15 +460,9 @@ impl<D: Database> World<D> {
         for state in [Held, Unreadable] {
             assert_eq!(states[0] == state, states[1] == state, "{id}: {states:?}");
         }
-        assert_eq!(
-            states[0] == Held,
-            self.compared[keyset].is_some(),
-            "{id}: {states:?}"
-        );
-        let is_bad = there
-            .iter()
-            .flatten()
-            .any(|row| row.keyset == Some(keyset) && row.item.is_none());
+        assert_eq!(states[0] == Held, self.compared[keyset].is_some(), "{id}: {states:?}");
+        let is_bad =
+            there.iter().flatten().any(|row| row.keyset == Some(keyset) && row.item.is_none());
         match states[0] {
             Held => {}
             Unreadable => assert!(is_bad || read != [Some(true); 2], "{id}: held for nothing"),
@@ -527,10 +473,7 @@ impl<D: Database> World<D> {
             let published = &mut self.published[kind][keyset];
             let of_keyset = |row: &&Row| row.keyset.is_none_or(|of| of == keyset);
             let items = |rows: &[Row], until: u64| -> BTreeSet<Item> {
-                let rows = rows
-                    .iter()
-                    .filter(of_keyset)
-                    .filter(|row| row.counted <= until);
+                let rows = rows.iter().filter(of_keyset).filter(|row| row.counted <= until);
                 rows.filter_map(|row| row.item).collect()
             };
             let mut here = items(&there[kind], u64::MAX);
@@ -548,12 +491,8 @@ impl<D: Database> World<D> {
             let date = response.timestamp;
             let filter = response.into_filter().unwrap();
             let has = |item: &Item| filter.matches(&[bytes(*item)])[0];
-            let context = || {
-                format!(
-                    "{path}: {state:?}, dated {date} after {}; {read:?}",
-                    published.date
-                )
-            };
+            let context =
+                || format!("{path}: {state:?}, dated {date} after {}; {read:?}", published.date);
             assert!(published.date <= date && date <= seconds(), "{}", context());
             let is_kept = matches!(state, Undated | Unreadable) && published.date == 0;
             // Since when notes may be missing.
@@ -571,10 +510,7 @@ impl<D: Database> World<D> {
                 _ => panic!("{}", context()),
             };
             let missing = |items: &BTreeSet<Item>| items.iter().filter(|item| !has(item)).count();
-            let (gone, mut due) = (
-                missing(&published.items),
-                items(&truth[kind], complete_until),
-            );
+            let (gone, mut due) = (missing(&published.items), items(&truth[kind], complete_until));
             if self.database.is_stale() {
                 // A migration may have given it another keyset meanwhile.
                 due.retain(|item| there[kind].iter().all(|row| row.item != Some(*item)));
@@ -586,12 +522,7 @@ impl<D: Database> World<D> {
                 context()
             );
             let absent = missing(&due);
-            assert!(
-                absent == 0,
-                "{absent} of {} missed; {}",
-                due.len(),
-                context()
-            );
+            assert!(absent == 0, "{absent} of {} missed; {}", due.len(), context());
             if is_first && matches!(state, Current | Idle) {
                 assert_eq!(
                     filter.n() as usize,
@@ -612,15 +543,10 @@ pub(crate) fn bytes(item: Item) -> Vec<u8> {
 }
 
 pub(crate) fn seconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// In memory, if there is such a file system: each filter is synced.
 fn output() -> TempDir {
-    tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap()
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

@@ -19,10 +19,7 @@ pub(crate) struct Found<'a> {
 impl<'a> Found<'a> {
     pub(crate) fn with(each: impl FnMut() -> ControlFlow<()> + 'a) -> Self {
         let each: Option<Box<dyn FnMut() -> _>> = Some(Box::new(each));
-        Self {
-            each,
-            ..Self::default()
-        }
+        Self { each, ..Self::default() }
     }
 
     /// Calls this at the first batch.
@@ -40,9 +37,7 @@ impl ItemSink for Found<'_> {
         let known = self.items.entry(keyset.cloned()).or_default();
         known.extend(items.items().map(<[u8]>::to_vec));
         self.passed += items.len();
-        self.each
-            .as_mut()
-            .map_or(ControlFlow::Continue(()), |each| each())
+        self.each.as_mut().map_or(ControlFlow::Continue(()), |each| each())
     }
 
     fn bad_row(&mut self, keyset: Option<&KeysetId>, error: SourceError) -> ControlFlow<()> {

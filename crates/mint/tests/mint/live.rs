@@ -32,21 +32,15 @@ fn writer_can_commit_during_a_reading() {
         ControlFlow::Continue(())
     });
     let read = read_whole(database.source(), NoteKind::Spent, each);
-    assert_eq!(
-        read.unwrap(),
-        9_001,
-        "the state at the start, and nothing of what came later"
-    );
+    assert_eq!(read.unwrap(), 9_001, "the state at the start, and nothing of what came later");
     assert_eq!(next, 9_004);
 }
 
 #[test]
 fn reading_a_stopped_mint_leaves_no_files() {
-    for (mint, journal) in [
-        (MintType::Cdk, "WAL"),
-        (MintType::Nutshell, "WAL"),
-        (MintType::Cdk, "DELETE"),
-    ] {
+    for (mint, journal) in
+        [(MintType::Cdk, "WAL"), (MintType::Nutshell, "WAL"), (MintType::Cdk, "DELETE")]
+    {
         let database = MintDatabase::new(mint);
         database.execute(&format!("PRAGMA journal_mode = {journal}"));
         let spent = items(1, 5_000, 33);
@@ -86,10 +80,7 @@ fn mint_start_during_reading_of_closed_database_is_an_error() {
     let reads = |action: &dyn Fn()| {
         let found = Found::at_first(action);
         let error = read_whole(database.source(), NoteKind::Spent, found).unwrap_err();
-        assert!(
-            matches!(error, SourceError::ChangedWhileRead { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, SourceError::ChangedWhileRead { .. }), "{error}");
     };
     // The mint starts, writes, checkpoints and stops.
     reads(&|| database.add(NoteKind::Spent, V1, &notes[9_000..]));
@@ -121,8 +112,7 @@ fn reading_keeps_the_locks_of_a_mint_in_the_same_process() {
         let spent = items(1, 50, 33);
         database.add(NoteKind::Spent, V1, &spent);
         let mint = database.running();
-        mint.execute_batch("BEGIN IMMEDIATE; UPDATE proof SET amount = 2")
-            .unwrap();
+        mint.execute_batch("BEGIN IMMEDIATE; UPDATE proof SET amount = 2").unwrap();
         let has_lock = || {
             let said = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "--nocapture", "live::process_that_writes"])
@@ -185,8 +175,7 @@ fn wal_without_shm_is_read_and_only_shm_is_created() {
     database.add(NoteKind::Spent, V1, &spent[..20]);
     // Copied as left by a killed mint, with the latest notes in the `-wal` file.
     let mint = database.connect();
-    mint.execute_batch(&database.insert(NoteKind::Spent, V1, &spent[20..], "SPENT"))
-        .unwrap();
+    mint.execute_batch(&database.insert(NoteKind::Spent, V1, &spent[20..], "SPENT")).unwrap();
     let copy = MintDatabase::new(MintType::Cdk);
     for suffix in ["", "-wal"] {
         let name = |database: &MintDatabase| format!("{}{suffix}", database.path.display());
@@ -207,10 +196,7 @@ fn database_without_its_log_is_dated_by_its_last_change() {
     for mint in MintType::ALL {
         let [[spent, of_spent], [issued, of_issued]] = match mint {
             MintType::Nutshell => [["proofs_used", "created"], ["promises", "signed_at"]],
-            _ => [
-                ["proof", "created_time"],
-                ["blind_signature", "signed_time"],
-            ],
+            _ => [["proof", "created_time"], ["blind_signature", "signed_time"]],
         };
         let database = MintDatabase::with_keyset(mint);
         let mut source = database.source();
@@ -251,10 +237,7 @@ fn database_without_its_log_is_dated_by_its_last_change() {
         read(set(issued, of_issued, "1500000", 2), change(1_400_000));
         read(set(issued, signature, value, 2), change(1_500_000));
         read(set(spent, of_spent, "3000000", 1), change(1_500_000));
-        read(
-            format!("ALTER TABLE {spent} DROP COLUMN {of_spent}"),
-            change(1_500_000),
-        );
+        read(format!("ALTER TABLE {spent} DROP COLUMN {of_spent}"), change(1_500_000));
         let mint = database.running();
         read(String::new(), AsOf::Beginning);
         drop(mint);
@@ -271,9 +254,7 @@ fn locked_database_without_a_log_is_refused() {
         LOCKED.store(locked, Ordering::Relaxed);
         let is_locked = |_: &Path| {
             let one_less = |left: u32| left.checked_sub(1);
-            Ok(LOCKED
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
-                .is_ok())
+            Ok(LOCKED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok())
         };
         open_alone(&database.location(), None, is_locked)
     };

@@ -137,11 +137,7 @@ fn database_and_log_put_back_in_place_are_read_whole() {
             };
             killed(&database, &sent);
             let new = if is_restored { 6 + same } else { 1 };
-            assert_eq!(
-                read(),
-                (reason, new),
-                "{is_restored}, {same}, {before_last}"
-            );
+            assert_eq!(read(), (reason, new), "{is_restored}, {same}, {before_last}");
         }
     }
 }
@@ -162,9 +158,7 @@ fn large_transactions_do_not_make_a_reading_whole() {
                 (whole, found.passed)
             };
             assert_eq!(read(), (Some("first"), 10));
-            running
-                .execute_batch("PRAGMA cache_size = 10; BEGIN")
-                .unwrap();
+            running.execute_batch("PRAGMA cache_size = 10; BEGIN").unwrap();
             let log = database.directory().join("mint.db-wal");
             let length = || std::fs::metadata(&log).unwrap().len();
             let before = length();
@@ -177,9 +171,7 @@ fn large_transactions_do_not_make_a_reading_whole() {
                 assert!(length() > before);
                 assert_eq!(read(), (None, 0), "part {part}");
             }
-            running
-                .execute_batch(if committed { "COMMIT" } else { "ROLLBACK" })
-                .unwrap();
+            running.execute_batch(if committed { "COMMIT" } else { "ROLLBACK" }).unwrap();
             assert_eq!(read(), (None, if committed { 4_000 } else { 0 }));
             database.add(kind, V1, &items(9, 1, 33));
             assert_eq!(read(), (None, 1));

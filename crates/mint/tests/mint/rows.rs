@@ -119,9 +119,7 @@ fn row_without_a_readable_keyset_id_is_passed_on_without_one() {
             let of_v1 = &found.items[&Some(V1.parse().unwrap())];
             let counts = [found.items[&None].len(), of_v1.len(), found.passed];
             assert_eq!(counts, [2 - waits, 1, 3 - waits], "{name}, {id}");
-            let [(None, error)] = &*found.bad else {
-                panic!("{:?}", found.bad)
-            };
+            let [(None, error)] = &*found.bad else { panic!("{:?}", found.bad) };
             let error = error.to_string();
             let row = format!("keyset unknown, {kind}: column `{item}` of table `{name}`, row 4: ");
             assert!(error.starts_with(&row), "{error}");

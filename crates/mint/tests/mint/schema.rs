@@ -14,11 +14,7 @@ const TABLES: [(MintType, &str, &[&str]); 6] = [
     (MintType::Nutshell, "promises", &["id", "b_", "c_"]),
     (MintType::Nutshell, "keysets", KEYSETS),
     (MintType::Cdk, "proof", &["keyset_id", "y", "state"]),
-    (
-        MintType::Cdk,
-        "blind_signature",
-        &["keyset_id", "blinded_message", "c"],
-    ),
+    (MintType::Cdk, "blind_signature", &["keyset_id", "blinded_message", "c"]),
     (MintType::Cdk, "keyset", KEYSETS),
 ];
 
@@ -43,10 +39,7 @@ fn missing_tables_and_columns_are_named() {
                     format!("ALTER TABLE {table} RENAME COLUMN {column} TO {column}_of_old"),
                     format!("column `{column}` of table `{table}` is missing"),
                 ),
-                None => (
-                    format!("DROP TABLE {table}"),
-                    format!("table `{table}` is missing"),
-                ),
+                None => (format!("DROP TABLE {table}"), format!("table `{table}` is missing")),
             };
             database.execute(&change);
             for told in [None, Some(mint)] {
@@ -70,10 +63,7 @@ fn column_that_hides_row_ids_is_refused() {
                 "DROP TABLE {table}; CREATE TABLE {table} ({keyset}, {item}, state, c, c_, {column} INTEGER);"
             ));
             let text = refusal(&database);
-            assert!(
-                text.contains(table) && text.ends_with("hides SQLite's row ids"),
-                "{text}"
-            );
+            assert!(text.contains(table) && text.ends_with("hides SQLite's row ids"), "{text}");
         }
     }
 }
@@ -114,9 +104,8 @@ fn other_files_are_not_accepted_as_databases() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mint.db");
     // As long as a page, and as random as an encrypted database.
-    let noise: Vec<u8> = (0..4096_u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
+    let noise: Vec<u8> =
+        (0..4096_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     std::fs::write(&path, noise).unwrap();
     let error = open(&path, None).unwrap_err();
     let expected = "not a SQLite database, or encrypted";
@@ -136,10 +125,7 @@ fn later_schema_change_fails_the_refresh_and_is_named() {
     let mut refresher = database.refreshed();
     database.execute("ALTER TABLE proof RENAME COLUMN state TO status;");
     let error = refresher.refresh(false).unwrap_err().to_string();
-    assert!(
-        error.contains("`state`") && error.contains("`proof`"),
-        "{error}"
-    );
+    assert!(error.contains("`state`") && error.contains("`proof`"), "{error}");
     assert_eq!(refresher.monitor().table().objects().len(), 1);
 }
 

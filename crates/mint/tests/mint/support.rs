@@ -66,11 +66,7 @@ impl MintDatabase {
 
     pub(crate) fn named(mint: MintType, name: impl AsRef<Path>) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let database = Self {
-            mint,
-            path: directory.path().join(name),
-            directory,
-        };
+        let database = Self { mint, path: directory.path().join(name), directory };
         database.execute(&format!(
             "PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; {}",
             tables(mint)
@@ -175,10 +171,7 @@ pub(crate) fn tables(mint: MintType) -> String {
         .replace("BYTEA", "BLOB")
         .replace("BIGINT", "INTEGER")
         .replace("created TIMESTAMP", &format!("created TIMESTAMP {now}"))
-        .replace(
-            "created_time INTEGER NOT NULL DEFAULT 0",
-            &format!("created_time INTEGER {now}"),
-        )
+        .replace("created_time INTEGER NOT NULL DEFAULT 0", &format!("created_time INTEGER {now}"))
 }
 
 /// Reads everything. The first bad row is an error. Returns the number of items.

@@ -46,13 +46,8 @@ impl Cluster {
     /// TCP with TLS.
     pub(crate) fn start(port: Option<u16>, files: &[(&str, &str)]) -> Option<Cluster> {
         let Some(programs) = programs() else {
-            let required = REQUIRED_BY
-                .iter()
-                .any(|name| std::env::var_os(name).is_some());
-            assert!(
-                !required,
-                "no initdb of Postgres was found, and it is demanded"
-            );
+            let required = REQUIRED_BY.iter().any(|name| std::env::var_os(name).is_some());
+            assert!(!required, "no initdb of Postgres was found, and it is demanded");
             eprintln!("skipped: there is no Postgres here (Debian's package is `postgresql`)");
             return None;
         };
@@ -104,8 +99,7 @@ impl Cluster {
         let path = self.directory.join(name);
         let mut file = std::fs::File::create(&path).unwrap();
         file.write_all(content.as_bytes()).unwrap();
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))
-            .unwrap();
+        file.set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
         if let Some(user) = self.user {
             run(Command::new("chown").arg(user).arg(&path));
         }
@@ -131,11 +125,7 @@ impl Cluster {
         );
         let [source, library] = ["clock.c", "clock.so"].map(|name| self.directory.join(name));
         let mut compiler = Command::new("cc");
-        if !succeeds(
-            compiler
-                .args(["-shared", "-fPIC", "-o"])
-                .args([&library, &source]),
-        ) {
+        if !succeeds(compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &source])) {
             eprintln!("skipped: there is no C compiler here");
             return false;
         }
@@ -162,11 +152,7 @@ impl Cluster {
         let mut command = self.program("pg_ctl");
         let data = self.directory.join(data);
         // It believes that a server that started long ago, by its own clock, is another one.
-        let waits = if self.clock.is_some() && what == "start" {
-            "-W"
-        } else {
-            "-w"
-        };
+        let waits = if self.clock.is_some() && what == "start" { "-W" } else { "-w" };
         command.args([what, waits, "-s", "-D"]).arg(data);
         command
     }
@@ -271,11 +257,7 @@ impl Cluster {
 
     /// The URL of a database, through the socket.
     pub(crate) fn url(&self, database: &str) -> String {
-        format!(
-            "postgres://owner@/{database}?host={}&port={}",
-            self.directory.display(),
-            self.port
-        )
+        format!("postgres://owner@/{database}?host={}&port={}", self.directory.display(), self.port)
     }
 
     /// A Postgres program, run as the server's user.
@@ -334,13 +316,9 @@ fn programs() -> Option<PathBuf> {
     if let Ok(output) = Command::new("pg_config").arg("--bindir").output() {
         places.push(String::from_utf8_lossy(&output.stdout).trim().into());
     }
-    places.extend(std::env::split_paths(
-        &std::env::var_os("PATH").unwrap_or_default(),
-    ));
+    places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     places.into_iter().find(|place| {
-        ["initdb", "pg_ctl", "postgres"]
-            .iter()
-            .all(|name| place.join(name).is_file())
+        ["initdb", "pg_ctl", "postgres"].iter().all(|name| place.join(name).is_file())
     })
 }
 

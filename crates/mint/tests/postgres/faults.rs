@@ -57,9 +57,7 @@ fn stopped_server_is_an_error_then_read_in_full() {
     // After the kill of a backend the server goes on, and gives ids out again.
     let victim = Writer::connect(&url);
     let backend = victim.value("SELECT pg_backend_pid()");
-    let status = std::process::Command::new("kill")
-        .args(["-9", &backend])
-        .status();
+    let status = std::process::Command::new("kill").args(["-9", &backend]).status();
     assert!(status.unwrap().success());
     // Its connection breaks when the server has noticed.
     while victim.try_run("SELECT 1").is_ok() {}
@@ -101,10 +99,7 @@ fn standby_is_refused_until_it_is_promoted() {
         refused(source.keysets(), said);
     }
     // Of several hosts the one that can be written to is taken, so here none.
-    refused(
-        open(&url.replace("?host=", "?host=/nothing&host="), None),
-        "does not allow writes",
-    );
+    refused(open(&url.replace("?host=", "?host=/nothing&host="), None), "does not allow writes");
     Writer::connect(&url).value("SELECT pg_promote()");
     let (found, reading) = read(&mut source, Spent, false).unwrap();
     assert_eq!((found.count(), reading.is_whole()), (10, true));
@@ -118,16 +113,13 @@ fn primary_with_highest_timeline_is_read() {
     cluster.stop("fast");
     cluster.start_with_standby();
     let directory = cluster.directory().display();
-    let [url, other, both, twice] = [
-        (".", "5432"),
-        (".", "5433"),
-        ("/nothing,.,.", "1,5432,5433"),
-        (".,.", "5432,5432"),
-    ]
-    .map(|(hosts, ports)| {
-        let hosts = hosts.replace('.', &directory.to_string());
-        format!("host={hosts} port={ports} user=owner dbname=mint")
-    });
+    let [url, other, both, twice] =
+        [(".", "5432"), (".", "5433"), ("/nothing,.,.", "1,5432,5433"), (".,.", "5432,5432")].map(
+            |(hosts, ports)| {
+                let hosts = hosts.replace('.', &directory.to_string());
+                format!("host={hosts} port={ports} user=owner dbname=mint")
+            },
+        );
     let add = |url: &str, index| {
         let writer = Writer::wait_for(url);
         writer.run(&insert(MintType::Cdk, Spent, V1, index, true));
@@ -146,17 +138,11 @@ fn primary_with_highest_timeline_is_read() {
     // One address that leads to one of them and then to the other.
     let [old, new] = &cluster.sockets();
     let address = cluster.lead(old);
-    let mut one = open(
-        &format!("host={} user=owner dbname=mint", address.display()),
-        None,
-    )
-    .unwrap();
-    for (socket, said) in [
-        (old, Ok(12)),
-        (new, Ok(11)),
-        (old, Err("is the primary from before")),
-        (new, Ok(11)),
-    ] {
+    let mut one =
+        open(&format!("host={} user=owner dbname=mint", address.display()), None).unwrap();
+    for (socket, said) in
+        [(old, Ok(12)), (new, Ok(11)), (old, Err("is the primary from before")), (new, Ok(11))]
+    {
         cluster.lead(socket);
         match (read(&mut one, Spent, true), said) {
             (read, Ok(count)) => assert_eq!(read.unwrap().0.count(), count),
@@ -178,10 +164,7 @@ fn primary_with_highest_timeline_is_read() {
     );
     Writer::connect(&url)
         .run("REVOKE EXECUTE ON FUNCTION pg_control_system FROM public; CREATE ROLE plain LOGIN");
-    refused(
-        open(&twice.replace("=owner", "=plain"), None),
-        "GRANT EXECUTE",
-    );
+    refused(open(&twice.replace("=owner", "=plain"), None), "GRANT EXECUTE");
 }
 
 #[test]
@@ -205,18 +188,12 @@ fn statements_of_one_reading_that_are_routed_are_refused() {
             cluster.promote_standby();
         }
         let router = Router::start(sockets.clone(), word);
-        let url = format!(
-            "host={} user=owner dbname=mint",
-            router.directory().display()
-        );
+        let url = format!("host={} user=owner dbname=mint", router.directory().display());
         let mut source = open(&url, None).unwrap();
         let read = read(&mut source, Spent, false).map(|(found, _)| found.count());
         let error = read.err().or(source.keysets().err());
         let error = error.map_or_else(String::new, |error| error.to_string());
-        assert!(
-            error.contains(said) && error.is_empty() == said.is_empty(),
-            "{word}: {error}"
-        );
+        assert!(error.contains(said) && error.is_empty() == said.is_empty(), "{word}: {error}");
     }
 }
 
@@ -232,14 +209,8 @@ fn table_that_a_subscription_fills_is_refused() {
     ));
     let add = "INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate)
          SELECT oid, 'proof'::regclass, 'r' FROM pg_subscription WHERE subname = ";
-    database.run(&format!(
-        "SET allow_system_table_mods = on; {add} 's_{}'",
-        database.name
-    ));
-    refused(
-        read(&mut source, Spent, false),
-        "`proof` is a replica that a subscription fills",
-    );
+    database.run(&format!("SET allow_system_table_mods = on; {add} 's_{}'", database.name));
+    refused(read(&mut source, Spent, false), "`proof` is a replica that a subscription fills");
     read(&mut source, Issued, false).unwrap();
     database.run(&format!(
         "ALTER SUBSCRIPTION s_{0} SET (slot_name = NONE); DROP SUBSCRIPTION s_{0}",
@@ -256,10 +227,7 @@ fn tables_of_one_name_need_the_schema() {
         tables(MintType::Cdk),
         insert(MintType::Cdk, Spent, V1, 1, true) + &insert(MintType::Cdk, Spent, V1, 2, true)
     ));
-    refused(
-        open(&database.url, None),
-        "exists in several schemas: mine, public; add schema=NAME",
-    );
+    refused(open(&database.url, None), "exists in several schemas: mine, public; add schema=NAME");
     for (schema, count) in [("public", 1), ("mine", 2)] {
         let url = format!("{}&schema={schema}", database.url);
         let (found, _) = read(&mut open(&url, None).unwrap(), Spent, false).unwrap();
@@ -329,10 +297,7 @@ fn server_that_hangs_is_waited_for() {
     let pid = std::fs::read_to_string(cluster.data().join("postmaster.pid")).unwrap();
     let pid = pid.lines().next().unwrap();
     let signal = |signal: &str| {
-        for (program, args) in [
-            ("pkill", &[signal, "-P", pid][..]),
-            ("kill", &[signal, pid]),
-        ] {
+        for (program, args) in [("pkill", &[signal, "-P", pid][..]), ("kill", &[signal, pid])] {
             let status = std::process::Command::new(program).args(args).status();
             assert!(status.unwrap().success());
         }
@@ -353,9 +318,7 @@ fn missing_or_forbidden_columns_are_named() {
     for database in both() {
         let mint = database.mint;
         let unopened = || open(&database.url, None);
-        let empty = database
-            .url
-            .replace(&format!("/{}?", database.name), "/postgres?");
+        let empty = database.url.replace(&format!("/{}?", database.name), "/postgres?");
         for table in ["`proofs_used`", "`proof`"] {
             refused(open(&empty, None), table);
         }
@@ -392,21 +355,11 @@ fn missing_or_forbidden_columns_are_named() {
         assert!(is_whole(&mut source) && is_whole(&mut source));
         let [table, ..] = table(mint, Issued);
         for (change, whole) in [
-            (
-                format!("GRANT SELECT (xmin) ON {table} TO {role}"),
-                [true, false],
-            ),
-            (
-                format!("REVOKE SELECT (xmin) ON {table} FROM {role}"),
-                [true, true],
-            ),
+            (format!("GRANT SELECT (xmin) ON {table} TO {role}"), [true, false]),
+            (format!("REVOKE SELECT (xmin) ON {table} FROM {role}"), [true, true]),
         ] {
             database.run(&change);
-            assert_eq!(
-                [is_whole(&mut source), is_whole(&mut source)],
-                whole,
-                "{change}"
-            );
+            assert_eq!([is_whole(&mut source), is_whole(&mut source)], whole, "{change}");
         }
         // Silently filtered rows would be missing from the filter.
         database.run(&format!(
@@ -426,14 +379,8 @@ fn missing_or_forbidden_columns_are_named() {
 fn column_of_wrong_type_is_named() {
     let Some(database) = cdk() else { return };
     database.run("ALTER TABLE proof ALTER COLUMN y TYPE TEXT USING encode(y, 'hex')");
-    refused(
-        open(&database.url, None),
-        "`y` of table `proof` has type text, expected bytea",
-    );
-    refused(
-        open(&database.url, Some(MintType::Nutshell)),
-        "table `proofs_used` is missing",
-    );
+    refused(open(&database.url, None), "`y` of table `proof` has type text, expected bytea");
+    refused(open(&database.url, Some(MintType::Nutshell)), "table `proofs_used` is missing");
 }
 
 struct StopOnDrop<'a>(&'a AtomicBool);

@@ -15,9 +15,7 @@ use NoteKind::Spent;
 fn both_mints_are_detected_listed_and_read() {
     for database in both() {
         let mint = database.mint;
-        let mut sql = [V1, "no id"]
-            .map(|id| keyset(mint, id, "sat", true, 100))
-            .concat();
+        let mut sql = [V1, "no id"].map(|id| keyset(mint, id, "sat", true, 100)).concat();
         let (keysets, end) = match mint {
             MintType::Nutshell => ("keysets", "final_expiry"),
             _ => ("keyset", "valid_to"),
@@ -55,11 +53,8 @@ fn both_mints_are_detected_listed_and_read() {
             let AsOf::StoreClock(date) = reading.as_of else {
                 panic!("{:?}", reading.as_of);
             };
-            let now: u64 = database
-                .writer
-                .value("SELECT extract(epoch FROM now())::bigint")
-                .parse()
-                .unwrap();
+            let now: u64 =
+                database.writer.value("SELECT extract(epoch FROM now())::bigint").parse().unwrap();
             assert!((now - 60..=now).contains(&date));
         }
     }
@@ -83,11 +78,7 @@ fn newest_row_that_is_gone_is_noticed() {
             format!("UPDATE {name} SET amount = amount"),
         ] {
             database.run(&change);
-            assert_eq!(
-                [whole(), whole()],
-                [Some("newest row gone"), None],
-                "{change}"
-            );
+            assert_eq!([whole(), whole()], [Some("newest row gone"), None], "{change}");
         }
         let reading = read(&mut source, kind, true).unwrap().1;
         assert_eq!(reading.whole, Some("asked"));
@@ -159,10 +150,7 @@ fn unreadable_row_is_reported_when_it_is_read() {
             assert_eq!((found.bad.len(), reading.is_whole()), (1, whole), "{value}");
             let expected = format!("keyset {V1}, spent: column `y` of table `proofs_used`, row ");
             let error = found.bad[0].1.to_string();
-            assert!(
-                error.starts_with(&expected) && error.contains(said),
-                "{error}"
-            );
+            assert!(error.starts_with(&expected) && error.contains(said), "{error}");
         }
         let is_bad = "y IS NULL OR length(y) < 9";
         database.run(&format!("DELETE FROM proofs_used WHERE {is_bad}"));

@@ -24,13 +24,7 @@ pub(crate) fn insert(
     counts: bool,
 ) -> String {
     let state = if counts { "SPENT" } else { "PENDING" };
-    POSTGRES.insert(
-        mint,
-        kind,
-        keyset,
-        &POSTGRES.item(mint, &item(index)),
-        state,
-    )
+    POSTGRES.insert(mint, kind, keyset, &POSTGRES.item(mint, &item(index)), state)
 }
 
 /// A mint's database.
@@ -53,12 +47,7 @@ impl MintDatabase {
         let url = cluster.url(&name);
         let writer = Writer::connect(&url);
         writer.run(tables(mint));
-        Some(Self {
-            mint,
-            url,
-            name,
-            writer,
-        })
+        Some(Self { mint, url, name, writer })
     }
 
     pub(crate) fn run(&self, sql: &str) {

@@ -71,11 +71,7 @@ impl Server {
         let other = Authority::new();
         let vacant = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
         let port = vacant.unwrap().port();
-        let files = [
-            ("server.key", key),
-            ("server.crt", certificate),
-            ("pg_hba.conf", HBA),
-        ];
+        let files = [("server.key", key), ("server.crt", certificate), ("pg_hba.conf", HBA)];
         let cluster = Cluster::start(Some(port), &files)?;
         let owner = Writer::connect(&cluster.url("postgres"));
         owner.run(
@@ -85,18 +81,10 @@ impl Server {
         owner.run("CREATE DATABASE mint");
         Writer::connect(&cluster.url("mint")).run(tables(MintType::Cdk));
         let files = tempfile::tempdir().unwrap();
-        for (name, pem) in [
-            ("right.pem", right),
-            ("wrong.pem", &other.pem),
-            ("empty.pem", ""),
-        ] {
+        for (name, pem) in [("right.pem", right), ("wrong.pem", &other.pem), ("empty.pem", "")] {
             std::fs::write(files.path().join(name), pem).unwrap();
         }
-        Some(Self {
-            cluster,
-            port,
-            files,
-        })
+        Some(Self { cluster, port, files })
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -159,9 +147,7 @@ fn sslmode_decides_how_a_server_is_verified() {
     server.open(mint, "sslmode=prefer").unwrap();
     server.open(mint, "channel_binding=require").unwrap();
     server.refuses(mint, "sslmode=disable", "no pg_hba.conf entry");
-    server
-        .open("plain:hunter2@localhost", "sslmode=disable")
-        .unwrap();
+    server.open("plain:hunter2@localhost", "sslmode=disable").unwrap();
 
     for (login, options, said) in [
         ("mint:hunter3", "", "password authentication failed"),
@@ -201,20 +187,15 @@ fn self_signed_certificate_is_trusted_if_given() {
 
 #[test]
 fn errors_of_servers_that_do_not_answer_do_not_contain_the_password() {
-    let vacant = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let vacant = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("postgres://mint:hunter2@{vacant}/mint");
     let error = open(&url, None).unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
     assert!(!format!("{error} {error:?}").contains("hunter"));
     // A peer that never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!(
-        "postgres://mint:hunter2@{}/mint?connect_timeout=1",
-        silent.local_addr().unwrap()
-    );
+    let url =
+        format!("postgres://mint:hunter2@{}/mint?connect_timeout=1", silent.local_addr().unwrap());
     let error = open(&url, None).unwrap_err();
     assert!(error.to_string().contains("timed out after 3 s"), "{error}");
 }

@@ -16,10 +16,8 @@ fn file_of(site: &TestSite, name: &str) -> PathBuf {
 fn file_changed_by_another_program_is_503() {
     let site = TestSite::in_directory();
     let server = Server::start(site.clone());
-    let (file, zipped) = (
-        file_of(&site, &PAGE[1..]),
-        file_of(&site, &format!("{}.gz", &PAGE[1..])),
-    );
+    let (file, zipped) =
+        (file_of(&site, &PAGE[1..]), file_of(&site, &format!("{}.gz", &PAGE[1..])));
     let other = file.with_extension("new");
     fs::write(&other, page(5_000)).unwrap();
     fs::rename(&other, &file).unwrap();
@@ -75,12 +73,7 @@ fn answers_on_one_connection_are_those_of_their_files() {
     let asking = std::thread::spawn(move || {
         for (at, &which) in asked.iter().enumerate() {
             let method = ["GET", "HEAD"][usize::from(at % 4 == 3)];
-            write!(
-                requests,
-                "{method} {} HTTP/1.1\r\nHost: x\r\n\r\n",
-                paths[which]
-            )
-            .unwrap();
+            write!(requests, "{method} {} HTTP/1.1\r\nHost: x\r\n\r\n", paths[which]).unwrap();
         }
     });
     for (at, &which) in order.iter().enumerate() {
@@ -102,10 +95,7 @@ fn file_that_is_cut_while_it_is_sent_ends_the_connection() {
     let mut stream = server.connect();
     write!(stream, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     stream.read_exact(&mut [0; 1000]).unwrap();
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(file_of(&site, "large"))
-        .unwrap();
+    let file = fs::OpenOptions::new().write(true).open(file_of(&site, "large")).unwrap();
     file.set_len(10_000).unwrap();
     let mut rest = vec![];
     let _ = stream.read_to_end(&mut rest);

@@ -27,11 +27,7 @@ fn value(name: &str) -> Option<u64> {
 fn until(name: &str, least: u64) {
     let since = Instant::now();
     while value(name).unwrap_or(0) < least {
-        assert!(
-            since.elapsed() < Duration::from_secs(30),
-            "{name} in {}",
-            text()
-        );
+        assert!(since.elapsed() < Duration::from_secs(30), "{name} in {}", text());
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -80,9 +76,8 @@ fn labels_contain_no_request_data() {
     let name = "nutfilter_http_requests_total{route=\"other\",status=\"404\"}";
     until(name, 1);
     let text = text();
-    let requests = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("nutfilter_http_requests_total{route=\""));
+    let requests =
+        text.lines().filter_map(|line| line.strip_prefix("nutfilter_http_requests_total{route=\""));
     for labels in requests {
         let (route, status) = labels.split_once("\",status=\"").unwrap();
         let known = "page health ready metrics other";

@@ -38,12 +38,9 @@ fn site_refuses_by_headers_and_by_object() {
 fn other_spellings_of_a_path_name_the_same_object() {
     let server = server();
     let page = server.page(&[]);
-    for path in [
-        "/v1/page/ONE",
-        "/v1/page/%6fne",
-        "/v1/page/one?a=b",
-        "http://elsewhere/v1/page/one",
-    ] {
+    for path in
+        ["/v1/page/ONE", "/v1/page/%6fne", "/v1/page/one?a=b", "http://elsewhere/v1/page/one"]
+    {
         let reply = server.get(path);
         assert_eq!((reply.status, &reply.body), (200, &page.body), "{path}");
     }
@@ -83,10 +80,9 @@ fn odd_paths_are_not_found() {
 #[test]
 fn preflight_allows_the_headers_that_are_asked_for() {
     let asked = "access-control-request-headers";
-    for (headers, allowed) in [
-        (&[][..], "*, Authorization"),
-        (&[(asked, "blind-auth,pragma")], "blind-auth,pragma"),
-    ] {
+    for (headers, allowed) in
+        [(&[][..], "*, Authorization"), (&[(asked, "blind-auth,pragma")], "blind-auth,pragma")]
+    {
         let reply = server().ask("OPTIONS", PAGE, headers);
         assert_eq!(with(&reply, "access-control-allow-headers"), allowed);
         assert!(with(&reply, "access-control-allow-methods").contains("GET"));
@@ -109,8 +105,5 @@ fn metrics_exist_only_if_the_site_has_them() {
     assert_eq!(metrics.header("access-control-allow-origin"), None);
     assert_eq!(server.ask("OPTIONS", "/metrics", &[]).status, 405);
     assert!(with(&metrics, "content-type").starts_with("text/plain"));
-    assert_eq!(
-        with(&server.page(&[]), "cache-control"),
-        "public, max-age=7"
-    );
+    assert_eq!(with(&server.page(&[]), "cache-control"), "public, max-age=7");
 }

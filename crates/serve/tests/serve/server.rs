@@ -48,9 +48,7 @@ impl Reply {
         let headers = lines.map(|line| line.split_once(": ").unwrap());
         Self {
             status: status.parse().unwrap(),
-            headers: headers
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect(),
+            headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             body: reply[end + 4..].to_vec(),
         }
     }
@@ -79,12 +77,7 @@ impl Server {
         let served = runtime.spawn(nutfilter_serve::serve(listener, router, limits, async {
             let _ = stopped.await;
         }));
-        Self {
-            address,
-            stop: Some(stop),
-            served: Some(served),
-            runtime,
-        }
+        Self { address, stop: Some(stop), served: Some(served), runtime }
     }
 
     /// Stops the server and waits for it.
@@ -107,10 +100,8 @@ impl Server {
 
     /// Sends a request with these headers and `host` only.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
-        let headers: String = headers
-            .iter()
-            .map(|(name, value)| format!("{name}: {value}\r\n"))
-            .collect();
+        let headers: String =
+            headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let mut stream = self.connect();
         write!(
             stream,
@@ -141,10 +132,6 @@ pub(crate) fn assert_refused(reply: &Reply, status: u16, code: u32) {
     assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
     let json = reply.json();
     assert_eq!(json["code"], code);
-    assert!(
-        json["detail"]
-            .as_str()
-            .is_some_and(|detail| !detail.is_empty() && detail.len() < 100)
-    );
+    assert!(json["detail"].as_str().is_some_and(|detail| !detail.is_empty() && detail.len() < 100));
     assert_eq!(json.as_object().unwrap().len(), 2);
 }

@@ -59,9 +59,7 @@ impl TestSite {
 
     pub(crate) fn put(&self, path: &str, bytes: Vec<u8>) {
         let path = path.trim_start_matches('/');
-        self.table
-            .put(path, JSON, DATE, |out| out.write_all(&bytes))
-            .unwrap();
+        self.table.put(path, JSON, DATE, |out| out.write_all(&bytes)).unwrap();
     }
 
     /// Adds [`LARGE`] bytes at `/large`.
@@ -105,11 +103,7 @@ impl Site for TestSite {
 
     fn missing(&self, path: &str) -> Refusal {
         match path.starts_with("v1/page/") {
-            true => Refusal {
-                status: 400,
-                code: 12_001,
-                detail: "page is not known".to_owned(),
-            },
+            true => Refusal { status: 400, code: 12_001, detail: "page is not known".to_owned() },
             false => Refusal::not_found(),
         }
     }

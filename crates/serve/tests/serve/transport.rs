@@ -154,12 +154,7 @@ fn slow_reader_is_not_cut() {
     let mut options = short();
     options.stalled = Duration::from_millis(1_500);
     let servers = large_servers(options);
-    let readers = [
-        (0, Some(64 << 10)),
-        (0, None),
-        (1, Some(64 << 10)),
-        (1, None),
-    ];
+    let readers = [(0, Some(64 << 10)), (0, None), (1, Some(64 << 10)), (1, None)];
     let readers = readers.map(|(place, buffer)| {
         let mut stream = reader(&servers[place], buffer);
         thread::spawn(move || {
@@ -190,11 +185,7 @@ fn http_1_1_needs_one_host() {
         ("1.0", "", 200),
     ] {
         let mut stream = server.connect();
-        write!(
-            stream,
-            "GET /health HTTP/{version}\r\nconnection: close\r\n{hosts}\r\n"
-        )
-        .unwrap();
+        write!(stream, "GET /health HTTP/{version}\r\nconnection: close\r\n{hosts}\r\n").unwrap();
         assert_eq!(Reply::read(stream).status, status, "{version} {hosts}");
     }
 }
@@ -238,10 +229,7 @@ fn connection_over_the_limit_is_closed_until_one_ends() {
     let since = Instant::now();
     loop {
         let mut stream = server.connect();
-        let _ = write!(
-            stream,
-            "GET /health HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n"
-        );
+        let _ = write!(stream, "GET /health HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n");
         if !ended(stream).is_empty() {
             break;
         }
@@ -331,11 +319,7 @@ fn answer_in_progress_at_shutdown_is_completed() {
         let stopping = thread::spawn(move || server.stop());
         wait_until_closed(address);
         let rest = ended(stream);
-        assert!(
-            first.len() + rest.len() > LARGE,
-            "{} bytes came",
-            rest.len()
-        );
+        assert!(first.len() + rest.len() > LARGE, "{} bytes came", rest.len());
         stopping.join().unwrap();
     }
 }

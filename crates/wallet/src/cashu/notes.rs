@@ -80,13 +80,11 @@ impl Note {
         keys: &Keys,
     ) -> Result<Self, NoteError> {
         let amount = signature.amount;
-        let key = keys
-            .amount_key(amount.into())
-            .ok_or_else(|| NoteError::NoKey {
-                counter,
-                keyset: signature.keyset.clone(),
-                amount,
-            })?;
+        let key = keys.amount_key(amount.into()).ok_or_else(|| NoteError::NoKey {
+            counter,
+            keyset: signature.keyset.clone(),
+            amount,
+        })?;
         let invalid = NoteError::Dleq { counter, amount };
         let (secret, r) = points.note(counter)?;
         let Ok(c_) = PublicKey::from_slice(&signature.c) else {
@@ -106,24 +104,14 @@ impl Note {
                     amount: amount.into(),
                     keyset_id: anything(),
                     c: c_,
-                    dleq: Some(BlindSignatureDleq {
-                        e: e.clone(),
-                        s: s.clone(),
-                    }),
+                    dleq: Some(BlindSignatureDleq { e: e.clone(), s: s.clone() }),
                 };
                 let is_valid = signed.verify_dleq(key, points.message(counter)?);
                 is_valid.map_err(|_| invalid)?;
                 Some(ProofDleq::new(e, s, r))
             }
         };
-        Ok(Self {
-            amount,
-            keyset: signature.keyset.clone(),
-            counter,
-            secret,
-            c,
-            dleq,
-        })
+        Ok(Self { amount, keyset: signature.keyset.clone(), counter, secret, c, dleq })
     }
 
     /// The note as the crate `cashu` has it; `None` if its keyset's id is in base64, which that crate does not have.
@@ -182,9 +170,7 @@ pub fn tokens<'a>(
             mint_url: mint.clone(),
             unit: unit.clone(),
             memo: None,
-            token: groups
-                .map(|(id, proofs)| TokenV4Token::new(id, proofs))
-                .collect(),
+            token: groups.map(|(id, proofs)| TokenV4Token::new(id, proofs)).collect(),
         }
         .to_string()
     });

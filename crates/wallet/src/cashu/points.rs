@@ -162,10 +162,8 @@ impl SeedPoints {
                 let index = u32::from(index.map_err(|_| DeriveError::Counter(counter))?);
                 let data = [&[0], &parent.key.secret_bytes()[..], &index.to_be_bytes()];
                 let (key, chain) = parent.child(data).ok_or_else(none)?;
-                let (node, public) = (
-                    Node::new(key, &chain),
-                    key.public_key(&SECP256K1).serialize(),
-                );
+                let (node, public) =
+                    (Node::new(key, &chain), key.public_key(&SECP256K1).serialize());
                 let (secret, _) = node.child([&public, &[0; 4], &[]]).ok_or_else(none)?;
                 let secret = const_hex::encode(secret.secret_bytes());
                 (Secret::new(secret), Some((node, public)))
@@ -244,13 +242,9 @@ fn index_of(keyset: &KeysetId) -> Option<u32> {
     // nutshell and cashu-ts read a base64 id that happens to be hex digits as those.
     let bytes = match text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => const_hex::decode(text).ok()?,
-        false => STANDARD
-            .decode(text.replace('-', "+").replace('_', "/"))
-            .ok()?,
+        false => STANDARD.decode(text.replace('-', "+").replace('_', "/")).ok()?,
     };
-    let number = bytes
-        .iter()
-        .fold(0, |number: u128, &byte| number << 8 | u128::from(byte));
+    let number = bytes.iter().fold(0, |number: u128, &byte| number << 8 | u128::from(byte));
     u32::try_from(number % ((1 << 31) - 1)).ok()
 }
 
@@ -276,9 +270,7 @@ mod tests {
             let ys = points.ys(counter..counter + 1).unwrap();
             let messages = points.messages(&[counter]).unwrap();
             let derived = [secret.to_string(), r.to_secret_hex()];
-            let derived = derived
-                .into_iter()
-                .chain([&ys[0], &messages[0]].map(const_hex::encode));
+            let derived = derived.into_iter().chain([&ys[0], &messages[0]].map(const_hex::encode));
             assert!(derived.eq(["secret", "r", "Y", "B_"].map(text)), "{note}");
             assert_eq!(points.secret(counter).unwrap(), secret, "{note}");
             // The crate has no ids in base64.
@@ -300,21 +292,13 @@ mod tests {
         let old = SeedPoints::new(&seed, &"009a1f293253e41e".parse().unwrap()).unwrap();
         assert_eq!(old.message(1 << 31), Err(DeriveError::Counter(1 << 31)));
         let new = format!("01{}", "ab".repeat(32)).parse().unwrap();
-        assert!(
-            SeedPoints::new(&seed, &new)
-                .unwrap()
-                .message(u32::MAX)
-                .is_ok()
-        );
+        assert!(SeedPoints::new(&seed, &new).unwrap().message(u32::MAX).is_ok());
     }
 
     #[test]
     fn base64_id_of_hex_digits_is_read_as_hex() {
         let index = |id: &str| index_of(&id.parse().unwrap());
-        assert_eq!(
-            index("abcdefabcdef"),
-            Some((0xabcd_efab_cdef_u64 % 0x7fff_ffff) as u32)
-        );
+        assert_eq!(index("abcdefabcdef"), Some((0xabcd_efab_cdef_u64 % 0x7fff_ffff) as u32));
         assert_eq!(index("I2yN+iRYfk/T"), index("I2yN-iRYfk_T"));
         assert_eq!(index("009a1f293253e41e"), Some(864_559_728));
     }

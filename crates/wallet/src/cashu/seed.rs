@@ -61,9 +61,7 @@ impl FromStr for Seed {
             && one.bytes().all(|byte| byte.is_ascii_hexdigit())
         {
             let bytes = const_hex::decode_to_array(one);
-            return bytes
-                .map(Self)
-                .map_err(|_| SeedError::DigitCount(one.len()));
+            return bytes.map(Self).map_err(|_| SeedError::DigitCount(one.len()));
         }
         let phrase = Mnemonic::parse_in_normalized(Language::English, &words.join(" "));
         match phrase {

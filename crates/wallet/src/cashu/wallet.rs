@@ -204,15 +204,10 @@ pub fn restore_wallet(
         }
     }
     if ours.is_empty() {
-        return Err(WalletError::NoKeyset {
-            unit: unit.to_owned(),
-            keysets,
-        });
+        return Err(WalletError::NoKeyset { unit: unit.to_owned(), keysets });
     }
-    let mut all: Vec<_> = ours
-        .into_iter()
-        .map(|keyset| Searched::new(client, seed, keyset, options, end))
-        .collect();
+    let mut all: Vec<_> =
+        ours.into_iter().map(|keyset| Searched::new(client, seed, keyset, options, end)).collect();
 
     // A valid filter announces those of the other keysets, so all are asked for before anything is shown.
     // One that did not come may be valid, too.
@@ -248,10 +243,7 @@ pub fn restore_wallet(
         Some(expected) => limit(&mut all, expected, client.policy()),
         None => None,
     };
-    let info = match all
-        .iter()
-        .any(|one| one.restore.as_ref().is_some_and(Restore::wants_info))
-    {
+    let info = match all.iter().any(|one| one.restore.as_ref().is_some_and(Restore::wants_info)) {
         true => client.info_until(end).unwrap_or_default(),
         false => MintInfo::default(),
     };
@@ -279,9 +271,7 @@ fn unread(body: &[u8], unit: &str) -> Vec<Problem> {
         let is_read = of.is_some() && KeysetId::parse(&id).is_ok();
         if !is_read && of.is_none_or(|of| of == unit) {
             let printable = id.chars().filter(char::is_ascii_graphic).take(80);
-            problems.push(Problem::Keyset {
-                id: printable.collect(),
-            });
+            problems.push(Problem::Keyset { id: printable.collect() });
         }
     }
     problems
@@ -298,21 +288,12 @@ fn limit(all: &mut [Searched], expected: u64, policy: &Policy) -> Option<Warning
     let limit = match_limit(lookups, expected, m, policy.max_match_factor);
     if matches > limit {
         for one in all.iter_mut().filter(|one| one.restore.is_some()) {
-            let error = CheckError::TooManyMatches {
-                matches,
-                lookups,
-                expected,
-                limit,
-            };
+            let error = CheckError::TooManyMatches { matches, lookups, expected, limit };
             (one.restore, one.problems) = (None, vec![QueryError::from(error).into()]);
         }
     }
     let is_few = matches < expected.min(lookups).div_ceil(2);
-    is_few.then_some(Warning::FewMatches {
-        matches,
-        lookups,
-        expected,
-    })
+    is_few.then_some(Warning::FewMatches { matches, lookups, expected })
 }
 
 /// A keyset between the look-ups and the questions.
@@ -334,13 +315,8 @@ impl Searched {
         options: &WalletOptions,
         end: End,
     ) -> Self {
-        let mut searched = Self {
-            keyset,
-            points: None,
-            restore: None,
-            failed: None,
-            problems: Vec::new(),
-        };
+        let mut searched =
+            Self { keyset, points: None, restore: None, failed: None, problems: Vec::new() };
         let id = &searched.keyset.id;
         let mut points = match SeedPoints::new(seed, id) {
             Ok(points) => points,
@@ -350,11 +326,7 @@ impl Searched {
             }
         };
         let options = RestoreOptions {
-            last_seen: options
-                .last_seen
-                .get(id)
-                .copied()
-                .or(options.restore.last_seen),
+            last_seen: options.last_seen.get(id).copied().or(options.restore.last_seen),
             // Of all keysets together.
             expected: None,
             ..options.restore.clone()
@@ -406,16 +378,10 @@ impl Searched {
             let unit = &restored.keyset.unit;
             if !keysets.iter().any(|one| one.id == *id && one.unit == *unit) {
                 let (keyset, unit) = (id.clone(), unit.clone());
-                restored.problems.push(Problem::OtherUnit {
-                    keyset,
-                    counter,
-                    unit,
-                });
+                restored.problems.push(Problem::OtherUnit { keyset, counter, unit });
                 continue;
             }
-            let keys = keys
-                .entry(id.clone())
-                .or_insert_with(|| fetch_keys(client, id, end));
+            let keys = keys.entry(id.clone()).or_insert_with(|| fetch_keys(client, id, end));
             match keys {
                 Ok(keys) => match Note::unblind(&points, counter, signature, keys) {
                     Ok(note) if is_live => restored.notes.push(note),
@@ -446,14 +412,8 @@ fn fetch_keys(client: &MintClient, keyset: &KeysetId, end: End) -> Result<Keys, 
         Some((Amount::from(amount.parse::<u64>().ok()?), key))
     };
     let all = answer["keysets"].as_array().into_iter().flatten();
-    let is_ours = |one: &&Value| {
-        one["id"]
-            .as_str()
-            .is_some_and(|id| id.parse() == Ok(keyset.clone()))
-    };
-    let keys = all
-        .filter(is_ours)
-        .filter_map(|one| one["keys"].as_object())
-        .flatten();
+    let is_ours =
+        |one: &&Value| one["id"].as_str().is_some_and(|id| id.parse() == Ok(keyset.clone()));
+    let keys = all.filter(is_ours).filter_map(|one| one["keys"].as_object()).flatten();
     Ok(Keys::new(keys.filter_map(key).collect()))
 }

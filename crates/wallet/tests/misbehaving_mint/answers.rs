@@ -15,14 +15,8 @@ fn long_error_text_is_cut_and_made_printable() {
 #[test]
 fn parse_error_text_stays_short_for_any_response() {
     let body = format!(r#"{{"n":"{}\u001b","content":""}}"#, "x".repeat(1 << 20));
-    let error = fetch_answer(json(body))
-        .expect_err("not a response")
-        .to_string();
-    assert!(
-        error.len() < 1_000 && !error.contains('\u{1b}'),
-        "{} bytes",
-        error.len()
-    );
+    let error = fetch_answer(json(body)).expect_err("not a response").to_string();
+    assert!(error.len() < 1_000 && !error.contains('\u{1b}'), "{} bytes", error.len());
 }
 
 #[test]

@@ -36,13 +36,9 @@ fn text_of(case: &Value, body: &Value) -> String {
     let members = body.as_object().expect("an object").iter();
     // In the order in which mints write them.
     let order = ["n", "p", "m", "content", "timestamp"];
-    let mut members: Vec<_> = members
-        .map(|(name, value)| (name.as_str(), value))
-        .collect();
+    let mut members: Vec<_> = members.map(|(name, value)| (name.as_str(), value)).collect();
     members.sort_by_key(|(name, _)| order.iter().position(|one| one == name));
-    let members = members
-        .iter()
-        .map(|(name, value)| format!("\"{name}\":{value}"));
+    let members = members.iter().map(|(name, value)| format!("\"{name}\":{value}"));
     let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
     let mut text = case["body"].as_str().map_or(text, str::to_owned);
     if let Some([from, to]) = case["replace"].as_array().map(Vec::as_slice) {
@@ -51,9 +47,7 @@ fn text_of(case: &Value, body: &Value) -> String {
         text = text.replacen(from, to, 1);
     }
     if let Some(depth) = case["nested"].as_u64() {
-        let lists = ["[", "]"]
-            .map(|bracket| bracket.repeat(depth as usize))
-            .concat();
+        let lists = ["[", "]"].map(|bracket| bracket.repeat(depth as usize)).concat();
         text = text.replacen('{', &format!(r#"{{"x":{lists},"#), 1);
     }
     text
@@ -76,14 +70,9 @@ fn look_up(file: &Value, case: &Value) -> Result<(usize, Vec<String>), String> {
         no_cache: false,
     };
     let status = case["status"].as_u64().unwrap_or(200) as u16;
-    let source = FilterSource {
-        mint: String::new(),
-        keyset: keyset(),
-        kind: NoteKind::Spent,
-    };
-    let filter: MintFilter = policy
-        .accept(status, body.into_bytes(), source, context)
-        .map_err(|reason| {
+    let source = FilterSource { mint: String::new(), keyset: keyset(), kind: NoteKind::Spent };
+    let filter: MintFilter =
+        policy.accept(status, body.into_bytes(), source, context).map_err(|reason| {
             if let RejectReason::Mint(error) = &reason {
                 assert_eq!((error.status, error.code), (status, case["code"].as_i64()));
                 let detail = case["detail"].as_str().unwrap_or(&error.detail);
@@ -99,10 +88,7 @@ fn look_up(file: &Value, case: &Value) -> Result<(usize, Vec<String>), String> {
     let matches = filter.matches(&items, case["expected"].as_u64());
     let matches = matches.map_err(|error| variant(&error))?;
     let warnings = matches.warnings.iter().map(variant).collect();
-    let found = matches
-        .answers
-        .iter()
-        .filter(|&&one| one == Answer::MaybePresent);
+    let found = matches.answers.iter().filter(|&&one| one == Answer::MaybePresent);
     Ok((found.count(), warnings))
 }
 
@@ -129,9 +115,7 @@ pub(crate) fn apply(answer: &mut Value, change: &Value) {
         Some(from) => answer.pointer(from).expect("a value").clone(),
         None => change["to"].clone(),
     };
-    let list = ["each", "upper", "reverse", "append"]
-        .into_iter()
-        .find_map(path);
+    let list = ["each", "upper", "reverse", "append"].into_iter().find_map(path);
     if let Some(list) = list.and_then(|list| answer.pointer_mut(list)?.as_array_mut()) {
         if let Some(member) = path("member") {
             for one in list {
@@ -147,10 +131,8 @@ pub(crate) fn apply(answer: &mut Value, change: &Value) {
             list.push(new);
         }
     } else {
-        let (parent, name) = path("set")
-            .or(path("remove"))
-            .and_then(|path| path.rsplit_once('/'))
-            .expect("a path");
+        let (parent, name) =
+            path("set").or(path("remove")).and_then(|path| path.rsplit_once('/')).expect("a path");
         let remove = path("remove").is_some();
         match answer.pointer_mut(parent).expect("a parent") {
             Value::Array(list) if remove => drop(list.remove(name.parse().expect("an index"))),
@@ -177,14 +159,8 @@ fn respond(case: &Value, request: &str) -> Vec<u8> {
             apply(&mut answer, change);
         }
     }
-    let other = case["replace"][0]
-        .as_str()
-        .is_some_and(|from| !answer.to_string().contains(from));
-    let body = if other {
-        answer.to_string()
-    } else {
-        text_of(case, &answer)
-    };
+    let other = case["replace"][0].as_str().is_some_and(|from| !answer.to_string().contains(from));
+    let body = if other { answer.to_string() } else { text_of(case, &answer) };
     let (first, last) = (&points[0][..20], &points[0][points[0].len() - 20..]);
     let body = body
         .replace("$POINT", &points[0])
@@ -231,10 +207,7 @@ fn code_of(warning: &Warning) -> String {
 
 #[test]
 fn lies_about_candidates_have_the_errors_in_the_file() {
-    for (member, numbers) in [
-        ("checkstate", 0..100),
-        ("restore", LIVE.start..LIVE.start + 80),
-    ] {
+    for (member, numbers) in [("checkstate", 0..100), ("restore", LIVE.start..LIVE.start + 80)] {
         for (name, case) in cases(member) {
             let said = case.clone();
             // Some are unspent for this mint.
@@ -256,19 +229,13 @@ fn lies_about_candidates_have_the_errors_in_the_file() {
             assert_eq!(error.as_deref(), case["error"].as_str(), "{name}");
             for (number, outcome) in numbers.clone().zip(&restored.outcomes) {
                 if let Outcome::Live(one) = outcome {
-                    assert!(
-                        one.c[1..] == point(number)[1..] || name.contains("equal"),
-                        "{name}"
-                    );
+                    assert!(one.c[1..] == point(number)[1..] || name.contains("equal"), "{name}");
                 }
             }
             for (counted, word) in [("spent", "spent"), ("signed", "live")] {
                 let wanted = case[counted].as_u64();
                 let found = counts(&restored).get(word).copied().unwrap_or(0) as u64;
-                assert!(
-                    wanted.is_none_or(|wanted| wanted == found),
-                    "{name}: {found} {word}"
-                );
+                assert!(wanted.is_none_or(|wanted| wanted == found), "{name}: {found} {word}");
             }
             if error.is_none() {
                 let warnings: Vec<_> = restored.warnings.iter().map(code_of).collect();
@@ -293,10 +260,7 @@ fn point_of(kind: &str, number: u64) -> [u8; 33] {
 
 fn numbers_of(range: &Value) -> (String, std::ops::Range<u64>) {
     let number = |at: usize| range[at].as_u64().expect("a number");
-    (
-        range[0].as_str().expect("a kind").to_owned(),
-        number(1)..number(2),
-    )
+    (range[0].as_str().expect("a kind").to_owned(), number(1)..number(2))
 }
 
 /// The filter of a kind, as a case or its "again" says.
@@ -305,11 +269,7 @@ fn filter_in(case: &Value, kind: &str) -> FilterResponse {
         "issued" => serde_json::json!([["B_", 0, 120]]),
         _ => serde_json::json!([["Y", 0, 60]]),
     };
-    let ranges = case
-        .get(kind)
-        .unwrap_or(&honest)
-        .as_array()
-        .expect("ranges");
+    let ranges = case.get(kind).unwrap_or(&honest).as_array().expect("ranges");
     let points = ranges.iter().map(numbers_of);
     let points =
         points.flat_map(|(kind, numbers)| numbers.map(move |number| point_of(&kind, number)));
@@ -322,32 +282,20 @@ fn said(answer: &Value) -> Vec<u8> {
         return [&head("200 OK", &[("Content-Length", "9")])[..], b"{"].concat();
     }
     let headers = answer["headers"].as_object().into_iter().flatten();
-    let headers: Vec<_> = headers
-        .map(|(name, value)| (name.as_str(), value.as_str().expect("text")))
-        .collect();
+    let headers: Vec<_> =
+        headers.map(|(name, value)| (name.as_str(), value.as_str().expect("text"))).collect();
     let status = format!("{} Said", answer["status"]);
-    response(
-        &status,
-        &headers,
-        answer["body"].as_str().unwrap_or_default(),
-    )
+    response(&status, &headers, answer["body"].as_str().unwrap_or_default())
 }
 
 /// The answer of the mint of a case in "restores".
 fn mint_of(case: &Value, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<u8> {
     let path = request.split(' ').nth(1).expect("a path");
-    let name = [
-        "/issued/",
-        "/spent/",
-        "info",
-        "keysets",
-        "restore",
-        "checkstate",
-    ]
-    .into_iter()
-    .find(|name| path.contains(name))
-    .expect("a known path")
-    .trim_matches('/');
+    let name = ["/issued/", "/spent/", "info", "keysets", "restore", "checkstate"]
+        .into_iter()
+        .find(|name| path.contains(name))
+        .expect("a known path")
+        .trim_matches('/');
     if let Some(answer) = case["answers"].get(name) {
         return said(answer);
     }
@@ -363,16 +311,12 @@ fn mint_of(case: &Value, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<
             json(info)
         }
         "keysets" => {
-            let expiry = case["final_expiry"]
-                .as_i64()
-                .map(|after| now() as i64 + after);
+            let expiry = case["final_expiry"].as_i64().map(|after| now() as i64 + after);
             let keyset = serde_json::json!({"id": KEYSET, "unit": "sat", "active": true, "final_expiry": expiry});
             json(serde_json::json!({ "keysets": [keyset] }).to_string())
         }
         "issued" | "spent" => {
-            let is_fresh = request
-                .to_ascii_lowercase()
-                .contains("cache-control: no-cache");
+            let is_fresh = request.to_ascii_lowercase().contains("cache-control: no-cache");
             match case.get("again").filter(|_| is_fresh) {
                 Some(again) if again["status"].is_u64() => said(again),
                 again => json(filter_in(again.unwrap_or(case), name).to_json()),
@@ -408,10 +352,7 @@ fn restores_end_as_in_the_file() {
             expected: given["expected"].as_u64(),
             confirm: given["confirm"] == true,
             last_activity: ago("last_activity_age"),
-            last_seen: ago("last_seen_age").map(|at| AsOf {
-                spent: at,
-                issued: at,
-            }),
+            last_seen: ago("last_seen_age").map(|at| AsOf { spent: at, issued: at }),
             fallback: match given["fallback"].as_str() {
                 Some("never") => Fallback::Never,
                 Some("always") => Fallback::Always,
@@ -429,21 +370,14 @@ fn restores_end_as_in_the_file() {
         let result = client(&mint).restore(&keyset(), &list[..], &options);
         let expect = &case["expect"];
         let error = result.as_ref().err().map(|error| code(&error.cause));
-        assert_eq!(
-            error.as_deref(),
-            expect["error"].as_str(),
-            "{name}: {result:?}"
-        );
+        assert_eq!(error.as_deref(), expect["error"].as_str(), "{name}: {result:?}");
         let found = match &result {
             Ok(restored) => Some(restored.clone()),
             Err(error) => error.unfinished.as_ref().map(|known| known.so_far()),
         };
         if let Some(restored) = found {
             assert_expected(&name, expect, &restored);
-            let shown = posts(&mint)
-                .iter()
-                .map(|post| asked(post).len())
-                .sum::<usize>();
+            let shown = posts(&mint).iter().map(|post| asked(post).len()).sum::<usize>();
             let found = |word| counts(&restored).get(word).copied().unwrap_or(0);
             let is_by_filters = restored.as_of.is_some() && !case.to_string().contains("too_many");
             assert!(
@@ -451,38 +385,21 @@ fn restores_end_as_in_the_file() {
                 "{name}: {shown}"
             );
         }
-        let count = |part: &str| {
-            mint.requests()
-                .iter()
-                .filter(|one| one.contains(part))
-                .count() as u64
-        };
+        let count =
+            |part: &str| mint.requests().iter().filter(|one| one.contains(part)).count() as u64;
         let posts = count("POST /v1/");
         let is_unshown = error.is_some() && expect["unchecked"].is_null();
         let wanted = expect["posts"].as_u64().or(is_unshown.then_some(0));
-        assert!(
-            wanted.is_none_or(|wanted| wanted == posts),
-            "{name}: {posts} posts"
-        );
+        assert!(wanted.is_none_or(|wanted| wanted == posts), "{name}: {posts} posts");
         let filters = count("GET /v1/filter/");
         let wanted = expect["filters"].as_u64();
-        assert!(
-            wanted.is_none_or(|wanted| wanted == filters),
-            "{name}: {filters} filters"
-        );
+        assert!(wanted.is_none_or(|wanted| wanted == filters), "{name}: {filters} filters");
     }
 }
 
 fn assert_expected(name: &str, expect: &Value, restored: &Restored) {
     let found = counts(restored);
-    let words = [
-        "live",
-        "spent",
-        "unsigned",
-        "pending",
-        "expired",
-        "unchecked",
-    ];
+    let words = ["live", "spent", "unsigned", "pending", "expired", "unchecked"];
     for word in words.into_iter().chain(["refused", "unknown"]) {
         let found = found.get(word).copied().unwrap_or(0) as u64;
         assert_eq!(found, expect[word].as_u64().unwrap_or(0), "{name}: {word}");

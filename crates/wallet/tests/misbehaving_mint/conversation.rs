@@ -76,11 +76,7 @@ pub(crate) fn honest_until(request: &str, spent: usize, issued: usize) -> Value 
     let asked = asked(request);
     if request.starts_with("POST /v1/checkstate") {
         let state = |y: &String| {
-            let state = if number(y) < spent {
-                "SPENT"
-            } else {
-                "UNSPENT"
-            };
+            let state = if number(y) < spent { "SPENT" } else { "UNSPENT" };
             value!({"Y": y, "state": state, "witness": null})
         };
         return value!({ "states": asked.iter().map(state).collect::<Value>() });
@@ -132,10 +128,7 @@ pub(crate) const PLAIN: RestoreOptions = RestoreOptions {
     time_limit: Duration::from_secs(600),
 };
 
-pub(crate) const CONFIRM: RestoreOptions = RestoreOptions {
-    confirm: true,
-    ..PLAIN
-};
+pub(crate) const CONFIRM: RestoreOptions = RestoreOptions { confirm: true, ..PLAIN };
 
 pub(crate) fn restore(
     mint: &Loopback,
@@ -160,15 +153,8 @@ pub(crate) fn accepted_by(
     kind: NoteKind,
     no_cache: bool,
 ) -> MintFilter {
-    let source = FilterSource {
-        mint: "https://mint.example".to_owned(),
-        keyset: keyset(),
-        kind,
-    };
-    let context = FetchContext {
-        no_cache,
-        ..FetchContext::now(None)
-    };
+    let source = FilterSource { mint: "https://mint.example".to_owned(), keyset: keyset(), kind };
+    let context = FetchContext { no_cache, ..FetchContext::now(None) };
     let body = response.to_json().into_bytes();
     let filter = policy.accept(200, body, source, context);
     filter.expect("a filter")
@@ -205,8 +191,5 @@ pub(crate) fn assert_mixed(sent: &[String]) {
     let places: Vec<_> = sent.iter().map(|point| number(point)).collect();
     assert!(!places.is_sorted(), "{places:?}");
     let (first, last) = (places.iter().min(), places.iter().max());
-    assert!(
-        last.expect("one") - first.expect("one") >= places.len(),
-        "{places:?}"
-    );
+    assert!(last.expect("one") - first.expect("one") >= places.len(), "{places:?}");
 }

@@ -26,9 +26,7 @@ pub(crate) fn find(text: &str, is_told: impl Fn(bool) -> bool) -> Option<usize> 
     static ENDS: OnceLock<HashMap<String, bool>> = OnceLock::new();
     let ends = ENDS.get_or_init(|| {
         let end = |note: [u8; 33]| hex(&note).split_off(66 - TELLING);
-        notes()
-            .map(|(note, is_match)| (end(note), is_match))
-            .collect()
+        notes().map(|(note, is_match)| (end(note), is_match)).collect()
     });
     let text = text.to_ascii_lowercase();
     let found = |at: &usize| {
@@ -40,11 +38,7 @@ pub(crate) fn find(text: &str, is_told: impl Fn(bool) -> bool) -> Option<usize> 
 
 #[test]
 fn find_detects_a_note_wherever_it_is() {
-    for (note, is_match) in [
-        (point(LIVE.start), true),
-        (point(7), false),
-        (item(ITEMS), false),
-    ] {
+    for (note, is_match) in [(point(LIVE.start), true), (point(7), false), (item(ITEMS), false)] {
         for text in [hex(&note), hex(&note).to_uppercase()] {
             let sent = format!("GET /x?y={text} HTTP/1.1");
             assert_eq!(find(&sent, |told| told == is_match), Some(75));

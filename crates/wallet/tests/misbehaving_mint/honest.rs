@@ -14,15 +14,9 @@ fn spent_notes_match_and_others_are_absent() {
     assert_eq!(filter.rolled_back_from(), None);
 
     // Alternate spent and unspent notes, so that an answer in the wrong place is detected.
-    let items: Vec<_> = (0..ITEMS)
-        .flat_map(|i| [item(i), item(i + ITEMS)])
-        .collect();
-    let absent = Answer::Absent {
-        as_of: response.timestamp,
-    };
-    let wanted: Vec<_> = (0..ITEMS)
-        .flat_map(|_| [Answer::MaybePresent, absent])
-        .collect();
+    let items: Vec<_> = (0..ITEMS).flat_map(|i| [item(i), item(i + ITEMS)]).collect();
+    let absent = Answer::Absent { as_of: response.timestamp };
+    let wanted: Vec<_> = (0..ITEMS).flat_map(|_| [Answer::MaybePresent, absent]).collect();
     let matches = filter.matches(&items, None).expect("answers");
     assert_eq!((matches.answers, matches.warnings), (wanted, vec![]));
 }
@@ -32,40 +26,26 @@ fn requests_do_not_identify_the_wallet() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let client = MintClient::new(&format!("{}/Bitcoin/", mint.url()), Policy::default());
     let old_id = KeysetId::parse("I2yN+iRYf/zT").expect("a keyset id");
-    client
-        .expect("a good URL")
-        .fetch(&old_id, NoteKind::Issued)
-        .expect("a filter");
+    client.expect("a good URL").fetch(&old_id, NoteKind::Issued).expect("a filter");
 
     let requests = mint.requests();
     let (line, headers) = requests[0].split_once("\r\n").expect("a request line");
-    assert_eq!(
-        line,
-        "GET /Bitcoin/v1/filter/issued/I2yN%2BiRYf%2FzT HTTP/1.1"
-    );
+    assert_eq!(line, "GET /Bitcoin/v1/filter/issued/I2yN%2BiRYf%2FzT HTTP/1.1");
     let names = header_names(headers);
     assert_eq!(names, ["accept", "accept-encoding", "host", "user-agent"]);
-    assert!(
-        headers
-            .to_ascii_lowercase()
-            .contains("accept-encoding: gzip")
-    );
+    assert!(headers.to_ascii_lowercase().contains("accept-encoding: gzip"));
 }
 
 #[test]
 fn user_agent_and_headers_are_the_callers() {
     let mint = honest_mint();
     let number = AtomicU64::new(0);
-    let client = client(&mint)
-        .with_user_agent("wallet/1.0")
-        .with_headers(move |path| {
-            let number = number.fetch_add(1, Ordering::SeqCst);
-            vec![("Blind-Auth".to_owned(), format!("{path} {number}"))]
-        });
+    let client = client(&mint).with_user_agent("wallet/1.0").with_headers(move |path| {
+        let number = number.fetch_add(1, Ordering::SeqCst);
+        vec![("Blind-Auth".to_owned(), format!("{path} {number}"))]
+    });
     let points = candidates(LIVE);
-    client
-        .restore(&keyset(), &points[..], &PLAIN)
-        .expect("an honest mint");
+    client.restore(&keyset(), &points[..], &PLAIN).expect("an honest mint");
     for (number, request) in mint.requests().iter().enumerate() {
         let path = request.split(' ').nth(1).expect("a path");
         let head = request.to_ascii_lowercase();
@@ -89,11 +69,7 @@ fn cookies_are_not_returned() {
     }
     let requests = mint.requests();
     assert_eq!(requests.len(), 2);
-    assert!(
-        requests
-            .iter()
-            .all(|head| !head.to_ascii_lowercase().contains("cookie"))
-    );
+    assert!(requests.iter().all(|head| !head.to_ascii_lowercase().contains("cookie")));
 }
 
 #[test]

@@ -30,9 +30,7 @@ fn redirect_of_a_request_is_not_followed() {
 fn answer_beyond_the_limit_is_rejected() {
     // The length is declared in the first case, and found by counting in the second.
     let text = "declares 1073741824 bytes, at most 4194304";
-    assert_lie(text, |_| {
-        head("200 OK", &[("Content-Length", "1073741824")])
-    });
+    assert_lie(text, |_| head("200 OK", &[("Content-Length", "1073741824")]));
     let padded = |request: &str| {
         let mut all = honest_answer(request);
         all["witness"] = "x".repeat(64 << 10).into();
@@ -72,10 +70,7 @@ fn slow_and_deep_answers_are_errors() {
     let client = client_by(&drip, short);
     let error = client.restore(&keyset(), &candidates(LIVE)[..], &RestoreOptions::default());
     let error = error.expect_err("a drip").cause;
-    assert_failed!(
-        Err::<(), _>(error),
-        QueryError::Fetch(FetchError::Deadline { .. })
-    );
+    assert_failed!(Err::<(), _>(error), QueryError::Fetch(FetchError::Deadline { .. }));
     assert_eq!(posts(&drip).len(), 1);
 
     assert_lie("malformed mint response", |_| json("[".repeat(100_000)));
@@ -106,24 +101,14 @@ fn contradiction_ends_the_restore_for_good_and_keeps_what_was_signed() {
             Err(error) => error,
         };
         assert!(is_lie);
-        let limits = QueryError::Contradicted {
-            not_in_set: 51,
-            asked: 100,
-            limit: 2,
-        };
+        let limits = QueryError::Contradicted { not_in_set: 51, asked: 100, limit: 2 };
         assert_eq!(error.to_string(), limits.to_string());
         let unfinished = error.unfinished.expect("a restore");
         let found = counts(&unfinished.so_far());
-        assert_eq!(
-            [found["live"], found["unsigned"], found["open"]],
-            [49, 51, 80]
-        );
+        assert_eq!([found["live"], found["unsigned"], found["open"]], [49, 51, 80]);
         assert_eq!(unfinished.request(), None);
         let error = resume(&mint, *unfinished).expect_err("it is over");
-        assert_failed!(
-            Err::<(), _>(error.cause),
-            QueryError::Unfinished { left: 80 }
-        );
+        assert_failed!(Err::<(), _>(error.cause), QueryError::Unfinished { left: 80 });
         assert_eq!(posts(&mint).len(), 1);
     }
 }

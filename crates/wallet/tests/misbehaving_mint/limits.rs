@@ -51,11 +51,7 @@ fn match_limits_are_those_of_the_file() {
     for row in rows("match_limit") {
         let [lookups, expected, m, factor, limit] =
             ["lookups", "expected", "m", "factor", "limit"].map(|name| number(&row[name]));
-        assert_eq!(
-            match_limit(lookups, expected, m, factor as u32),
-            limit,
-            "{row}"
-        );
+        assert_eq!(match_limit(lookups, expected, m, factor as u32), limit, "{row}");
     }
 }
 
@@ -63,11 +59,7 @@ fn match_limits_are_those_of_the_file() {
 fn chances_are_those_of_the_file() {
     for row in rows("chance") {
         let chance = Chance::of(number(&row["live"]), number(&row["m"]));
-        assert_eq!(
-            chance.map(|chance| chance.one_in),
-            row["one_in"].as_u64(),
-            "{row}"
-        );
+        assert_eq!(chance.map(|chance| chance.one_in), row["one_in"].as_u64(), "{row}");
         let text = chance.map(|chance| chance.to_string());
         assert_eq!(text.as_deref(), row["text"].as_str(), "{row}");
     }
@@ -100,11 +92,7 @@ fn next_counters_are_those_of_the_file() {
             warnings: vec![],
             chance: None,
         };
-        assert_eq!(
-            u64::from(restored.next_counter()),
-            number(&row["next_counter"]),
-            "{row}"
-        );
+        assert_eq!(u64::from(restored.next_counter()), number(&row["next_counter"]), "{row}");
     }
 }
 
@@ -138,10 +126,6 @@ fn waits_are_those_of_the_file() {
     }
     for row in rows("retry_after") {
         let seconds = row["seconds"].as_u64().unwrap_or(silence);
-        assert_eq!(
-            wait(row["value"].as_str(), number(&row["now"])),
-            seconds,
-            "{row}"
-        );
+        assert_eq!(wait(row["value"].as_str(), number(&row["now"])), seconds, "{row}");
     }
 }

@@ -52,12 +52,7 @@ impl Loopback {
                 });
             }
         });
-        Self {
-            address,
-            shared,
-            may_be_asked: false,
-            may_be_shown_all: false,
-        }
+        Self { address, shared, may_be_asked: false, may_be_shown_all: false }
     }
 
     /// Allows requests about the candidates of `conversation` that may be shown.

@@ -69,10 +69,7 @@ fn keyset() -> KeysetId {
 }
 
 fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("a clock after 1970")
-        .as_secs()
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs()
 }
 
 /// Points whose bytes after the first are these, and a number.

@@ -30,10 +30,8 @@ impl FakeProxy {
                     return;
                 }
                 let mut mint = TcpStream::connect(target).expect("the mint");
-                let mut back = (
-                    mint.try_clone().expect("a socket"),
-                    client.try_clone().expect("a socket"),
-                );
+                let mut back =
+                    (mint.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
                 let forth = thread::spawn(move || io::copy(&mut client, &mut mint));
                 let _ = io::copy(&mut back.0, &mut back.1);
                 let _ = back.1.shutdown(std::net::Shutdown::Both);
@@ -56,10 +54,7 @@ fn socks5(client: &mut TcpStream) -> io::Result<Asked> {
         let user_len = take(client, 2)?[1];
         let user = text(take(client, usize::from(user_len))?);
         let password_len = take(client, 1)?[0];
-        credentials = Some(format!(
-            "{user}:{}",
-            text(take(client, usize::from(password_len))?)
-        ));
+        credentials = Some(format!("{user}:{}", text(take(client, usize::from(password_len))?)));
         client.write_all(&[1, 0])?;
     }
     let head = take(client, 4)?;
@@ -92,8 +87,7 @@ fn http_connect(client: &mut TcpStream) -> io::Result<Asked> {
     let target = target.split(' ').next().expect("a target").to_owned();
     let credentials = head.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
-        name.eq_ignore_ascii_case("proxy-authorization")
-            .then(|| value.to_owned())
+        name.eq_ignore_ascii_case("proxy-authorization").then(|| value.to_owned())
     });
     client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
     Ok((target, credentials))
@@ -116,11 +110,7 @@ const UNRESOLVABLE: &str = "http://mint.invalid:8333/Bitcoin";
 fn proxies_receive_the_mints_name_and_the_credentials() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     for (scheme, handshake, wanted) in [
-        (
-            "socks5h",
-            socks5 as fn(&mut TcpStream) -> io::Result<Asked>,
-            "alice:hunter2",
-        ),
+        ("socks5h", socks5 as fn(&mut TcpStream) -> io::Result<Asked>, "alice:hunter2"),
         ("http", http_connect, "basic YWxpY2U6aHVudGVyMg=="),
     ] {
         let proxy = FakeProxy::start(mint.address(), handshake);

@@ -26,10 +26,7 @@ fn restore_shows_live_messages_only_shuffled() {
     assert_eq!(restored.next_counter(), LIVE.end as u32 + 40);
     assert!(restored.warnings.is_empty());
     let chance = restored.chance.expect("live notes").to_string();
-    assert_eq!(
-        chance,
-        "1 in 4,300 that one of 180 live notes was taken for spent"
-    );
+    assert_eq!(chance, "1 in 4,300 that one of 180 live notes was taken for spent");
 
     let filters = NoteKind::ALL.map(|kind| format!("/v1/filter/{kind}/{KEYSET}"));
     let [spent, issued] = &filters;
@@ -105,9 +102,7 @@ fn dleq_and_another_keyset_are_returned() {
     });
     let restored = restore(&mint, LIVE, &PLAIN).expect("signatures");
     for outcome in restored.outcomes {
-        let Outcome::Live(signature) = outcome else {
-            panic!("{outcome:?}")
-        };
+        let Outcome::Live(signature) = outcome else { panic!("{outcome:?}") };
         let (e, s) = ([0x01; 32], [0xab; 32]);
         assert_eq!(signature.dleq, Some(Dleq { e, s }));
         assert_eq!(signature.keyset.as_str(), "00ffd48b8f5ecf80");
@@ -143,19 +138,11 @@ fn after_429_the_same_body_is_sent_when_the_mint_says() {
     // Without a time the wallet is silent for nutshell's minute, which each refused request begins again.
     for (header, seconds) in [(None, 61), (Some("99999999999999999999"), 999_999_999)] {
         let mint = failing(move |_| {
-            let headers: Vec<_> = header
-                .map(|value| ("Retry-After", value))
-                .into_iter()
-                .collect();
+            let headers: Vec<_> = header.map(|value| ("Retry-After", value)).into_iter().collect();
             Some(response("429 Slow down", &headers, ""))
         });
-        let options = RestoreOptions {
-            time_limit: Duration::from_secs(60),
-            ..PLAIN
-        };
-        let error = restore(&mint, ALL, &options)
-            .expect_err("a long wait")
-            .cause;
+        let options = RestoreOptions { time_limit: Duration::from_secs(60), ..PLAIN };
+        let error = restore(&mint, ALL, &options).expect_err("a long wait").cause;
         let wait = Duration::from_secs(seconds);
         assert_failed!(Err::<(), _>(error), QueryError::RateLimited { wait: w } if w == wait);
         assert_eq!(posts(&mint).len(), 1);
@@ -181,10 +168,7 @@ fn wait_beyond_the_time_limit_is_an_error_that_resumes() {
     assert_second_is_repeated(&mint);
     // No time at all: nothing is sent.
     let mint = honest_mint();
-    let options = RestoreOptions {
-        time_limit: Duration::ZERO,
-        ..PLAIN
-    };
+    let options = RestoreOptions { time_limit: Duration::ZERO, ..PLAIN };
     let error = restore(&mint, LIVE, &options).expect_err("no time");
     assert!(matches!(error.cause, QueryError::OutOfTime { .. }));
     assert_eq!(posts(&mint).len(), 0);
@@ -243,27 +227,18 @@ fn refused_messages_are_found_by_halving_and_skipped() {
 fn more_than_ten_refusals_end_the_restore() {
     let mint = mint(|_| response("400 No", &[], ""));
     let error = restore(&mint, LIVE, &PLAIN).expect_err("refusals");
-    assert_eq!(
-        error.to_string(),
-        r#"the mint returned error "" (HTTP 400)"#
-    );
+    assert_eq!(error.to_string(), r#"the mint returned error "" (HTTP 400)"#);
     let unfinished = error.unfinished.expect("a restore");
     let refused = counts(&unfinished.so_far())["refused"] as u64;
     assert_eq!(refused, crate::limits::default("max_refused"));
     assert_eq!(unfinished.request(), None);
     let error = resume(&mint, *unfinished).expect_err("it is over");
-    assert_failed!(
-        Err::<(), _>(error.cause),
-        QueryError::Unfinished { left: 170 }
-    );
+    assert_failed!(Err::<(), _>(error.cause), QueryError::Unfinished { left: 170 });
 }
 
 #[test]
 fn mint_without_filters_is_sent_nothing_if_never_allowed() {
-    const NEVER: RestoreOptions = RestoreOptions {
-        fallback: Fallback::Never,
-        ..PLAIN
-    };
+    const NEVER: RestoreOptions = RestoreOptions { fallback: Fallback::Never, ..PLAIN };
     let keysets = json(format!(
         r#"{{"keysets":[{{"id":"{KEYSET}","unit":"sat"}},{{"id":"00ffd48b8f5ecf80","unit":"usd"}}]}}"#
     ));
@@ -279,11 +254,7 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
     ] {
         let (answer, list) = (response(status, &[], body), keysets.clone());
         let mint = Loopback::start(move |request, stream| {
-            stream.write_all(if request.contains("keysets") {
-                &list
-            } else {
-                &answer
-            })
+            stream.write_all(if request.contains("keysets") { &list } else { &answer })
         });
         let id = KeysetId::parse(id).expect("an ID");
         let error = client(&mint).restore(&id, &candidates(ALL)[..], &NEVER);
@@ -304,10 +275,7 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
             false => stream.write_all(&response("404 Not Found", &[], "")),
         });
         let error = restore(&mint, ALL, &PLAIN).expect_err("no filters");
-        assert_failed!(
-            Err::<(), _>(error.cause),
-            QueryError::Fetch(FetchError::NoFilters)
-        );
+        assert_failed!(Err::<(), _>(error.cause), QueryError::Fetch(FetchError::NoFilters));
     }
 }
 
@@ -357,9 +325,7 @@ fn request_is_the_same_until_it_is_answered() {
     let first = restore.request();
     assert_eq!(restore.request(), first);
     let answered = answer(&restore);
-    restore
-        .answer(200, None, answered.as_bytes(), now())
-        .expect("an answer");
+    restore.answer(200, None, answered.as_bytes(), now()).expect("an answer");
     assert_ne!(restore.request(), first);
     // The first answer again: its points are not those of the second request.
     let second = restore.request();
@@ -368,9 +334,7 @@ fn request_is_the_same_until_it_is_answered() {
     assert_failed!(restore.finish(), QueryError::Unfinished { left: 90 });
     assert_eq!(restore.request(), second);
     let answered = answer(&restore);
-    restore
-        .answer(200, None, answered.as_bytes(), now())
-        .expect("an answer");
+    restore.answer(200, None, answered.as_bytes(), now()).expect("an answer");
     assert_honest(&restore.finish().expect("all answered"));
     assert_failed!(
         restore.answer(200, None, answered.as_bytes(), now()),

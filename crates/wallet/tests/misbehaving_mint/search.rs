@@ -52,14 +52,7 @@ fn search(
     let spent = filter_of(spent.map(|counter| derive(1, counter)), time);
     let issued = accepted(&issued, NoteKind::Issued, false);
     let spent = accepted(&spent, NoteKind::Spent, false);
-    Restore::new(
-        &keyset(),
-        points,
-        &spent,
-        &issued,
-        options,
-        &Policy::default(),
-    )
+    Restore::new(&keyset(), points, &spent, &issued, options, &Policy::default())
 }
 
 #[test]
@@ -81,16 +74,8 @@ fn search_crosses_gaps_and_derives_messages_of_unspent_notes_only() {
         let restore = search(&mut points, spent.clone(), live, &PLAIN).expect("a restore");
         let restored = restore.so_far();
         let is_open = |outcome: &&Outcome| **outcome == Outcome::Open;
-        assert_eq!(
-            restored.outcomes.iter().filter(is_open).count(),
-            found,
-            "{live:?}"
-        );
-        assert_eq!(
-            (points.ys, restored.outcomes.len()),
-            (searched, searched as usize),
-            "{live:?}"
-        );
+        assert_eq!(restored.outcomes.iter().filter(is_open).count(), found, "{live:?}");
+        assert_eq!((points.ys, restored.outcomes.len()), (searched, searched as usize), "{live:?}");
         assert_eq!(restored.next_counter(), next, "{live:?}");
         assert_eq!(points.messages.len(), messages, "{live:?}");
         assert!(restored.warnings.is_empty(), "{:?}", restored.warnings);
@@ -108,12 +93,7 @@ fn search_at(params: Params, counters: u32) -> Result<Restore, QueryError> {
     let [issued, spent] = [NoteKind::Issued, NoteKind::Spent].map(|kind| {
         let number = u8::from(kind == NoteKind::Spent);
         let points = (0..counters).map(|counter| derive(number, counter));
-        accepted_by(
-            policy.clone(),
-            &filter_by(points, params, now()),
-            kind,
-            false,
-        )
+        accepted_by(policy.clone(), &filter_by(points, params, now()), kind, false)
     });
     let mut points = Derived::default();
     Restore::new(&keyset(), &mut points, &spent, &issued, &PLAIN, &policy)
@@ -138,40 +118,23 @@ fn searches_end_at_any_rate_of_chance_matches() {
     }
     // Where everything may match, nothing is shown.
     let error = search_at(Params::new(0, 2).expect("an M"), 9).expect_err("half of all match");
-    assert!(
-        matches!(error, QueryError::Check(CheckError::TooManyMatches { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, QueryError::Check(CheckError::TooManyMatches { .. })), "{error}");
 }
 
 #[test]
 fn search_and_gap_are_the_callers() {
-    let options = RestoreOptions {
-        search: 10,
-        gap: 7,
-        ..PLAIN
-    };
-    for (live, searched, next) in [
-        (&[9_u32, 19][..], 30, 27),
-        (&[9, 20], 20, 17),
-        (&[10], 10, 7),
-    ] {
+    let options = RestoreOptions { search: 10, gap: 7, ..PLAIN };
+    for (live, searched, next) in [(&[9_u32, 19][..], 30, 27), (&[9, 20], 20, 17), (&[10], 10, 7)] {
         let mut points = Derived::default();
         let restore = search(&mut points, 0..0, live, &options).expect("a restore");
         let restored = restore.so_far();
-        assert_eq!(
-            (points.ys, restored.next_counter(), restored.gap),
-            (searched, next, 7)
-        );
+        assert_eq!((points.ys, restored.next_counter(), restored.gap), (searched, next, 7));
     }
 }
 
 #[test]
 fn points_that_are_missing_or_of_another_form_are_errors() {
-    let mut points = Derived {
-        fails: true,
-        ..Derived::default()
-    };
+    let mut points = Derived { fails: true, ..Derived::default() };
     let error = search(&mut points, 0..0, &[1], &PLAIN).expect_err("no messages");
     assert_eq!(error.to_string(), "no points: 0 points B_ for 256 counters");
     struct Wrong;
@@ -187,19 +150,9 @@ fn points_that_are_missing_or_of_another_form_are_errors() {
     let [issued, spent] =
         [NoteKind::Issued, NoteKind::Spent].map(|kind| accepted(&filter(kind, time), kind, false));
     let new = |points: &mut dyn Points| {
-        Restore::new(
-            &keyset(),
-            points,
-            &spent,
-            &issued,
-            &PLAIN,
-            &Policy::default(),
-        )
+        Restore::new(&keyset(), points, &spent, &issued, &PLAIN, &Policy::default())
     };
-    assert_failed!(
-        new(&mut Wrong),
-        QueryError::Check(CheckError::NotAPoint { bytes: 32, .. })
-    );
+    assert_failed!(new(&mut Wrong), QueryError::Check(CheckError::NotAPoint { bytes: 32, .. }));
 }
 
 #[test]
@@ -207,13 +160,9 @@ fn live_notes_given_twice_are_counted_once() {
     let mut some = candidates(LIVE.start..LIVE.start + 30);
     some.extend(some.clone());
     let mint = honest_mint();
-    let options = RestoreOptions {
-        expected: Some(3),
-        ..PLAIN
-    };
-    let restored = client(&mint)
-        .restore(&keyset(), &some[..], &options)
-        .expect("ten times as many");
+    let options = RestoreOptions { expected: Some(3), ..PLAIN };
+    let restored =
+        client(&mint).restore(&keyset(), &some[..], &options).expect("ten times as many");
     assert_eq!(restored.chance.map(|chance| chance.live), Some(30));
     assert_eq!(restored.live().count(), 60);
 }
@@ -228,12 +177,7 @@ fn counts_of_counters_above_the_last_one_show_nothing() {
         (300, last, None),
     ] {
         let mint = honest_mint();
-        let options = RestoreOptions {
-            search,
-            gap,
-            fallback: Fallback::Always,
-            ..PLAIN
-        };
+        let options = RestoreOptions { search, gap, fallback: Fallback::Always, ..PLAIN };
         let restored = client(&mint).restore(&keyset(), &candidates(LIVE)[..], &options);
         let Some(wrong) = wrong else {
             assert_eq!(restored.expect("a restore").next_counter(), last);

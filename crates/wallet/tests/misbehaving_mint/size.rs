@@ -105,24 +105,14 @@ fn gzip_body_is_limited_like_a_plain_one() {
         assert!(limit >= most && limit < most + 2 * length, "{limit}");
     }
     let cut = &compressed[..compressed.len() - 20];
-    assert_failed!(
-        fetch_answer(response("200 OK", &headers, cut)),
-        FetchError::Cut { .. }
-    );
+    assert_failed!(fetch_answer(response("200 OK", &headers, cut)), FetchError::Cut { .. });
     let plain = response("200 OK", &headers, body);
     assert_failed!(fetch_answer(plain), FetchError::Transport(_));
 }
 
 #[test]
 fn other_encodings_are_rejected_by_their_header() {
-    for encoding in [
-        "br",
-        "zstd",
-        "deflate",
-        "identity, gzip",
-        "gzip, gzip, gzip",
-        "nonsense",
-    ] {
+    for encoding in ["br", "zstd", "deflate", "identity, gzip", "gzip, gzip, gzip", "nonsense"] {
         let headers = [("Content-Encoding", encoding)];
         let answer = response("200 OK", &headers, honest(now()).to_json());
         assert_refused!(fetch_answer(answer), RejectReason::Encoded { encoding: e } if e == encoding);

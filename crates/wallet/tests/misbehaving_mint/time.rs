@@ -11,11 +11,7 @@ use nutfilter_wallet::{QueryError, RestoreOptions};
 fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
     let body = honest(now()).to_json();
     let whole = json(body);
-    let body_starts = whole
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .expect("a head")
-        + 4;
+    let body_starts = whole.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
     for at_once in [0, body_starts, body_starts + 1_000] {
         let whole = whole.clone();
         let mint = Loopback::start(move |_, stream| {
@@ -81,16 +77,10 @@ fn time_limit_of_a_restore_ends_slow_bodies() {
         })
         .asked_about_matches()
         .shown_anything();
-        let options = RestoreOptions {
-            time_limit: Duration::from_secs(2),
-            ..conversation::PLAIN
-        };
+        let options = RestoreOptions { time_limit: Duration::from_secs(2), ..conversation::PLAIN };
         let started = Instant::now();
         let error = conversation::restore(&mint, conversation::ALL, &options).expect_err("slow");
-        assert!(
-            matches!(error.cause, QueryError::OutOfTime { .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error.cause, QueryError::OutOfTime { .. }), "{error:?}");
         assert!(started.elapsed() < Duration::from_secs(6), "{slow}");
     }
 }

@@ -14,9 +14,7 @@ fn answer_without_tls_is_named_and_nothing_is_asked_in_plain_text() {
         heard
     });
     let client = MintClient::new(&url, Policy::default()).expect("a good URL");
-    let error = client
-        .fetch(&keyset(), NoteKind::Spent)
-        .expect_err("refused");
+    let error = client.fetch(&keyset(), NoteKind::Spent).expect_err("refused");
     // A handshake, and no `GET`.
     assert_eq!(server.join().expect("the server")[0], 22);
     assert!(error.to_string().contains("did not respond with TLS"), "{error}");
@@ -77,9 +75,5 @@ fn fetch_by_tls(is_trusted: bool) {
     let error = fetched.expect_err("refused");
     assert!(matches!(error, FetchError::Transport(_)), "{error:?}");
     assert!(error.to_string().contains("certificate"), "{error}");
-    assert_eq!(
-        asked.load(Ordering::SeqCst),
-        0,
-        "something was asked all the same"
-    );
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "something was asked all the same");
 }

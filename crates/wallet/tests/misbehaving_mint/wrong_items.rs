@@ -21,10 +21,7 @@ fn wrong_items() -> Vec<(&'static str, Vec<u8>)> {
         ("off the curve", off_curve.to_vec()),
         ("another prefix", [&[5], x].concat()),
         ("a point in hex as text", hex(&point(0)).into_bytes()),
-        (
-            "a point of the other curve",
-            bls::from_hex(&bls::vectors()["notes"][0]["Y"]),
-        ),
+        ("a point of the other curve", bls::from_hex(&bls::vectors()["notes"][0]["Y"])),
         ("a token", b"cashuBo2F0gaJhaUgA".to_vec()),
     ]
 }
@@ -35,10 +32,8 @@ fn wrong_items_are_refused_with_their_place_and_length() {
     let client = client(&mint);
     let spent = client.fetch(&keyset(), NoteKind::Spent).expect("a filter");
     for (name, wrong) in wrong_items() {
-        let good: Vec<_> = candidates(0..3)
-            .into_iter()
-            .map(|(b, y)| (b.to_vec(), y.to_vec()))
-            .collect();
+        let good: Vec<_> =
+            candidates(0..3).into_iter().map(|(b, y)| (b.to_vec(), y.to_vec())).collect();
         let mut items: Vec<_> = good.iter().map(|(_, y)| y.clone()).collect();
         items.insert(2, wrong.clone());
         let error = spent.matches(&items, None).expect_err(name);
@@ -50,19 +45,10 @@ fn wrong_items_are_refused_with_their_place_and_length() {
         assert_eq!(error.to_string(), text, "{name}");
         for (what, is_y) in [("B_", false), ("Y", true)] {
             let mut pairs = good.clone();
-            *(if is_y {
-                &mut pairs[1].1
-            } else {
-                &mut pairs[1].0
-            }) = wrong.clone();
+            *(if is_y { &mut pairs[1].1 } else { &mut pairs[1].0 }) = wrong.clone();
             let error = client.restore(&keyset(), &pairs[..], &RestoreOptions::default());
             let error = error.expect_err(name);
-            assert!(
-                error
-                    .to_string()
-                    .starts_with(&format!("{what} 2 ({bytes} bytes)")),
-                "{error}"
-            );
+            assert!(error.to_string().starts_with(&format!("{what} 2 ({bytes} bytes)")), "{error}");
             assert_failed!(
                 Err::<(), _>(error.cause),
                 QueryError::Check(CheckError::NotAPoint { place: 1, .. })
@@ -72,9 +58,6 @@ fn wrong_items_are_refused_with_their_place_and_length() {
     let none: [Candidate; 0] = [];
     let error = client.restore(&keyset(), &none[..], &RestoreOptions::default());
     assert_eq!(error.expect_err("nothing").to_string(), "no items");
-    assert_eq!(
-        spent.matches::<[u8; 33]>(&[], None).err(),
-        Some(CheckError::NoItems)
-    );
+    assert_eq!(spent.matches::<[u8; 33]>(&[], None).err(), Some(CheckError::NoItems));
     assert_eq!(posts(&mint).len(), 0);
 }

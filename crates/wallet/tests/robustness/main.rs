@@ -15,11 +15,7 @@ use nutfilter_wallet::{
 };
 
 /// The timestamp of the rows' responses.
-const MOMENT: FetchContext = FetchContext {
-    now: 1_767_225_600,
-    last_seen: None,
-    no_cache: false,
-};
+const MOMENT: FetchContext = FetchContext { now: 1_767_225_600, last_seen: None, no_cache: false };
 
 fn source() -> FilterSource {
     FilterSource {
@@ -58,10 +54,7 @@ fn filter_takes_twice_its_length_to_read_and_no_more_to_accept() {
             (Some(u64::MAX), usize::MAX),
             (Some(0), usize::MAX),
         ] {
-            let body = Trickle {
-                body: &json,
-                at_once,
-            };
+            let body = Trickle { body: &json, at_once };
             let (read, peak) = peak_of(|| policy.read_body(200, declared, body));
             assert!(peak <= 2 * json.len() + FIXED, "{peak} bytes");
             let read = read.expect("no I/O error").expect("a short body");
@@ -83,34 +76,22 @@ fn a_gigabyte_is_refused_before_it_is_buffered() {
     let (refused, peak) = peak_of(|| policy.admit_head(200, Some(1 << 31), []));
     assert!(matches!(
         refused,
-        Err(RejectReason::TooLarge {
-            declared: Some(0x8000_0000),
-            max: 0x4000_0000
-        })
+        Err(RejectReason::TooLarge { declared: Some(0x8000_0000), max: 0x4000_0000 })
     ));
     assert_eq!(peak, 0);
     // Without a declared length, or with a smaller one: the limit plus one byte is read.
     for declared in [None, Some(10), Some(policy.max_bytes)] {
-        let small = Policy {
-            max_bytes: 3 << 20,
-            ..Policy::default()
-        };
+        let small = Policy { max_bytes: 3 << 20, ..Policy::default() };
         let (read, peak) =
             peak_of(|| small.read_body(200, declared, io::repeat(b'[').take(1 << 30)));
         let refused = read.expect("no I/O error").expect_err("too large");
-        assert!(matches!(
-            refused,
-            RejectReason::TooLarge { declared: None, .. }
-        ));
+        assert!(matches!(refused, RejectReason::TooLarge { declared: None, .. }));
         assert!(peak <= (6 << 20) + FIXED, "{peak} bytes");
     }
     // Of an error, only the maximum size of an error object is read.
     let (read, peak) =
         peak_of(|| policy.read_body(500, Some(1 << 30), io::repeat(b'x').take(1 << 30)));
-    assert_eq!(
-        read.expect("no I/O error").expect("its beginning").len(),
-        64 << 10
-    );
+    assert_eq!(read.expect("no I/O error").expect("its beginning").len(), 64 << 10);
     assert!(peak <= 3 * FIXED, "{peak} bytes");
 }
 
@@ -120,30 +101,17 @@ fn invalid_responses_take_no_more_memory_either() {
     let policy = Policy::default();
     let lists = |len: usize| format!("[{}1]", "[],".repeat(len / 3));
     let objects = |len: usize| format!(r#"{{{}"x":1}}"#, r#""":1,"#.repeat(len / 5));
-    let keys = |len: usize| {
-        (0..len / 10)
-            .map(|i| format!(r#""{i:05}":0,"#))
-            .collect::<String>()
-    };
+    let keys = |len: usize| (0..len / 10).map(|i| format!(r#""{i:05}":0,"#)).collect::<String>();
     for len in [60_000, 65_000, 66_000, 2_000_000] {
         for (what, text) in [
             ("lists", lists(len)),
             ("a member of lists", format!(r#"{{"x":{}}}"#, lists(len))),
-            (
-                "a detail of lists",
-                format!(r#"{{"detail":{}}}"#, lists(len)),
-            ),
+            ("a detail of lists", format!(r#"{{"detail":{}}}"#, lists(len))),
             ("a code of lists", format!(r#"{{"code":{}}}"#, lists(len))),
             ("members", objects(len)),
             ("different members", format!("{{{}\"x\":1}}", keys(len))),
-            (
-                "a detail of members",
-                format!(r#"{{"detail":{{{}"x":1}},"code":1}}"#, keys(len)),
-            ),
-            (
-                "a long detail",
-                format!(r#"{{"detail":"{}"}}"#, r"\u0041".repeat(len / 6)),
-            ),
+            ("a detail of members", format!(r#"{{"detail":{{{}"x":1}},"code":1}}"#, keys(len))),
+            ("a long detail", format!(r#"{{"detail":"{}"}}"#, r"\u0041".repeat(len / 6))),
             ("nesting", "[".repeat(len)),
         ] {
             for status in [200, 400] {
@@ -190,11 +158,7 @@ fn mint_without_end(first: &'static str, again: &'static str) -> String {
 fn endless_responses_take_bounded_memory() {
     const CAP: u64 = 1 << 20;
 
-    let policy = Policy {
-        max_bytes: CAP,
-        deadline: Duration::from_secs(1),
-        ..Policy::default()
-    };
+    let policy = Policy { max_bytes: CAP, deadline: Duration::from_secs(1), ..Policy::default() };
     let keyset = "009a1f293253e41e".parse().expect("a keyset id");
     let body = "HTTP/1.1 200 OK\r\n\r\n";
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -214,19 +178,9 @@ fn endless_responses_take_bounded_memory() {
         ("a status line", "HTTP/1.1 200 ", "x", TRANSPORT),
         ("headers", "HTTP/1.1 200 OK\r\n", "X: y\r\n", TRANSPORT),
         ("a header", "HTTP/1.1 200 OK\r\nX: ", "y", TRANSPORT),
-        (
-            "interim answers",
-            "",
-            "HTTP/1.1 103 Early\r\n\r\n",
-            TRANSPORT,
-        ),
+        ("interim answers", "", "HTTP/1.1 103 Early\r\n\r\n", TRANSPORT),
         // Of an error, only the maximum size of an error object is read.
-        (
-            "an error",
-            "HTTP/1.1 500 Oops\r\n\r\n",
-            "x",
-            TRANSPORT + 2 * FIXED,
-        ),
+        ("an error", "HTTP/1.1 500 Oops\r\n\r\n", "x", TRANSPORT + 2 * FIXED),
     ] {
         let url = mint_without_end(first, again);
         let (fetched, peak) = peak_of(|| {
@@ -270,20 +224,14 @@ fn compressed_filter_takes_three_times_its_text() {
     let mut skewed: Vec<u64> = (0..u64::from(N) - 1).collect();
     skewed.push(params.range(N) - 1);
     let skewed = nutfilter::Filter::from_values(&skewed, params).expect("a filter");
-    for (what, content) in [
-        ("zeros", &zeros[..]),
-        ("usual", usual.bytes()),
-        ("skewed", skewed.bytes()),
-    ] {
+    for (what, content) in
+        [("zeros", &zeros[..]), ("usual", usual.bytes()), ("skewed", skewed.bytes())]
+    {
         let mut text = Vec::new();
         FilterResponse::write(&mut text, N, params, content, MOMENT.now).expect("memory");
         let (filter, peak) = fetch_compressed(&text);
         assert_eq!(filter.expect(what).n(), N);
-        assert!(
-            peak <= 3 * text.len(),
-            "{what}: {peak} bytes for {}",
-            text.len()
-        );
+        assert!(peak <= 3 * text.len(), "{what}: {peak} bytes for {}", text.len());
     }
 }
 
@@ -296,10 +244,7 @@ fn small_body_that_inflates_is_bounded_by_what_its_numbers_allow() {
         let error = fetched.expect_err("too large");
         let is_n = matches!(
             error,
-            FetchError::Refused(RejectReason::TooManyItems {
-                max: 20_000_000,
-                ..
-            })
+            FetchError::Refused(RejectReason::TooManyItems { max: 20_000_000, .. })
         );
         assert_eq!(is_n, refused, "{error}");
         // 20 million notes are 69 MB of text.

@@ -145,11 +145,8 @@ const KEPT: usize = 16;
 impl Values {
     #[inline(always)]
     fn new(range: u64, groups: &[[u64; GROUP]]) -> Self {
-        let mut values = Self {
-            range,
-            firsts: [[0; GROUP / 2]; KEPT],
-            seconds: [[0; GROUP / 2]; KEPT],
-        };
+        let mut values =
+            Self { range, firsts: [[0; GROUP / 2]; KEPT], seconds: [[0; GROUP / 2]; KEPT] };
         for number in 0..EARLY {
             values.map(groups, number);
         }
@@ -161,10 +158,8 @@ impl Values {
     fn map(&mut self, groups: &[[u64; GROUP]], number: usize) {
         if let Some(group) = groups.get(number) {
             prefetch(group, AHEAD);
-            let (firsts, seconds) = (
-                &mut self.firsts[number % KEPT],
-                &mut self.seconds[number % KEPT],
-            );
+            let (firsts, seconds) =
+                (&mut self.firsts[number % KEPT], &mut self.seconds[number % KEPT]);
             let (pairs, _) = group.as_chunks::<2>();
             for (pair, &[a, b]) in pairs.iter().enumerate() {
                 firsts[pair] = map_to_range(a, self.range);
@@ -178,10 +173,7 @@ impl Values {
     #[target_feature(enable = "avx2")]
     fn group(&mut self, groups: &[[u64; GROUP]], number: usize) -> (__m256i, __m256i) {
         self.map(groups, number + EARLY);
-        (
-            load(&self.firsts[number % KEPT]),
-            load(&self.seconds[number % KEPT]),
-        )
+        (load(&self.firsts[number % KEPT]), load(&self.seconds[number % KEPT]))
     }
 }
 
@@ -219,10 +211,7 @@ unsafe fn store(room: &mut [u8], bytes: __m256i, words: __m256i) {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn halves(vector: __m256i) -> [__m128i; 2] {
-    [
-        _mm256_castsi256_si128(vector),
-        _mm256_extracti128_si256::<1>(vector),
-    ]
+    [_mm256_castsi256_si128(vector), _mm256_extracti128_si256::<1>(vector)]
 }
 
 #[inline]

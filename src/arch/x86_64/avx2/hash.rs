@@ -73,12 +73,8 @@ impl Words for Avx2 {
     #[inline(always)]
     fn store_halves(self, upper: __m256i, lower: __m256i, out: &mut [u64]) {
         // SAFETY: the token proves that the CPU has AVX2.
-        let halves = unsafe {
-            [
-                _mm256_unpacklo_epi32(lower, upper),
-                _mm256_unpackhi_epi32(lower, upper),
-            ]
-        };
+        let halves =
+            unsafe { [_mm256_unpacklo_epi32(lower, upper), _mm256_unpackhi_epi32(lower, upper)] };
         for (hashes, out) in halves.into_iter().zip(out.chunks_exact_mut(4)) {
             self.store(hashes, out);
         }
@@ -100,11 +96,7 @@ impl<R: Rows, const LANES: usize> Columns<R, LANES> {
         let width = group.width();
         assert!(group.are(LANES) && width >= 16 && at < width);
         let from = at.min(width - 16);
-        Self {
-            group,
-            from,
-            skip: at - from,
-        }
+        Self { group, from, skip: at - from }
     }
 
     /// The words of record `low` in the lower half and of record `high` in the upper; zeros beyond the records.

@@ -161,10 +161,8 @@ fn run(window: __m256i) -> (__m256i, __m256i) {
     // exponent gives the first one of m.
     let high = _mm256_srli_epi64::<12>(window);
     let inverted = _mm256_xor_si256(high, _mm256_set1_epi64x(0x433f_ffff_ffff_ffff));
-    let float = _mm256_sub_pd(
-        _mm256_castsi256_pd(inverted),
-        _mm256_set1_pd(4_503_599_627_370_495.5),
-    );
+    let float =
+        _mm256_sub_pd(_mm256_castsi256_pd(inverted), _mm256_set1_pd(4_503_599_627_370_495.5));
     let exponent = _mm256_srli_epi64::<52>(_mm256_castpd_si256(float));
     // The bias of an exponent is 1,023. The exponent of m + 0.5 is -1 to 51.
     let run = _mm256_sub_epi64(_mm256_set1_epi64x(1023 + 51), exponent);
@@ -208,13 +206,7 @@ mod tests {
             let lead = u64::MAX.checked_shr(ones).unwrap_or(0);
             let after = lead >> 1;
             // After the run a zero, then zeros, ones, one of each at the end, and a mixture.
-            for rest in [
-                0,
-                after,
-                after & 1,
-                after & !1,
-                after & 0x9e37_79b9_7f4a_7c15,
-            ] {
+            for rest in [0, after, after & 1, after & !1, after & 0x9e37_79b9_7f4a_7c15] {
                 let window = !lead | rest;
                 let (mut counted, mut left) = ([0; 4], [0; 4]);
                 // SAFETY: detection above.

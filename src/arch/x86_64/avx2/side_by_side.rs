@@ -212,11 +212,7 @@ unsafe fn advance(
         }
         done += 1;
     }
-    Stopped {
-        groups: done,
-        odd,
-        stopped,
-    }
+    Stopped { groups: done, odd, stopped }
 }
 
 /// Number `i` of each row.

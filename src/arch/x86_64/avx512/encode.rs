@@ -62,9 +62,8 @@ fn encode_pairs<const RANGE_BITS: u32>(
     let odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
     // The index of the first byte of each lane, in every lane.
     let lanes = _mm512_set1_epi64(0x3830_2820_1810_0800);
-    let reversed = _mm512_broadcast_i32x4(_mm_setr_epi8(
-        7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8,
-    ));
+    let reversed =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8));
     let all = |number: u64| _mm512_set1_epi64(number as i64);
     let (zero, seven) = (all(0), all(7));
     let (shift, range) = (all(u64::from(p)), all(range));

@@ -108,12 +108,8 @@ impl Words for Avx512 {
     #[inline(always)]
     fn store_halves(self, upper: __m512i, lower: __m512i, out: &mut [u64]) {
         // SAFETY: the token proves that the CPU has AVX-512.
-        let halves = unsafe {
-            [
-                _mm512_unpacklo_epi32(lower, upper),
-                _mm512_unpackhi_epi32(lower, upper),
-            ]
-        };
+        let halves =
+            unsafe { [_mm512_unpacklo_epi32(lower, upper), _mm512_unpackhi_epi32(lower, upper)] };
         for (hashes, out) in halves.into_iter().zip(out.chunks_exact_mut(8)) {
             self.store(hashes, out);
         }

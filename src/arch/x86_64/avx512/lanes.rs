@@ -136,10 +136,7 @@ unsafe fn eight_loads(bytes: *const u8, index: __m512i) -> __m512i {
     let two = |index: __m128i| {
         // SAFETY: by the contract of this function.
         let load = |at: i64| unsafe { bytes.add(at as usize).cast::<i64>().read_unaligned() };
-        _mm_set_epi64x(
-            load(_mm_extract_epi64::<1>(index)),
-            load(_mm_cvtsi128_si64(index)),
-        )
+        _mm_set_epi64x(load(_mm_extract_epi64::<1>(index)), load(_mm_cvtsi128_si64(index)))
     };
     let low = _mm256_set_m128i(
         two(_mm512_extracti64x2_epi64::<1>(index)),

@@ -159,10 +159,7 @@ unsafe fn advance(
                 odd |= u32::from(is_odd) << (8 * v);
                 stopped |= u32::from(is_odd | is_last) << (8 * v);
                 store(position, &mut positions[v]);
-                store(
-                    _mm512_mask_mov_epi64(load(&sums[v]), active, rest),
-                    &mut sums[v],
-                );
+                store(_mm512_mask_mov_epi64(load(&sums[v]), active, rest), &mut sums[v]);
                 // Targets up to the last value are passed: each is among the values of the group, or absent.
                 let last = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<32>(values[i][PAIRS - 1]));
                 let last = _mm256_min_epu32(last, _mm256_set1_epi32(-2));
@@ -207,11 +204,7 @@ unsafe fn advance(
         }
         done += 1;
     }
-    Stopped {
-        groups: done,
-        odd,
-        stopped,
-    }
+    Stopped { groups: done, odd, stopped }
 }
 
 /// Number `i` of each row.

@@ -31,12 +31,7 @@ pub(crate) struct BuildArgs {
     input: InputArgs,
 
     /// ITEMS are binary records of LEN bytes each.
-    #[arg(
-        long,
-        value_name = "LEN",
-        conflicts_with = "encoding",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "LEN", conflicts_with = "encoding", allow_negative_numbers = true)]
     record_bytes: Option<NonZeroUsize>,
 
     #[command(flatten)]
@@ -51,21 +46,11 @@ pub(crate) struct BuildArgs {
     m: Option<u64>,
 
     /// False-positive rate, instead of M, such as 0.001 or 1e-3.
-    #[arg(
-        long,
-        value_name = "R",
-        allow_hyphen_values = true,
-        conflicts_with = "m"
-    )]
+    #[arg(long, value_name = "R", allow_hyphen_values = true, conflicts_with = "m")]
     rate: Option<f64>,
 
     /// Output format [default: gcs if the name of --output ends in .gcs, json otherwise].
-    #[arg(
-        long = "format",
-        id = "output_format",
-        value_enum,
-        value_name = "FORMAT"
-    )]
+    #[arg(long = "format", id = "output_format", value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
 
     /// Write to FILE, or to standard output for `-`. A file is written atomically [default: -].
@@ -238,9 +223,7 @@ fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
     if items > 0 || args.allow_empty {
         return Ok(());
     }
-    Err(CliError::failed(
-        "the input has no items; use --allow-empty to build an empty filter",
-    ))
+    Err(CliError::failed("the input has no items; use --allow-empty to build an empty filter"))
 }
 
 fn build_nut(
@@ -255,11 +238,7 @@ fn build_nut(
     let hashes: SortedHashes<AnyHash> = sink.finish();
     check_not_empty(args, hashes.len())?;
     let filter = hashes.encode(params)?;
-    let repeated = hashes
-        .as_slice()
-        .windows(2)
-        .filter(|pair| pair[0] == pair[1])
-        .count() as u64;
+    let repeated = hashes.as_slice().windows(2).filter(|pair| pair[0] == pair[1]).count() as u64;
     Ok(Built { filter, repeated })
 }
 
@@ -321,8 +300,5 @@ fn summarise(args: &BuildArgs, built: &Built, globals: &Globals) {
 }
 
 fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

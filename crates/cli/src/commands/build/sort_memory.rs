@@ -31,10 +31,7 @@ impl Expected {
         }
         let bytes = metadata.len();
         if let Some(width) = record_bytes {
-            return Some(Self {
-                items: bytes / width.get() as u64,
-                is_exact: true,
-            });
+            return Some(Self { items: bytes / width.get() as u64, is_exact: true });
         }
         let mut sample = Vec::new();
         let read = File::open(path).ok()?.take(SAMPLE).read_to_end(&mut sample);
@@ -43,10 +40,7 @@ impl Expected {
         let sampled = memchr::memrchr(b'\n', &sample)? + 1;
         let lines = memchr::memchr_iter(b'\n', &sample).count();
         let items = u128::from(bytes) * lines as u128 / sampled as u128;
-        Some(Self {
-            items: u64::try_from(items).ok()?,
-            is_exact: false,
-        })
+        Some(Self { items: u64::try_from(items).ok()?, is_exact: false })
     }
 
     /// Checks that a filter can hold the items, and that there is enough memory for `item_bytes` per item and the filter.

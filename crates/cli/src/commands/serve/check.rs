@@ -22,11 +22,8 @@ pub(super) fn print(
             continue;
         };
         let values = matches.get_raw(option.get_id().as_str());
-        let values: Vec<_> = values
-            .into_iter()
-            .flatten()
-            .map(|value| value.to_string_lossy())
-            .collect();
+        let values: Vec<_> =
+            values.into_iter().flatten().map(|value| value.to_string_lossy()).collect();
         text += &match (name, values.is_empty()) {
             // Its form for display has no password.
             ("MINT_DATABASE", _) => format!("{name}={}\n", options.mint_database),

@@ -37,8 +37,7 @@ mod tests {
             return;
         };
         let mint = Connection::open(path).unwrap();
-        mint.query_row("SELECT count(*) FROM t", [], |_| Ok(()))
-            .unwrap();
+        mint.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
         println!("open");
         io::stdin().read_line(&mut String::new()).unwrap();
     }
@@ -48,8 +47,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let [path, link] = ["a.db", "b.db"].map(|name| directory.path().join(name));
         let own = Connection::open(&path).unwrap();
-        own.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (c)")
-            .unwrap();
+        own.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (c)").unwrap();
         drop(own);
         std::fs::hard_link(&path, &link).unwrap();
         assert!(!is_locked(&link).unwrap());

@@ -40,9 +40,7 @@ fn process() -> Option<String> {
     let (user, system) = (fields.get(11)?, fields.get(12)?);
     // In KiB.
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let resident = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let resident: u64 = resident.split_whitespace().next()?.parse().ok()?;
     // Every Linux counts 100 ticks per second for programs.
     let seconds = Duration::from_millis((user + system) * 10).as_secs_f64();

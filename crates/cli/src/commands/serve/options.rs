@@ -130,15 +130,9 @@ fn number<T: TryFrom<u64>>(
     move |text| {
         let number = text.parse().ok();
         let number = number.filter(|number| range.contains(number));
-        number
-            .and_then(|number| number.try_into().ok())
-            .ok_or_else(|| {
-                format!(
-                    "must be a whole number from {} to {}",
-                    range.start(),
-                    range.end()
-                )
-            })
+        number.and_then(|number| number.try_into().ok()).ok_or_else(|| {
+            format!("must be a whole number from {} to {}", range.start(), range.end())
+        })
     }
 }
 

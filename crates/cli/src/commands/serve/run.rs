@@ -210,12 +210,7 @@ async fn tell_state(filters: &Filters) -> Infallible {
             }
             _ => {}
         }
-        tokio::time::sleep(if was_ready.is_some() {
-            STATE_POLL
-        } else {
-            READY_POLL
-        })
-        .await;
+        tokio::time::sleep(if was_ready.is_some() { STATE_POLL } else { READY_POLL }).await;
     }
 }
 
@@ -240,9 +235,7 @@ async fn listen(address: &str, limits: Limits) -> Result<TcpListener, CliError> 
 
 /// A runtime that answers requests. Filters are built on other threads.
 pub(crate) fn runtime() -> std::io::Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 /// The error after a second stop signal.

@@ -17,11 +17,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(options: &Options) -> Self {
-        Self {
-            location: options.mint_database.clone(),
-            mint_type: options.mint_type,
-            opened: None,
-        }
+        Self { location: options.mint_database.clone(), mint_type: options.mint_type, opened: None }
     }
 
     fn opened(&mut self) -> Result<&mut dyn MintSource, SourceError> {
@@ -39,9 +35,7 @@ impl Waiting {
 
 impl MintSource for Waiting {
     fn mint(&self) -> &str {
-        self.opened
-            .as_ref()
-            .map_or("unknown", |source| source.mint())
+        self.opened.as_ref().map_or("unknown", |source| source.mint())
     }
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {

@@ -52,18 +52,12 @@ type Sink<'a> = &'a mut dyn FnMut(Item<'_>) -> Result<(), CliError>;
 impl InputArgs {
     /// The same for points, which are never text: no error suggests another format.
     pub(crate) fn of_points(&self) -> Self {
-        Self {
-            can_change: false,
-            ..*self
-        }
+        Self { can_change: false, ..*self }
     }
 
     /// The same for the filter of a mint, which has points only.
     pub(crate) fn of_notes(&self) -> Self {
-        Self {
-            only_points: true,
-            ..*self
-        }
+        Self { only_points: true, ..*self }
     }
 }
 
@@ -162,12 +156,7 @@ struct Blocks<R> {
 
 impl<R: Read> Blocks<R> {
     fn new(reader: R) -> Self {
-        Self {
-            reader,
-            buffer: vec![0; BLOCK],
-            filled: 0,
-            taken: 0,
-        }
+        Self { reader, buffer: vec![0; BLOCK], filled: 0, taken: 0 }
     }
 
     /// The next lines with their line ends. The last line of the input may lack its own.
@@ -348,10 +337,7 @@ fn lines(
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let place = format_args!("{name}, line {}", lines + 1);
-                return Err(CliError::at(
-                    place,
-                    format_args!("longer than {LONGEST} bytes"),
-                ));
+                return Err(CliError::at(place, format_args!("longer than {LONGEST} bytes")));
             }
             Err(error) => return Err(CliError::at(name, error)),
         };
@@ -435,19 +421,14 @@ mod tests {
             assert_eq!(items, wanted);
             assert_eq!(error, "in, line 9: 'g' in column 2 is not a hex digit");
         }
-        assert_eq!(
-            read(b"\n\n00\nff", 1),
-            (vec![vec![0], vec![255]], String::new())
-        );
+        assert_eq!(read(b"\n\n00\nff", 1), (vec![vec![0], vec![255]], String::new()));
     }
 
     #[test]
     fn lines_of_mixed_lengths_hash_as_they_would_alone() {
         // Runs of one length, changes of length, empty lines, and several blocks.
         let lengths = [34, 34, 34, 48, 0, 0, 34, 2, 36];
-        let lengths = lengths
-            .into_iter()
-            .chain((0..60_000).map(|i| i * i % 41 * 2));
+        let lengths = lengths.into_iter().chain((0..60_000).map(|i| i * i % 41 * 2));
         let mut text = Vec::new();
         let mut wanted = [Vec::new(), Vec::new()];
         for (number, length) in lengths.enumerate() {
@@ -461,14 +442,9 @@ mod tests {
             }
         }
         for (encoding, mut wanted) in [Encoding::Hex, Encoding::Text].into_iter().zip(wanted) {
-            let args = InputArgs {
-                encoding,
-                ..InputArgs::default()
-            };
-            let input = Input {
-                name: "in".to_owned(),
-                reader: Box::new(io::Cursor::new(text.clone())),
-            };
+            let args = InputArgs { encoding, ..InputArgs::default() };
+            let input =
+                Input { name: "in".to_owned(), reader: Box::new(io::Cursor::new(text.clone())) };
             let mut sink = HashSink::new(AnyHash::Nut25(Nut25), 0);
             let read = sink.push_lines(input, &args);
             read.expect("valid lines");

@@ -34,10 +34,7 @@ impl Input {
         }
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| CliError::at(&name, error))?;
-        Ok(Self {
-            name,
-            reader: Box::new(file),
-        })
+        Ok(Self { name, reader: Box::new(file) })
     }
 
     /// Shows on a terminal how far it has been read, unless the input is typed there.
@@ -151,10 +148,7 @@ impl HashSink {
     pub(crate) fn new(hasher: AnyHash, expected: usize) -> Self {
         // Sorting takes a tenth of the time. Threads need memory of their own, and more time to clear it.
         let builder = SortedHashes::builder(hasher.clone());
-        Self {
-            hashes: builder.collector(expected),
-            hasher,
-        }
+        Self { hashes: builder.collector(expected), hasher }
     }
 
     pub(crate) fn finish(self) -> SortedHashes<AnyHash> {

@@ -107,9 +107,7 @@ impl Proof {
                  address of the mint's own server"
             ));
         }
-        let is_chosen = session
-            .start()
-            .is_none_or(|start| self.place[0].as_deref() == Some(start));
+        let is_chosen = session.start().is_none_or(|start| self.place[0].as_deref() == Some(start));
         if self.place != lock.place || !is_chosen {
             return refused(
                 "the statements of one reading were sent to several servers or sessions; give the address of the primary \
@@ -175,12 +173,7 @@ impl Mark {
         before: Option<Self>,
         newer: Newer,
     ) -> Result<Self, &'static str> {
-        let Proof {
-            oldest,
-            next,
-            state,
-            ..
-        } = proof;
+        let Proof { oldest, next, state, .. } = proof;
         let [Some(a), Some(b), Some(c), Some(d), Some(e)] = state else {
             return Err("no plain table");
         };
@@ -196,13 +189,7 @@ impl Mark {
         };
         // Not too far back, if the mint rests and others do not.
         let from = from.max(next.saturating_sub(MAX_DISTANCE / 2)).min(oldest);
-        Ok(Self {
-            state: [a, b, c, d, e],
-            oldest,
-            next,
-            newest,
-            from,
-        })
+        Ok(Self { state: [a, b, c, d, e], oldest, next, newest, from })
     }
 
     /// Why ids of transactions do not say what is new since this mark.
@@ -261,10 +248,7 @@ mod tests {
         let holds = |next| mark.broken(&proof(800, next)).is_none();
         assert!(holds(900) && holds(799 + MAX_DISTANCE));
         assert!(!holds(899) && !holds(800 + MAX_DISTANCE));
-        let gone = Proof {
-            has_newest: false,
-            ..proof(800, 900)
-        };
+        let gone = Proof { has_newest: false, ..proof(800, 900) };
         assert_eq!(mark.broken(&gone), Some("newest row gone"));
     }
 

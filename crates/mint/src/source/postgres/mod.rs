@@ -119,13 +119,8 @@ impl PostgresSource {
         let sql = statement(notes, mark.as_ref().ok(), whole, has_xmin);
         let proof = copy(&mut session, &sql, notes, &mut rows, &mut newer)?;
         proof.verify(&session, &lock, notes)?;
-        if mark
-            .as_ref()
-            .is_ok_and(|mark| mark.broken(&proof).is_some())
-        {
-            return Err(SourceError::ChangedWhileRead(
-                session.url().to_string().into(),
-            ));
+        if mark.as_ref().is_ok_and(|mark| mark.broken(&proof).is_some()) {
+            return Err(SourceError::ChangedWhileRead(session.url().to_string().into()));
         }
         session.finish();
         let reason = mark.as_ref().err().copied().or(whole.then_some("asked"));
@@ -169,14 +164,8 @@ fn unproved(session: &Session<'_>) -> SourceError {
 /// SQL for the rows that count, or only those that transactions since the mark may have written, and for the proof.
 fn statement(notes: &Notes, mark: Option<&Mark>, whole: bool, has_xmin: bool) -> String {
     let (columns, table, proof) = (notes.columns(), notes.table.name, Proof::sql(notes, mark));
-    let is_new = mark
-        .filter(|_| !whole)
-        .map_or("true".to_owned(), Mark::is_new);
-    let wrote = if has_xmin {
-        XMIN
-    } else {
-        "'3'::pg_catalog.xid"
-    };
+    let is_new = mark.filter(|_| !whole).map_or("true".to_owned(), Mark::is_new);
+    let wrote = if has_xmin { XMIN } else { "'3'::pg_catalog.xid" };
     // `OFFSET 0` keeps the conditions apart, or Postgres takes every old row apart to see whether it counts. The row of the
     // proof has the id 0, which no transaction has.
     format!(

@@ -47,14 +47,9 @@ impl Found {
             let [name, kind, column, of_type] = [0, 1, 2, 3].map(|at| text(&row, at).to_owned());
             let columns = HashMap::new();
             let table = tables.entry(name).or_insert(FoundTable { kind, columns });
-            table
-                .columns
-                .insert(column, (of_type, text(&row, 4) == "t"));
+            table.columns.insert(column, (of_type, text(&row, 4) == "t"));
         }
-        Ok(Self {
-            database: session.url().to_string(),
-            tables,
-        })
+        Ok(Self { database: session.url().to_string(), tables })
     }
 
     /// Detects the mint by its tables, unless `mint` is given. Compares the database with what will be queried: a changed
@@ -161,9 +156,7 @@ fn refuse_two_of_one_name(session: &mut Session<'_>, names: &str) -> Result<()> 
 
 /// A column of a row; empty for null.
 fn text(row: &TextRow, column: usize) -> &str {
-    row.get(column)
-        .and_then(Option::as_deref)
-        .unwrap_or_default()
+    row.get(column).and_then(Option::as_deref).unwrap_or_default()
 }
 
 /// The keysets of a listing, behind a column that tells whether the server is a standby.

@@ -80,11 +80,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(url: PostgresUrl) -> Self {
-        Self {
-            url,
-            known: vec![],
-            router: None,
-        }
+        Self { url, known: vec![], router: None }
     }
 
     /// Adds to an error that may come from it that statements pass through pgpool-II.
@@ -110,9 +106,7 @@ impl Link {
     fn ask_router(&self) -> Result<Option<String>> {
         let (server, client, _) = Server::login(&self.url, &mut vec![])?;
         let shown = client.simple_query("SHOW pool_version");
-        match server.wait("asking for pgpool-II", GOODBYE_LIMIT, async {
-            Ok(shown.await)
-        })? {
+        match server.wait("asking for pgpool-II", GOODBYE_LIMIT, async { Ok(shown.await) })? {
             Ok(messages) => Ok(texts(messages).pop().and_then(|mut row| row[0].take())),
             Err(_) => Ok(None),
         }
@@ -135,11 +129,7 @@ impl<'u> Session<'u> {
     pub(super) fn begin(link: &'u mut Link) -> Result<Self> {
         let url = &link.url;
         let (server, client, start) = Server::login(url, &mut link.known)?;
-        let mut session = Self {
-            server,
-            client,
-            start,
-        };
+        let mut session = Self { server, client, start };
         let schema = url.schema.as_deref().map_or_else(String::new, |schema| {
             let schema = schema.replace('"', "\"\"");
             format!("SET LOCAL search_path = \"{schema}\";")
@@ -167,9 +157,7 @@ impl<'u> Session<'u> {
 
     /// The rows of some statements.
     pub(super) fn rows(&mut self, doing: &'static str, sql: &str) -> Result<Vec<TextRow>> {
-        let messages = self
-            .server
-            .wait(doing, STATEMENT_LIMIT, self.client.simple_query(sql))?;
+        let messages = self.server.wait(doing, STATEMENT_LIMIT, self.client.simple_query(sql))?;
         Ok(texts(messages))
     }
 
@@ -250,9 +238,7 @@ fn choose<C>(
     }
     let different = |found: &[(String, C, Who)], field: usize| {
         let (first, _, who) = found.first()?;
-        let (other, ..) = found
-            .iter()
-            .find(|(.., other)| other[field] != who[field])?;
+        let (other, ..) = found.iter().find(|(.., other)| other[field] != who[field])?;
         Some(format!("hosts {first} and {other}"))
     };
     if let Some(hosts) = different(&found, SYSTEM) {
@@ -376,11 +362,7 @@ impl<'u> Server<'u> {
 
     fn failed(&self, doing: &'static str, source: Error) -> SourceError {
         let database = self.url.to_string();
-        SourceError::Postgres {
-            database,
-            doing,
-            source,
-        }
+        SourceError::Postgres { database, doing, source }
     }
 }
 
@@ -409,25 +391,13 @@ mod tests {
             // Two names of one server.
             (&["b 7 2", "b 7 2"], Ok(Some((1, "b")))),
             (&["a 7 1", "x 7 1", "b 7 2"], Ok(Some((2, "b")))),
-            (
-                &["b 7 2", "c 7 2", "a 7 1"],
-                Err("h0 and h1 both accept writes"),
-            ),
-            (
-                &["b 7 2", "d 8 1"],
-                Err("h0 and h1 are primaries of different"),
-            ),
-            (
-                &["a 7 1"],
-                Err("h0 (timeline 1) is the primary from before"),
-            ),
+            (&["b 7 2", "c 7 2", "a 7 1"], Err("h0 and h1 both accept writes")),
+            (&["b 7 2", "d 8 1"], Err("h0 and h1 are primaries of different")),
+            (&["a 7 1"], Err("h0 (timeline 1) is the primary from before")),
             (&["c 7 2"], Ok(Some((0, "c")))),
             // Others of the same timeline, behind the same address.
             (&["e 7 2"], Ok(Some((0, "e")))),
-            (
-                &["b 7 2"],
-                Err("on the same timeline, which started at b and e"),
-            ),
+            (&["b 7 2"], Err("on the same timeline, which started at b and e")),
             (&["e 7 2"], Err("which started at e and e")),
             // A new cluster, as pg_upgrade makes it.
             (&["d 8 1"], Ok(Some((0, "d")))),
@@ -435,9 +405,7 @@ mod tests {
             (&["8"], Err("does not tell")),
         ] {
             let named = writers.iter().enumerate();
-            let named = named
-                .map(|(at, of)| (format!("h{at}"), at, who(of)))
-                .collect();
+            let named = named.map(|(at, of)| (format!("h{at}"), at, who(of))).collect();
             match (choose(named, &mut known), chosen) {
                 (Ok(found), Ok(chosen)) => {
                     let found = found.as_ref().map(|(at, start)| (*at, start.as_str()));

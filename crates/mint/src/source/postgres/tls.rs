@@ -68,11 +68,7 @@ impl Trusted {
             let added = roots.add(certificate.clone());
             added.map_err(|source| failed("sslrootcert", source))?;
         }
-        Ok(Self {
-            verification,
-            roots,
-            given,
-        })
+        Ok(Self { verification, roots, given })
     }
 }
 

@@ -56,9 +56,7 @@ impl PostgresUrl {
         };
         if place[behind_user..].contains('@') {
             // What follows would be taken for the host, and be shown.
-            return Err(refused(
-                "an @ in the user, password or name must be written as %40",
-            ));
+            return Err(refused("an @ in the user, password or name must be written as %40"));
         }
         let query = query.to_owned() + &from_keywords(schema)?;
         let (mut hosts, mut kept, mut own) = (String::new(), DEFAULTS.to_owned(), HashMap::new());
@@ -90,20 +88,13 @@ impl PostgresUrl {
             config.map_err(|_| refused(FORM))
         };
         let all = config(place, &hosts)?;
-        let name = place[behind_user..]
-            .find('/')
-            .map_or("", |at| &place[behind_user + at..]);
+        let name = place[behind_user..].find('/').map_or("", |at| &place[behind_user + at..]);
         let one = config(&(place[..behind_user].to_owned() + name), "")?;
         let roots = own.get("sslrootcert").map(String::as_str);
         let (mode, verification) = verification(own.get("sslmode").map(String::as_str), roots)?;
         let roots = roots.filter(|&roots| roots != SYSTEM).map(PathBuf::from);
         let servers = servers(&all, &one, mode)?;
-        Ok(Self {
-            servers,
-            verification,
-            roots,
-            schema: own.remove("schema"),
-        })
+        Ok(Self { servers, verification, roots, schema: own.remove("schema") })
     }
 
     /// Parses libpq's keyword form, `host=... user=...`.
@@ -273,11 +264,7 @@ mod tests {
             ("sslmode=disable", Disable, [None; 3]),
             ("sslmode=prefer", Prefer, [None; 3]),
             ("sslmode=require", Require, [None, Chain, ChainAndName]),
-            (
-                "sslmode=verify-ca",
-                Require,
-                [ChainAndName, Chain, ChainAndName],
-            ),
+            ("sslmode=verify-ca", Require, [ChainAndName, Chain, ChainAndName]),
             ("sslmode=verify-full", Require, [ChainAndName; 3]),
         ] {
             let roots = ["", "&sslrootcert=/a.pem", "&sslrootcert=system"];
@@ -299,21 +286,15 @@ mod tests {
         assert_eq!(url.servers[0].get_password(), Some(&b"a b'&%"[..]));
         assert_eq!(url.schema.as_deref(), Some("my_mint"));
         let url = keywords("host = /run/pg,b  port=1,2 target_session_attrs=read-write");
-        assert_eq!(
-            url.servers.iter().map(name).collect::<Vec<_>>(),
-            ["/run/pg", "b:2"]
-        );
+        assert_eq!(url.servers.iter().map(name).collect::<Vec<_>>(), ["/run/pg", "b:2"]);
         let url = parse("m@db/mint schema=other");
         assert_eq!(
             (url.to_string().as_str(), url.schema.as_deref()),
             ("postgres://m@db/mint", Some("other"))
         );
-        for text in [
-            "host=a,b port=1,2,3",
-            "host=a hostaddr=127.0.0.1,127.0.0.2",
-            "host='a",
-            "host",
-        ] {
+        for text in
+            ["host=a,b port=1,2,3", "host=a hostaddr=127.0.0.1,127.0.0.2", "host='a", "host"]
+        {
             assert!(PostgresUrl::parse_keywords(text).is_err(), "{text}");
         }
     }
@@ -332,23 +313,15 @@ mod tests {
     fn socket_has_no_tls_and_all_waits_are_limited() {
         let url = parse("/mint?host=/run/postgresql&sslmode=require");
         assert_eq!(url.servers[0].get_ssl_mode(), SslMode::Disable);
-        for (url, password) in [
-            ("m:p%2Fw@db,other:6000/mint", "p/w"),
-            ("m:a?b=c@db/mint", "a?b=c"),
-        ] {
-            assert_eq!(
-                parse(url).servers[0].get_password(),
-                Some(password.as_bytes())
-            );
+        for (url, password) in [("m:p%2Fw@db,other:6000/mint", "p/w"), ("m:a?b=c@db/mint", "a?b=c")]
+        {
+            assert_eq!(parse(url).servers[0].get_password(), Some(password.as_bytes()));
         }
         let url = parse("m@db,other:6000/mint?connect_timeout=3");
         assert_eq!(url.servers[0].get_ssl_mode(), SslMode::Prefer);
         let seconds = Duration::from_secs;
         assert_eq!(url.servers[0].get_connect_timeout(), Some(&seconds(3)));
-        assert_eq!(
-            parse("db").servers[0].get_connect_timeout(),
-            Some(&seconds(10))
-        );
+        assert_eq!(parse("db").servers[0].get_connect_timeout(), Some(&seconds(10)));
         assert_eq!(url.servers[0].get_keepalives_idle(), seconds(30));
         assert_eq!(url.servers[0].get_application_name(), Some("nutfilter"));
     }
@@ -356,10 +329,9 @@ mod tests {
     #[test]
     fn several_hosts_need_one_that_writes_and_schema_is_taken() {
         use TargetSessionAttrs::{Any, ReadWrite};
-        for (rest, target, schema) in [
-            ("a,b/mint?schema=my%20mint", ReadWrite, Some("my mint")),
-            ("a/mint", Any, None),
-        ] {
+        for (rest, target, schema) in
+            [("a,b/mint?schema=my%20mint", ReadWrite, Some("my mint")), ("a/mint", Any, None)]
+        {
             let url = parse(rest);
             assert_eq!(url.servers[0].get_target_session_attrs(), target);
             assert_eq!(url.schema.as_deref(), schema);

@@ -54,13 +54,7 @@ impl Opened {
             Ok((connection, version))
         });
         let (connection, version) = opened.map_err(|source| failed(&path, "opening", source))?;
-        Ok(Self {
-            connection,
-            path,
-            is_wal,
-            files,
-            version,
-        })
+        Ok(Self { connection, path, is_wal, files, version })
     }
 
     /// Whether it is in WAL mode without a log: no process has it open, or none that is visible here.
@@ -152,11 +146,7 @@ fn failed(path: &Path, doing: &'static str, source: rusqlite::Error) -> SourceEr
         ),
         _ => {
             let path = path.into();
-            return SourceError::Sqlite {
-                path,
-                doing,
-                source,
-            };
+            return SourceError::Sqlite { path, doing, source };
         }
     };
     SourceError::schema(path.display(), reason)

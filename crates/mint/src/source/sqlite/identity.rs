@@ -91,9 +91,9 @@ impl Identity {
                 }
                 None => Some(false),
             },
-            (Some([now, _]), Some([before, _])) => (1..MAX_RESETS)
-                .contains(&now.wrapping_sub(before))
-                .then_some(false),
+            (Some([now, _]), Some([before, _])) => {
+                (1..MAX_RESETS).contains(&now.wrapping_sub(before)).then_some(false)
+            }
             (None, None) => (now.state == before.state).then_some(true),
             _ => None,
         };
@@ -116,10 +116,7 @@ impl Settled {
         (is_told && opened.files.were_settled(began.0)).then(|| Self {
             files: opened.files.clone(),
             began,
-            reading: Reading {
-                whole: None,
-                ..reading.clone()
-            },
+            reading: Reading { whole: None, ..reading.clone() },
         })
     }
 
@@ -179,9 +176,7 @@ impl Files {
     /// Whether a reading that began then has every change of its date, and the next one gets another date.
     fn were_settled(&self, began: SystemTime) -> bool {
         let began = began.duration_since(UNIX_EPOCH).ok();
-        let age = began
-            .zip(self.changed)
-            .and_then(|(began, changed)| began.checked_sub(changed));
+        let age = began.zip(self.changed).and_then(|(began, changed)| began.checked_sub(changed));
         self.file.is_some() && !self.has_journal && age.is_some_and(|age| age > MARGIN)
     }
 
@@ -202,10 +197,7 @@ impl Log {
         }
         file.read_exact(&mut header)?;
         let [page, salts @ ..] = [8, 16, 20].map(|at| number(&header, at));
-        let mut log = Self {
-            page,
-            ..Self::default()
-        };
+        let mut log = Self { page, ..Self::default() };
         // Behind those with these salts are frames from before the log was begun again.
         let (mut count, mut end) = (0, (length - 32) / log.stride());
         while count < end {
@@ -309,16 +301,8 @@ mod tests {
     #[test]
     fn database_is_still_the_same_while_no_clock_jumps() {
         let (wall, steady) = (UNIX_EPOCH + Duration::from_secs(999), Instant::now());
-        let reading = Reading {
-            whole: None,
-            as_of: AsOf::LastChange(7),
-            unservable: vec![],
-        };
-        let settled = Settled {
-            files: files(),
-            began: (wall, steady),
-            reading,
-        };
+        let reading = Reading { whole: None, as_of: AsOf::LastChange(7), unservable: vec![] };
+        let settled = Settled { files: files(), began: (wall, steady), reading };
         let is_still = |files: &Files, by_wall: i64| {
             let wall = match by_wall {
                 0.. => wall + Duration::from_secs(by_wall.unsigned_abs()),
@@ -327,13 +311,8 @@ mod tests {
             let now = (wall, steady + Duration::from_secs(60));
             settled.still(files, now) == Some(settled.reading.clone())
         };
-        for (by_wall, expected) in [
-            (60, true),
-            (3_600, true),
-            (58, false),
-            (0, false),
-            (-1, false),
-        ] {
+        for (by_wall, expected) in [(60, true), (3_600, true), (58, false), (0, false), (-1, false)]
+        {
             assert_eq!(is_still(&files(), by_wall), expected, "{by_wall}");
         }
         let mut other = files();
@@ -348,10 +327,7 @@ mod tests {
         let path = directory.path().join("mint.db");
         let sql = "PRAGMA journal_mode = WAL; CREATE TABLE proofs_used (id, y UNIQUE, created); CREATE TABLE promises (id, b_, c_);
              CREATE TABLE keysets (id, active, unit, input_fee_ppk); INSERT INTO proofs_used VALUES (1, '02', 5), (1, '03', 1 << 60)";
-        rusqlite::Connection::open(&path)
-            .unwrap()
-            .execute_batch(sql)
-            .unwrap();
+        rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
         let mut source = SqliteSource::open(&DatabaseLocation::from(&*path), None).unwrap();
         let never = AtomicBool::new(false);
         let mut read = |whole| {

@@ -175,11 +175,7 @@ impl MintSource for SqliteSource {
                 _ if pending.len() > MAX_PENDING => Err("many pending"),
                 // None counts; or above the highest possible id, SQLite chooses ids at random.
                 i64::MAX => Err("no last row"),
-                _ => Ok(Mark {
-                    identity,
-                    newest,
-                    pending,
-                }),
+                _ => Ok(Mark { identity, newest, pending }),
             }
         });
         Ok(reading)
@@ -197,9 +193,8 @@ fn read_rows(
     mark: Option<Mark>,
     rows: &mut ByKeyset<'_>,
 ) -> Result<Vec<i64>> {
-    let (from, mut waiting) = mark.map_or((i64::MIN, vec![]), |mark| {
-        (mark.newest[0].0 + 1, mark.pending)
-    });
+    let (from, mut waiting) =
+        mark.map_or((i64::MIN, vec![]), |mark| (mark.newest[0].0 + 1, mark.pending));
     // In row order, which is the fastest and needs no sort, whatever indexes exist. To read a column takes as long as to
     // hash the item, so this query has an item only if the row counts, and the state is looked up if it has none.
     let sql = select(notes, &notes.counting_columns());

@@ -138,22 +138,17 @@ pub(super) fn keysets(opened: &Opened, schema: &Schema) -> Result<Keysets> {
     let mut listed = Keysets::default();
     let has_end = |name: &String| name.eq_ignore_ascii_case(schema.final_expiry);
     let has_end = columns(opened, schema.keysets.name)?.iter().any(has_end);
-    opened.rows(
-        "listing keysets",
-        &schema.list_keysets(has_end),
-        [()],
-        |row| {
-            let id = match value(row, 0) {
-                ValueRef::Text(id) => String::from_utf8_lossy(id),
-                // None of these names is a valid id.
-                other => type_name(other).into(),
-            };
-            let unit = value(row, 1).as_str().ok().map(str::to_owned);
-            let (fee, end) = (number(value(row, 3)).unwrap_or(0), number(value(row, 4)));
-            listed.add(&id, unit, is_true(value(row, 2)), fee, end);
-            Ok(())
-        },
-    )?;
+    opened.rows("listing keysets", &schema.list_keysets(has_end), [()], |row| {
+        let id = match value(row, 0) {
+            ValueRef::Text(id) => String::from_utf8_lossy(id),
+            // None of these names is a valid id.
+            other => type_name(other).into(),
+        };
+        let unit = value(row, 1).as_str().ok().map(str::to_owned);
+        let (fee, end) = (number(value(row, 3)).unwrap_or(0), number(value(row, 4)));
+        listed.add(&id, unit, is_true(value(row, 2)), fee, end);
+        Ok(())
+    })?;
     Ok(listed)
 }
 
@@ -177,8 +172,5 @@ fn is_true(value: ValueRef<'_>) -> bool {
 }
 
 fn number(value: ValueRef<'_>) -> Option<u64> {
-    value
-        .as_i64()
-        .ok()
-        .and_then(|number| u64::try_from(number).ok())
+    value.as_i64().ok().and_then(|number| u64::try_from(number).ok())
 }

@@ -41,13 +41,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(is_locked: Option<IsLocked>) -> Self {
-        Self {
-            is_locked,
-            is_disturbed: false,
-            last: None,
-            seen: Instant::now(),
-            is_alone: false,
-        }
+        Self { is_locked, is_disturbed: false, last: None, seen: Instant::now(), is_alone: false }
     }
 
     /// The files of a database, and whether it is in WAL mode. An open one without a log is refused.
@@ -130,14 +124,8 @@ pub(super) fn remote(path: &Path) -> Option<&'static str> {
 /// Whether each change of a file gets a date, at once and for every reader: on ext4, XFS, Btrfs, tmpfs, ZFS and F2FS. Others
 /// cache the dates of another machine or layer.
 pub(super) fn dates_changes(path: &Path) -> bool {
-    const LOCAL: [u32; 6] = [
-        0xef53,
-        0x5846_5342,
-        0x9123_683e,
-        0x0102_1994,
-        0x2fc1_2fc1,
-        0xf2f5_2010,
-    ];
+    const LOCAL: [u32; 6] =
+        [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x2fc1_2fc1, 0xf2f5_2010];
     file_system(path).is_some_and(|kind| LOCAL.contains(&kind))
 }
 
@@ -190,9 +178,6 @@ mod tests {
         );
         assert!(!is_alone(0).unwrap());
         let error = is_alone(1).unwrap_err().to_string();
-        assert!(
-            error.contains("damaged") && error.contains("quick_check"),
-            "{error}"
-        );
+        assert!(error.contains("damaged") && error.contains("quick_check"), "{error}");
     }
 }
