@@ -78,7 +78,9 @@ def test_rules_and_dashboard_name_existing_metrics(binary, make_mint, work):
     service.start()
     try:
         wait_until(service.ready, 30, "ready")
-        wait_until(lambda: "http_requests" in service.get("/metrics").body.decode(), 30, "a request is counted")
+        # Both are counted a moment after: a request when it has ended, filters when all of a refresh are served.
+        wait_until(lambda: {"http_requests", "oldest_filter"} <= set(re.findall("http_requests|oldest_filter", service.get("/metrics").body.decode())),
+                   30, "requests and filters are counted")
         metrics = service.get("/metrics").body.decode()
         known = set(re.findall(r"^# TYPE (\w+)", metrics, re.M))
         if shutil.which("promtool"):
