@@ -14,22 +14,18 @@ SIZES = {"100k": "100,000", "1m": "1 million", "10m": "10 million"}
 PEERS = {
     "best-of-crates": "fastest crates combined",
     "rust-bitcoin": "rust-bitcoin (BIP158)",
-    "murmur3": "murmur3 crate",
     "mur3": "mur3 crate",
     "fastmurmur3": "fastmurmur3 crate",
     "siphasher": "siphasher crate",
     "std": "standard library's sort",
     "rdst": "rdst radix sort",
-    "radsort": "radsort",
     "voracious": "voracious radix sort",
-    "vqsort": "VQSort (Highway, C++)",
     "std-hash-set": "HashSet of hashes (std)",
     "sux-elias-fano": "Elias-Fano (sux)",
     "sux-vfilter-20": "VFilter of 20 bits (sux)",
     "xorf-binary-fuse-16": "binary fuse 16 (xorf)",
     "xorf-binary-fuse-32": "binary fuse 32 (xorf)",
     "fastbloom-same-rate": "Bloom filter (fastbloom)",
-    "fastbloom-same-bits": "Bloom filter of our size (fastbloom)",
     "reference": "our bit-by-bit reference",
 }
 

@@ -262,6 +262,20 @@ mod tests {
     }
 
     #[test]
+    fn repeats_change_nothing_and_new_hashes_do() {
+        let mut sets = Sets::default();
+        sets.take(found(&[(1, &[5, 3, 5])]), true).unwrap();
+        for (is_whole, more, changes) in
+            [(false, [5, 3], false), (true, [5, 3], false), (false, [4, 5], true)]
+        {
+            sets.of(&keyset(1)).changed = false;
+            sets.take(found(&[(1, &more)]), is_whole).unwrap();
+            assert_eq!(sets.of(&keyset(1)).changed, changes);
+        }
+        assert_eq!(hashes(&sets, 1), [3, 4, 5]);
+    }
+
+    #[test]
     fn whole_reading_keeps_every_hash_and_counts_what_is_gone() {
         let mut sets = Sets::default();
         let first = found(&[(1, &[1, 2, 3]), (2, &[7]), (3, &[8])]);

@@ -91,6 +91,28 @@ fn objects_behind_links_are_there_again() {
 }
 
 #[test]
+fn object_that_was_written_in_pieces_is_there_again() {
+    let (_directory, root) = place();
+    let (table, _) = open(&root);
+    let bytes: Vec<u8> = (0..400_000_u32).flat_map(|i| i.wrapping_mul(i).to_le_bytes()).collect();
+    let pieces = [0, 1, 70_000, 70_000, 200_000, 1_600_000];
+    let write = |out: &mut dyn io::Write| {
+        pieces.windows(2).try_for_each(|piece| out.write_all(&bytes[piece[0]..piece[1]]))
+    };
+    table.put(PATH, JSON, 5, write).unwrap();
+    assert!(self::bytes(&table, PATH).unwrap() == bytes);
+    drop(table);
+    let (table, refused) = open(&root);
+    assert!(refused.is_empty() && self::bytes(&table, PATH).unwrap() == bytes);
+    // What cannot be written whole is not there.
+    let failed = table.put(PATH, JSON, 6, |out| {
+        out.write_all(b"half")?;
+        Err(io::ErrorKind::Other.into())
+    });
+    assert!(failed.is_err() && self::bytes(&table, PATH).unwrap() == bytes);
+}
+
+#[test]
 fn objects_are_there_again_after_a_start() {
     let (_directory, root) = place();
     let (table, refused) = open(&root);

@@ -86,12 +86,13 @@ struct MintArgs {
 
 const EXAMPLES: &str = "\
 Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in input order. An
-item with a line break is printed as a JSON string. `absent` is definitive as of
-the filter's timestamp, if the filter is honest; `maybe` is a false positive for
-one non-member in M. If the filter seems to be of another hash, a warning says so
-and `unknown` is printed instead of `absent`. With --count: `maybe<TAB>number` and
-`absent<TAB>number`. The filter's size and timestamp go to stderr. Items for a mint's filter are points: `Y` of spent
-notes, `B_` of issued ones.
+item with a line break is printed as a JSON string. `absent` is definitive as
+of the filter's timestamp, if the filter is honest; `maybe` is a false positive
+for one non-member in M. If the filter seems to be of another hash, a warning
+says so and `unknown` is printed instead of `absent`. With --count:
+`maybe<TAB>number` and `absent<TAB>number`. The filter's size and timestamp go
+to stderr. Items for a mint's filter are points: `Y` of spent notes, `B_` of
+issued ones.
 Exit code: 0 some item matched, 1 none did, 2 error.
 
 Examples:

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nutfilter_mint::NoteKind;
 
@@ -80,6 +80,18 @@ fn invalid_setup_is_reported_immediately() {
         --mint-database . --mint-type nutshell --once --output public => `proofs_used`",
     );
     assert!(place.names_in("public").iter().all(|name| name.starts_with('.')));
+}
+
+#[test]
+fn copy_without_its_wal_file_is_dated_by_its_last_change() {
+    let (place, sample) = mint();
+    let database = std::fs::File::open(place.path("cdk-mintd.sqlite")).unwrap();
+    let changed = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    database.set_modified(changed).unwrap();
+    let once = "serve --mint-database . --output public --once";
+    assert_eq!(place.run(format!("{once} --quiet")).stderr, "");
+    let filter = place.read(&format!("public/v1/filter/spent/{}", sample.keyset));
+    assert_contains(&String::from_utf8(filter).unwrap(), "1700000000");
 }
 
 #[test]

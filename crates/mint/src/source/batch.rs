@@ -95,6 +95,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn items_of_any_length_come_back_in_order() {
+        let mut batch = ItemBatch::new();
+        batch.push(&[1; 33]);
+        batch.push(&[]);
+        assert!(batch.push_hex(b"00fFaB"));
+        batch.push(&[2; 48]);
+        let items: Vec<&[u8]> = batch.items().collect();
+        assert_eq!(items, [&[1; 33][..], &[], &[0, 255, 0xab], &[2; 48]]);
+        assert_eq!(batch.len(), 4);
+        batch.clear();
+        assert!(batch.is_empty() && batch.items().next().is_none());
+    }
+
+    #[test]
     fn items_are_records_only_if_of_one_length() {
         let batch = |items: &[&[u8]]| {
             let mut batch = ItemBatch::new();

@@ -44,6 +44,31 @@ fn published() -> (tempfile::TempDir, Fake) {
     (directory, fake)
 }
 
+#[test]
+fn older_directory_that_is_put_back_has_its_date_until_the_next_reading() {
+    let (directory, fake) = published();
+    let root = directory.path();
+    let kept = tempfile::tempdir().unwrap();
+    let copy = |from: &Path, to: &Path| {
+        let ran = std::process::Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status();
+        assert!(ran.unwrap().success());
+    };
+    copy(root, kept.path());
+    fake.add(Spent, 1, 1);
+    let later = run(root, &fake, 2_000, &[]);
+    assert_eq!(later.spent(1), (Some(4), Some(2_000)));
+    drop(later);
+    fs::remove_dir_all(root).unwrap();
+    fs::create_dir(root).unwrap();
+    copy(kept.path(), root);
+    let table = in_directory(root);
+    assert_eq!(table.get(&path(Spent, 1)).unwrap().date(), 1_000);
+    drop(table);
+    let last = run(root, &fake, 3_000, &[]);
+    last.result.as_ref().unwrap();
+    assert_eq!(last.spent(1), (Some(4), Some(3_000)));
+}
+
 fn remove(fake: &Fake, kind: NoteKind, number: u8) -> Vec<(u8, Vec<u8>)> {
     let rows = &mut fake.state().rows[kind as usize];
     let (gone, rest) = core::mem::take(rows).into_iter().partition(|row| row.0 == number);

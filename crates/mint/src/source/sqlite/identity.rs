@@ -284,6 +284,26 @@ mod tests {
         }
     }
 
+    /// Other files than [`files`].
+    fn others() -> Vec<Files> {
+        let later = UNIX_EPOCH + Duration::from_secs(999);
+        let changes: [fn(&mut Files, SystemTime); 7] = [
+            |files, _| files.file = Some((1, 3, UNIX_EPOCH)),
+            |files, later| files.file = Some((1, 2, later)),
+            |files, _| files.log = Some(None),
+            |files, _| files.state = (4, None),
+            |files, later| files.state = (3, Some(later)),
+            |files, _| files.changed = Some(Duration::from_nanos(100_500_000_001)),
+            |files, _| files.has_journal = true,
+        ];
+        let other = |change: fn(&mut Files, SystemTime)| {
+            let mut files = files();
+            change(&mut files, later);
+            files
+        };
+        changes.map(other).into()
+    }
+
     #[test]
     fn reading_is_settled_a_second_after_the_last_change() {
         let is_settled =
@@ -299,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn database_is_still_the_same_while_no_clock_jumps() {
+    fn database_is_still_the_same_while_nothing_differs() {
         let (wall, steady) = (UNIX_EPOCH + Duration::from_secs(999), Instant::now());
         let reading = Reading { whole: None, as_of: AsOf::LastChange(7), unservable: vec![] };
         let settled = Settled { files: files(), began: (wall, steady), reading };
@@ -315,9 +335,9 @@ mod tests {
         {
             assert_eq!(is_still(&files(), by_wall), expected, "{by_wall}");
         }
-        let mut other = files();
-        other.has_journal = true;
-        assert!(!is_still(&other, 60));
+        for other in others() {
+            assert!(!is_still(&other, 60), "{other:?}");
+        }
     }
 
     /// What happens once somebody does is tried by random histories.
