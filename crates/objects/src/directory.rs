@@ -59,12 +59,24 @@ impl Refused {
     }
 }
 
+/// The lock of a directory. A child that is just being forked has every open file of this process for a moment, so closing
+/// alone would not release it.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is all that is left if this fails.
+        let _ = self.0.unlock();
+    }
+}
+
 /// A directory that this process has locked.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,
     mode: u32,
-    lock: File,
+    lock: Lock,
     /// Files that are not objects of the table any more.
     leaving: HashSet<PathBuf>,
 }
@@ -89,7 +101,7 @@ impl Directory {
         Ok(directory)
     }
 
-    fn lock(root: &Path, mode: u32) -> Result<File, OpenError> {
+    fn lock(root: &Path, mode: u32) -> Result<Lock, OpenError> {
         let failed = |error| OpenError::Io(root.into(), error);
         make_directories(root, mode).map_err(failed)?;
         let path = root.join(LOCK);
@@ -105,7 +117,7 @@ impl Directory {
             }
             // Some file systems have no locks. There the operator must start only one process.
             Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(failed(error)),
-            _ => Ok(lock),
+            _ => Ok(Lock(lock)),
         }
     }
 
@@ -113,7 +125,7 @@ impl Directory {
     pub(crate) fn restore(&mut self) -> Result<(), OpenError> {
         let is =
             |metadata: io::Result<Metadata>| metadata.ok().map(|metadata| FileId::of(&metadata));
-        if is(fs::metadata(self.root.join(LOCK))) != is(self.lock.metadata()) {
+        if is(fs::metadata(self.root.join(LOCK))) != is(self.lock.0.metadata()) {
             self.lock = Self::lock(&self.root, self.mode)?;
         }
         Ok(())
@@ -430,5 +442,22 @@ pub(crate) fn contains(gzip: &[u8], plain: &[u8]) -> Result<(), String> {
         }
         (inflated, _) if inflated == plain => Ok(()),
         _ => Err("it is not what its compressed form contains".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_is_released_though_a_child_still_has_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || Directory::open(directory.path(), 0o644);
+        let first = open().unwrap();
+        let of_child = first.lock.0.try_clone().unwrap();
+        assert!(matches!(open(), Err(OpenError::InUse(_))));
+        drop(first);
+        open().unwrap();
+        drop(of_child);
     }
 }

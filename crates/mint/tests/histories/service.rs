@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::source::{DatabaseLocation, open};
 use nutfilter_mint::{FilterState, Loss, MintType, Monitor, NoteKind, RefreshOptions, Refresher};
-use nutfilter_objects::{OpenError, Table};
+use nutfilter_objects::Table;
 
 use crate::world::{KEYSETS, seconds};
 
@@ -48,17 +48,8 @@ impl Service {
                 .map_err(|error| error.to_string()),
             false => Ok(("application/json", 0)),
         };
-        let open_table = || match Table::in_directory(output, 0o644, check) {
-            Err(OpenError::InUse(_)) => None,
-            table => Some(table.unwrap()),
-        };
-        // A process that another thread starts has the lock of the last table until it executes its program.
-        let mut table = open_table();
-        while table.is_none() {
-            std::thread::sleep(Duration::from_millis(10));
-            table = open_table();
-        }
-        let monitor = Monitor::new(Arc::new(table.unwrap()));
+        let table = Table::in_directory(output, 0o644, check).unwrap();
+        let monitor = Monitor::new(Arc::new(table));
         let mut options = RefreshOptions::default();
         options.accepted = accepted.to_vec();
         let source = open(&DatabaseLocation::parse(location).unwrap(), Some(mint)).unwrap();
