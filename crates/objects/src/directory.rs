@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use zlib_rs::{Inflate, InflateFlush, Status};
@@ -345,6 +345,7 @@ fn content(path: &Path, metadata: &Metadata) -> io::Result<Content> {
         path: path.into(),
         length: metadata.len(),
         id: FileId::of(metadata),
+        kept: OnceLock::new(),
     }))
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -33,7 +33,12 @@ pub(crate) struct FileContent {
     pub(crate) path: PathBuf,
     pub(crate) length: u64,
     pub(crate) id: FileId,
+    /// The bytes of a small file, once somebody asked for them: then the system tells only that it is still there.
+    pub(crate) kept: OnceLock<Bytes>,
 }
+
+/// The most bytes that are kept. To open, read and close a small file takes as long as the rest of an answer.
+const KEPT: u64 = 4096;
 
 /// Tells a file from one that replaces it.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,16 +117,7 @@ impl Object {
     pub fn open(&self, gzip: bool) -> io::Result<Opened> {
         match if gzip { &self.gzip } else { &self.plain } {
             Content::Memory(bytes) => Ok(Opened::Memory(bytes.clone())),
-            Content::File(content) => {
-                let file = File::open(&content.path)?;
-                match FileId::of(&file.metadata()?) == content.id {
-                    true => Ok(Opened::File(file, content.length)),
-                    false => Err(io::Error::other(format!(
-                        "{}: was replaced by another program",
-                        content.path.display()
-                    ))),
-                }
-            }
+            Content::File(content) => content.open(),
         }
     }
 
@@ -129,9 +125,38 @@ impl Object {
     pub(crate) fn is_intact(&self) -> bool {
         [&self.plain, &self.gzip].into_iter().all(|content| match content {
             Content::Memory(_) => true,
-            Content::File(content) => fs::metadata(&content.path)
-                .is_ok_and(|metadata| FileId::of(&metadata) == content.id),
+            Content::File(content) => {
+                fs::metadata(&content.path).and_then(|found| content.check(&found)).is_ok()
+            }
         })
+    }
+}
+
+impl FileContent {
+    fn open(&self) -> io::Result<Opened> {
+        if let Some(bytes) = self.kept.get() {
+            self.check(&fs::metadata(&self.path)?)?;
+            return Ok(Opened::Memory(bytes.clone()));
+        }
+        let file = File::open(&self.path)?;
+        self.check(&file.metadata()?)?;
+        let opened = Opened::File(file, self.length);
+        if self.length > KEPT {
+            return Ok(opened);
+        }
+        let bytes = opened.read()?;
+        if bytes.len() as u64 != self.length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(Opened::Memory(self.kept.get_or_init(|| bytes.into()).clone()))
+    }
+
+    fn check(&self, found: &Metadata) -> io::Result<()> {
+        if FileId::of(found) == self.id {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(io::Error::other(format!("{path}: was replaced by another program")))
     }
 }
 
