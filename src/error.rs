@@ -51,9 +51,9 @@ faults! {
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub(crate) enum ParamsFault of ParamsError: ParamsErrorKind {
         RemainderBits { p: u64 } => RemainderBits,
-            "P is {p}, and the format allows 0 to 32 remainder bits";
+            "P is {p}; expected 0 to 32 remainder bits";
         InverseRate { m: u64 } => InverseRate,
-            "M is {m}, and the format allows 1 to {}", u32::MAX;
+            "M is {m}; expected 1 to {}", u32::MAX;
         Rate { rate: f64 } => Rate,
             "a false-positive rate of {rate} is not between 1/{} and 1", u32::MAX;
     }
@@ -104,11 +104,11 @@ faults! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum DecodeFault of DecodeError: DecodeErrorKind {
         ItemCount { n: u64 } => BadParameter,
-            "filter declares {n} items, and the format allows {}", u32::MAX;
+            "filter declares {n} items; the format allows at most {}", u32::MAX;
         TooFewBytes { n: u32, len: u64, min: u64 } => TooShort,
-            "filter declares {n} items, which take at least {min} bytes, and has {len}";
+            "filter of {n} items has {len} bytes; expected at least {min}";
         TooManyBytes { n: u32, len: u64, max: u64 } => TooLong,
-            "filter declares {n} items, which take at most {max} bytes, and has {len}";
+            "filter of {n} items has {len} bytes; expected at most {max}";
         RunCut { item: u32, n: u32, bits: u64 } => TooShort,
             "filter declares {n} items, but its {bits} bits end within the unary run of item {item}";
         RemainderCut { item: u32, n: u32, bits: u64 } => TooShort,
@@ -116,13 +116,13 @@ faults! {
         OutOfRange { item: u32, range: u64 } => OutOfRange,
             "item {item} lies beyond the range of {range} values";
         TrailingData { n: u32, end_bit: u64, bits: u64 } => TrailingData,
-            "filter declares {n} items, which end at bit {end_bit}, but goes on to bit {bits}";
+            "trailing data: the {n} items end at bit {end_bit} of {bits}";
         Padding { n: u32, end_bit: u64 } => Padding,
-            "the bits that pad the last byte are not zero (the {n} items end at bit {end_bit})";
+            "the padding bits of the last byte are not zero (the {n} items end at bit {end_bit})";
         CompactSizeCut { len: u64 } => TooShort,
-            "the number of items is cut short: {len} bytes are not enough for it";
+            "truncated number of items: {len} bytes";
         CompactSizeNotMinimal { n: u64, width: u8 } => NonCanonical,
-            "the number of items, {n}, is written in {width} bytes, more than it needs";
+            "the number of items, {n}, is encoded in {width} bytes, not in the fewest possible";
     }
 }
 
@@ -136,28 +136,28 @@ faults! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum BuildFault of BuildError: BuildErrorKind {
         TooManyItems { n: u64 } => ItemCount,
-            "{n} items are more than one filter holds ({})", u32::MAX;
+            "{n} items exceed the limit of one filter, {}", u32::MAX;
         TooManyBits { n: u32, bits: u128 } => TooLarge,
             "the filter of these {n} items would take {bits} bits, more than memory can address";
         OutOfMemory { bytes: u64 } => OutOfMemory,
-            "no memory for a filter of {bytes} bytes";
+            "could not allocate {bytes} bytes for a filter";
         NoRoomForHashes { items: u64 } => OutOfMemory,
-            "no memory for the hashes of {items} items";
+            "could not allocate memory for the hashes of {items} items";
         HasherDiffers => HasherMismatch,
             "the two sets were hashed with different keys, so they cannot be merged";
         OtherCount { n: u32, pushed: u64 } => ItemCount,
-            "the encoder was made for {n} hashes and received {pushed}";
+            "the encoder expected {n} hashes but received {pushed}";
         MalformedPiece { len: u64 } => BadPiece,
             "these {len} bytes are not a valid piece of a filter";
         OtherFilter { piece: u64 } => BadPiece,
-            "piece {piece} has another N, P or M than stated";
+            "piece {piece} was encoded with a different N, P or M";
         PieceOrder { piece: u64 } => Unsorted,
-            "piece {piece} begins before the end of the pieces before it";
+            "piece {piece} overlaps the pieces before it";
         RecordLength { len: u64, record_bytes: u64 } => IncompleteInput,
             "{len} bytes are not a multiple of the record size {record_bytes}";
         #[cfg(feature = "bitcoin")]
         PreviousScripts { given: u64, spent: u64 } => IncompleteInput,
-            "the block spends {spent} outputs, and {given} previous scripts were given";
+            "the block spends {spent} outputs, but {given} previous scripts were given";
         Unsorted { item: u64 } => Unsorted,
             "value {item} is smaller than the one before it";
         ValueOutOfRange { item: u64, value: u64, range: u64 } => OutOfRange,
@@ -197,17 +197,17 @@ faults! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum ResidentFault of ResidentError: ResidentErrorKind {
         InverseRate { m: u64, most: u64 } => Unsuitable,
-            "M is {m}, and a resident filter allows up to {most}";
+            "M is {m}; a resident filter allows at most {most}";
         Crowded { n: u32, exceptions: u64 } => Unsuitable,
-            "hashes are not uniform: {exceptions} of {n} items have no room in the lines of a resident filter";
+            "hashes are not uniformly distributed: {exceptions} of {n} items do not fit in the lines of a resident filter";
         TooShort { len: u64 } => Damaged, "{len} bytes are too few for a resident filter";
         Magic => NotResident, "these bytes are not a resident filter";
         Version { version: u32 } => Version,
-            "resident filter of version {version}, which this build does not know";
+            "unsupported resident filter version {version}";
         Length { len: u64, lines: u64, count: u64 } => Damaged,
             "a resident filter of {lines} lines and {count} exceptions does not take {len} bytes";
         Checksum { stored: u64, computed: u64 } => Damaged,
-            "resident filter is damaged: checksum {stored:016x} is stored, {computed:016x} computed";
+            "damaged resident filter: checksum {stored:016x}, computed {computed:016x}";
         Header { n: u32, m: u64 } => Damaged,
             "resident filter of {n} items with M = {m} has invalid or unknown numbers in its header or padding";
         Line { line: u64 } => Damaged,
@@ -215,7 +215,7 @@ faults! {
         Exception { key: u64 } => Damaged,
             "resident filter exception {key:x} is out of order or does not belong to a full line";
         TooManyItems { n: u32, items: u64 } => Damaged,
-            "resident filter declares {n} items and has {items}";
+            "resident filter declares {n} items but has {items}";
     }
 }
 

@@ -44,9 +44,7 @@ impl fmt::Display for HeaderError {
             Self::NotConnected { height, .. } => {
                 write!(f, "the hashes do not follow the header before height {height}")
             }
-            Self::OtherTip { .. } => {
-                f.write_str("the hashes lead to another header than the trusted one")
-            }
+            Self::OtherTip { .. } => f.write_str("the hashes do not lead to the trusted header"),
             Self::BelowFirst { height, first } => {
                 write!(f, "cannot rewind to height {height}: the chain begins at {first}")
             }
@@ -182,7 +180,8 @@ impl HeaderChain {
         Ok(())
     }
 
-    /// Adds headers that were verified before.
+    /// Adds headers that were verified before, in ascending order of heights. Nothing is checked: take those of a peer with
+    /// [`HeaderChain::extend_to`].
     pub fn extend_headers<H: Into<FilterHeader>>(&mut self, headers: impl IntoIterator<Item = H>) {
         self.headers.extend(headers.into_iter().map(Into::into));
     }

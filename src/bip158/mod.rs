@@ -205,7 +205,7 @@ mod block {
             let script = bitcoin::ScriptBuf::new();
             assert!(block_filter::<&Script>(&genesis, &[]).is_ok());
             let error = block_filter(&genesis, &[script]).unwrap_err();
-            let expected = "the block spends 0 outputs, and 1 previous scripts were given";
+            let expected = "the block spends 0 outputs, but 1 previous scripts were given";
             assert_eq!(alloc::string::ToString::to_string(&error), expected);
         }
     }

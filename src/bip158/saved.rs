@@ -31,9 +31,11 @@ pub enum SavedError {
 impl fmt::Display for SavedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotThis => f.write_str("the bytes are something else, or of another version"),
-            Self::Torn { whole } => write!(f, "the last part is cut off; {whole} bytes are whole"),
-            Self::Damaged => f.write_str("the bytes are damaged: their checksum is another one"),
+            Self::NotThis => f.write_str("unknown format or version"),
+            Self::Torn { whole } => {
+                write!(f, "the last part is truncated; the first {whole} bytes are complete")
+            }
+            Self::Damaged => f.write_str("damaged: checksum mismatch"),
             Self::NotConnected { height } => {
                 write!(f, "the headers from height {height} on do not follow those before")
             }

@@ -97,7 +97,8 @@ impl<B: fmt::Debug> core::error::Error for ScanError<B> {
 pub type Scanned<'w, B> = Result<BlockMatch<'w, B>, ScanError<B>>;
 
 impl Watchlist {
-    /// Matches many filters. Returns the blocks that match and those whose filter is invalid, in the given order.
+    /// Matches many filters. Returns the blocks that match, false positives included (1 in 784,931 per script and
+    /// block), and those whose filter is invalid, in the given order.
     ///
     /// A block is given by its hash in internal order (of type `bitcoin::BlockHash` with the feature `bitcoin`), or
     /// by the key itself. With AVX2 or AVX-512, filters are decoded side by side: give a hundred or more at a time, and keep
@@ -115,7 +116,7 @@ impl Watchlist {
         batches.flat_map(|batch| self.scan_batch(scratch, batch)).collect()
     }
 
-    /// [`Watchlist::scan`] on all threads of the current rayon pool.
+    /// [`Watchlist::scan`] on all threads of the current rayon pool; results are in the same order.
     #[cfg(feature = "parallel")]
     pub fn par_scan<B, F>(&self, filters: &[(B, F)]) -> Vec<Scanned<'_, B>>
     where
@@ -144,7 +145,7 @@ impl Watchlist {
         batches.flat_map(|batch| self.verify_and_scan(scratch, chain, batch)).collect()
     }
 
-    /// [`Watchlist::scan_verified`] on all threads of the current rayon pool.
+    /// [`Watchlist::scan_verified`] on all threads of the current rayon pool; results are in the same order.
     #[cfg(all(feature = "parallel", feature = "verify"))]
     pub fn par_scan_verified<B, F>(
         &self,

@@ -434,7 +434,8 @@ fn by_length(item: &[u8], point: impl Fn(&[u8]) -> u64, other: impl Fn(&[u8]) ->
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawValues;
 
-/// Maps a 64-bit hash to `[0, f)`: the upper 64 bits of the 128-bit product.
+/// Maps a 64-bit hash to `[0, f)`: the upper 64 bits of the 128-bit product, as in D. Lemire, *Fast random integer
+/// generation in an interval* (2019). The range of a filter is `f` = N * M; with 0, every hash maps to 0.
 ///
 /// Monotonic in `hash`, so sorted hashes give sorted values.
 #[inline]

@@ -79,24 +79,21 @@ fn what_the_bound_refuses_costs_no_memory() {
 fn errors_carry_their_numbers() {
     let error =
         |bytes: &[u8], n| Filter::parse(bytes, n, Params::default()).unwrap_err().to_string();
-    assert_eq!(
-        error(&[0; 2], 812),
-        "filter declares 812 items, which take at least 2030 bytes, and has 2"
-    );
-    assert_eq!(error(&[0; 9], 1), "filter declares 1 items, which take at most 3 bytes, and has 9");
+    assert_eq!(error(&[0; 2], 812), "filter of 812 items has 2 bytes; expected at least 2030");
+    assert_eq!(error(&[0; 9], 1), "filter of 1 items has 9 bytes; expected at most 3");
     assert_eq!(
         error(&[0, 0, 1], 1),
-        "the bits that pad the last byte are not zero (the 1 items end at bit 20)"
+        "the padding bits of the last byte are not zero (the 1 items end at bit 20)"
     );
     let text = Params::new(33, 1).unwrap_err().to_string();
-    assert_eq!(text, "P is 33, and the format allows 0 to 32 remainder bits");
+    assert_eq!(text, "P is 33; expected 0 to 32 remainder bits");
     for (count, n, width) in [
         (&[0xfd, 0xfc, 0][..], 252_u64, 3),
         (&[0xfe, 0xff, 0xff, 0, 0], 65_535, 5),
         (&[0xff, 0, 0, 1, 0, 0, 0, 0, 0], 65_536, 9),
     ] {
         let text = bip158::parse(SipHash::new(1, 2), count).unwrap_err();
-        let words = format!("{n}, is written in {width} bytes");
+        let words = format!("{n}, is encoded in {width} bytes");
         assert!(text.to_string().contains(&words), "{text}");
     }
 }

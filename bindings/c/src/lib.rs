@@ -472,7 +472,7 @@ pub extern "C" fn nutfilter_status_text(status: i32) -> *const c_char {
         -3 => c"the filter header commits to another filter",
         -4 => c"no filter header for this height",
         -5 => c"the hashes do not continue the chain",
-        -6 => c"the hashes lead to another header than the trusted one",
+        -6 => c"the hashes do not lead to the trusted header",
         _ => c"unknown status",
     };
     text.as_ptr()

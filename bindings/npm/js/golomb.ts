@@ -66,7 +66,7 @@ class BitWriter {
     try {
       this.bytes = new Uint8Array(Math.ceil(bits / 8));
     } catch {
-      throw new FilterError('OutOfMemory', `no memory for a filter of ${Math.ceil(bits / 8)} bytes`);
+      throw new FilterError('OutOfMemory', `could not allocate ${Math.ceil(bits / 8)} bytes for a filter`);
     }
   }
 
@@ -243,7 +243,7 @@ export class Decoder {
   finish(): void {
     const end = this.position;
     if (this.bits - end >= 8) {
-      const message = `the filter declares ${this.n} items, which end at bit ${end}, but continues to bit ${this.bits}`;
+      const message = `trailing data: the ${this.n} items end at bit ${end} of ${this.bits}`;
       throw new FilterError('TrailingData', message);
     }
     if (this.peek() !== 0) {

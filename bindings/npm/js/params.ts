@@ -18,10 +18,10 @@ export interface Coded {
 /** Checks P and M. */
 export function checkParams(p: number, m: number): void {
   if (!isIntegerWithin(p, 0, 32)) {
-    throw new FilterError('BadParameter', `P is ${show(p)}; the format allows integers from 0 to 32`);
+    throw new FilterError('BadParameter', `P is ${show(p)}; expected an integer from 0 to 32`);
   }
   if (!isIntegerWithin(m, 1, MAX_U32)) {
-    throw new FilterError('BadParameter', `M is ${show(m)}; the format allows integers from 1 to ${MAX_U32}`);
+    throw new FilterError('BadParameter', `M is ${show(m)}; expected an integer from 1 to ${MAX_U32}`);
   }
 }
 
@@ -35,18 +35,18 @@ export function checkCoded({ bytes, n, p, m }: Coded): void {
   }
   checkParams(p, m);
   if (!isIntegerWithin(n, 0, MAX_U32)) {
-    throw new FilterError('BadParameter', `N is ${show(n)}; the format allows integers from 0 to ${MAX_U32}`);
+    throw new FilterError('BadParameter', `N is ${show(n)}; expected an integer from 0 to ${MAX_U32}`);
   }
   const fixedBits = n * (p + 1);
   const min = Math.ceil(fixedBits / 8);
   if (bytes.length < min) {
-    const message = `the filter declares ${n} items, which take at least ${min} bytes, and has ${bytes.length}`;
+    const message = `filter of ${n} items has ${bytes.length} bytes; expected at least ${min}`;
     throw new FilterError('TooShort', message);
   }
   checkRange(n, m);
   const max = n === 0 ? 0 : Math.ceil((fixedBits + Math.floor((n * m - 1) / 2 ** p)) / 8);
   if (bytes.length > max) {
-    const message = `the filter declares ${n} items, which take at most ${max} bytes, and has ${bytes.length}`;
+    const message = `filter of ${n} items has ${bytes.length} bytes; expected at most ${max}`;
     throw new FilterError('TooLong', message);
   }
 }

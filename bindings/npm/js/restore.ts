@@ -452,7 +452,7 @@ async function search(
     refuse('EqualFilters', `both filters are equal (${issued.n} notes)`);
   }
   if (crossed.length > 0) {
-    const text = `${crossed.length} of ${2 * count} points match the other filter: the filters are exchanged, or B_ and Y are`;
+    const text = `${crossed.length} of ${2 * count} points match the other filter: the filters are swapped, or B_ and Y are`;
     const isChance = crossed.length <= chanceLimit((2 * count) / Math.min(issued.m, spent.m));
     isChance ? warn('Exchanged', `${text}, or it is chance`, crossed) : refuse('Exchanged', text);
   }
@@ -464,7 +464,7 @@ async function search(
     warn('SpentNotIssued', `${text}: they count as spent`, missing);
   }
   if (end < wanted) {
-    warn('SearchCutShort', `the filters match too often by chance (small M): notes behind the first ${count} counters are not known`);
+    warn('SearchCutShort', `the filters match too often by chance (small M): only the first ${count} counters were searched`);
   }
   if (spent.n > issued.n) {
     warn('MoreSpentThanIssued', `${spent.n} notes are spent but only ${issued.n} issued`);

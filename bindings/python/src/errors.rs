@@ -65,5 +65,5 @@ pub(crate) fn item_count(n: i128) -> PyErr {
 }
 
 pub(crate) fn memory(items: usize) -> PyErr {
-    PyMemoryError::new_err(format!("no memory for the hashes of {items} items"))
+    PyMemoryError::new_err(format!("could not allocate memory for the hashes of {items} items"))
 }

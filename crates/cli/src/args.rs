@@ -10,7 +10,7 @@ use crate::commands::restore::RestoreArgs;
 use crate::commands::serve::ServeArgs;
 use crate::messages::Globals;
 
-/// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
+/// Build, serve and query compact filters (Golomb-coded sets) of Cashu notes or any other items.
 #[derive(Debug, Parser)]
 #[command(name = "nutfilter", version, propagate_version = true, max_term_width = 80, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -39,8 +39,8 @@ Examples:
   nutfilter check spent.json mine.hex     # which of mine may be in it?
   nutfilter restore --mint https://mint.example --seed-file words.txt
 
-Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did.
-`restore`: 0 some note is live, 1 none is.";
+Exit codes: 0 success, 2 error. `check` exits with 1 if no item matched,
+`restore` if no note is live.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a demo on a sample mint: build, serve and restore.
     Demo(DemoArgs),
-    /// Print the completions of a shell.
+    /// Print shell completions.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,

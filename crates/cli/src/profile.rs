@@ -17,7 +17,7 @@ use crate::io::hex;
 pub(crate) enum Profile {
     /// Murmur3 32-bit, twice: what mints and wallets use
     Nut25,
-    /// Murmur3 128-bit, low half: as in the text of NUT-23
+    /// Murmur3 128-bit, low half: as in the text of the draft
     Nut23,
     /// SipHash with the key of a block: filters of Bitcoin blocks
     Bip158,
@@ -146,7 +146,9 @@ fn block_key(text: &str) -> Result<[u8; 16], String> {
     let mut hash = hex::decode_array::<32>(text)?;
     // Proof of work: a hash ends with zeros, and is printed in reverse. With another key nothing would match.
     if hash.ends_with(&[0; 4]) && !hash.starts_with(&[0; 4]) {
-        return Err("is in internal order; give it as it is printed, the zeros first".to_owned());
+        return Err(
+            "is in internal byte order; give the printed form, which begins with zeros".to_owned()
+        );
     }
     hash.reverse();
     let mut key = [0; 16];

@@ -75,7 +75,7 @@ pub enum StartError {
     #[error(transparent)]
     Directory(#[from] OpenError),
     /// The system cannot start a thread.
-    #[error("could not start the thread of refreshes: {0}")]
+    #[error("could not start the refresh thread: {0}")]
     Thread(#[source] io::Error),
 }
 
@@ -261,7 +261,7 @@ fn prepare(
     let table = match &options.directory {
         None => {
             tracing::info!(
-                "filters are in memory only: a backup put back before a start cannot be noticed; give them a directory"
+                "filters are in memory only, so a backup restored before a start goes unnoticed; set a directory"
             );
             Table::in_memory()
         }

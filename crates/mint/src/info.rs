@@ -134,7 +134,7 @@ impl MintInfo {
                     };
                     // A mint may restart, or refuse one in a while.
                     if failures == 2 {
-                        tracing::warn!(%error, "could not fetch the mint's info; the last one stays for 10 minutes");
+                        tracing::warn!(%error, "could not fetch the mint's info; keeping the last one for 10 minutes");
                     }
                 }
             }

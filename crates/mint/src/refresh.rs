@@ -67,7 +67,7 @@ pub enum RefreshError {
     #[error(transparent)]
     Output(#[from] OpenError),
     /// A row of the keyset could not be read.
-    #[error("a row cannot be read; the filter stays as it was")]
+    #[error("unreadable row; keeping the previous filter")]
     Held,
     /// None of the published keysets is in the store: it is another mint's, or a new one.
     #[error(
@@ -356,7 +356,7 @@ impl Refresher {
                 }
                 held.insert(keyset.clone(), (loss.clone(), true));
             } else if self.accepts(loss) {
-                tracing::warn!(%loss, "accepted: replacing filters by ones that claim less");
+                tracing::warn!(%loss, "loss accepted; replacing filters with smaller ones");
                 self.accepted.insert(keyset.clone());
             } else {
                 if before.is_none_or(|(before, _)| before != loss) {
@@ -483,7 +483,7 @@ impl Refresher {
             if now > undated(&status.filters) {
                 tracing::warn!(
                     filters = now,
-                    "not publishing filters: nothing proves when the database was true"
+                    "not publishing filters: cannot tell how old the database is"
                 );
             }
             status.filters = filters;
@@ -637,7 +637,7 @@ impl Refresher {
         if withdrawn > 0 {
             tracing::warn!(
                 filters = withdrawn,
-                "clock was set back; withdrawing filters that may be dated later than they are true, and making them again"
+                "clock was set back; withdrawing and rebuilding filters with a timestamp that may be too late"
             );
             self.monitor.update(|status| status.withdrawn += withdrawn);
         }

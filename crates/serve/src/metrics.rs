@@ -40,7 +40,7 @@ impl Metrics {
             )?,
             seconds: register_histogram_vec!(
                 "nutfilter_http_request_duration_seconds",
-                "Time from the head of a request to the head of its answer",
+                "Time from request head to response head",
                 &["route"],
                 vec![0.001, 0.01, 0.1, 1.0, 10.0]
             )?,
@@ -55,12 +55,12 @@ impl Metrics {
             )?,
             cut: register_int_counter_vec!(
                 "nutfilter_http_connections_cut_total",
-                "Connections closed because their client sent no request, or took nothing of an answer",
+                "Connections closed because the client sent no request or stopped reading",
                 &["reason"]
             )?,
             accept_failures: register_int_counter!(
                 "nutfilter_http_accept_failures_total",
-                "Connections not accepted for lack of descriptors or memory"
+                "Connections not accepted because descriptors or memory ran out"
             )?,
         };
         for reason in ["idle", "slow_reader"] {

@@ -277,7 +277,7 @@ pub enum CheckError {
     },
     /// `Y` is in the filter of issued notes, or `B_` in that of spent ones.
     #[error(
-        "the filters are exchanged, or `B_` and `Y` are: {matches} of {lookups} points match in the filter of the other kind"
+        "the filters are swapped, or `B_` and `Y` are: {matches} of {lookups} points match in the filter of the other kind"
     )]
     Exchanged {
         /// Points that match in the wrong filter.

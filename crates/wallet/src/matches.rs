@@ -143,16 +143,16 @@ impl fmt::Display for Warning {
             }
             Warning::Exchanged { counters } => write!(
                 f,
-                "`B_` and `Y` are exchanged, or they match the other filter by chance: {}",
+                "`B_` and `Y` are swapped, or match the other filter by chance: {}",
                 listed(counters)
             ),
             Warning::SearchCutShort { counters } => write!(
                 f,
-                "the filters match too often by chance (small M): notes behind the first {counters} counters are not known"
+                "the filters match too often by chance (small M): only the first {counters} counters were searched"
             ),
             Warning::Unchecked { counters } => write!(
                 f,
-                "signed, but the mint did not say which notes are spent: {}; restore again later",
+                "signed, but the mint did not report which notes are spent: {}; restore again later",
                 listed(counters)
             ),
             Warning::Unsigned { counters } => write!(
@@ -166,14 +166,14 @@ impl fmt::Display for Warning {
                 listed(counters)
             ),
             Warning::Refused { counters } => {
-                write!(f, "the mint refuses to answer about {}", listed(counters))
+                write!(f, "the mint refused the messages of {}", listed(counters))
             }
             Warning::Expired { counters } => write!(
                 f,
                 "the keyset has expired, and nothing was shown; live notes: {}",
                 listed(counters)
             ),
-            Warning::OddAnswer(fault) => write!(f, "{fault}; every note was answered"),
+            Warning::OddAnswer(fault) => write!(f, "{fault}; all notes were answered"),
             Warning::WithoutFilters => {
                 f.write_str("restored without filters: the mint was shown every message")
             }

@@ -22,7 +22,7 @@ pub enum QueryError {
     #[error("not the filter of this restore: {} notes of keyset {} at {}", .0.kind, .0.keyset, .0.mint)]
     OtherSource(Box<FilterSource>),
     /// The wallet's own points could not be derived. Nothing was sent.
-    #[error("no points: {0}")]
+    #[error("could not derive the wallet's points: {0}")]
     Points(PointsError),
     /// The operating system's random number generator failed. Nothing was sent.
     #[error("the operating system provided no randomness")]
@@ -60,7 +60,7 @@ pub enum QueryError {
         limit: Duration,
     },
     /// The mint has not answered about some notes, or nothing more may be sent.
-    #[error("the mint has not answered about {left} notes")]
+    #[error("the mint did not answer for {left} notes")]
     Unfinished {
         /// Notes without an answer.
         left: usize,

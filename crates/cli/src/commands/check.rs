@@ -93,7 +93,7 @@ says so and `unknown` is printed instead of `absent`. With --count:
 `maybe<TAB>number` and `absent<TAB>number`. The filter's size and timestamp go
 to stderr. Items for a mint's filter are points: `Y` of spent notes, `B_` of
 issued ones.
-Exit code: 0 some item matched, 1 none did, 2 error.
+Exit code: 0 if an item matched, 1 if none did, 2 on error.
 
 Examples:
   nutfilter check spent.json mine.hex

@@ -44,10 +44,9 @@ const PAIRS_FILE: &str = "pairs";
 const NOTES: &str = "\
 The sample database takes about 55 MB per 100,000 items, in the temporary
 directory (TMPDIR) or in the directory of --keep. With --once and without
---keep, the database is removed. A filter and a wallet for `nutfilter check` then
-stay in a temporary directory (less than 2 MB by default). The mint answers
-`/v1/checkstate` and `/v1/restore` about this wallet; its signatures are not
-valid.";
+--keep, the database is removed. A filter and a wallet for `nutfilter check`
+then stay in a temporary directory (less than 2 MB by default). The mint answers
+`/v1/checkstate` and `/v1/restore` for this wallet; its signatures are invalid.";
 
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]

@@ -37,9 +37,10 @@ pub(crate) struct InspectArgs {
 }
 
 const EXAMPLES: &str = "\
-Reads the whole filter and checks every value; needs no key. `check` with items
-that are in the set says which hash made a mint's filter. With a URL it prints
-keyset, kind, number of items and time of each filter, as wallets get them.
+Reads the whole filter and checks every value; needs no key. To see which hash a
+mint's filter was made with, run `check` with items that are in the set. With a
+URL, prints keyset, kind, number of items and timestamp of each filter, as
+wallets get them.
 Exit code: 0 valid, 2 invalid or unreadable, 3 older than --max-age.
 
 Examples:

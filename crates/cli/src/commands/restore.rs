@@ -32,8 +32,8 @@ use crate::value_parsers;
                       nutfilter restore [OPTIONS] --mint <URL> --keyset <ID> <PAIRS>"
 )]
 pub(crate) struct RestoreArgs {
-    /// File of candidates, in the order of the counters: `B_<TAB>Y` in hex, one
-    /// pair per line. `-` is standard input. Not with --seed-file.
+    /// File of candidates in counter order: one `B_<TAB>Y` in hex per line. `-`
+    /// is standard input. Not with --seed-file.
     #[arg(value_name = "PAIRS", requires = "keyset", required_unless_present = "seed_file")]
     pairs: Option<PathBuf>,
 
@@ -50,8 +50,8 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "UNIT", default_value = "sat", conflicts_with = "pairs")]
     unit: String,
 
-    /// When to show the mint every message of the seed because its filters are
-    /// missing: never, always, or unannounced: if it does not announce any.
+    /// Whether to show the mint every message of the seed if its filters are
+    /// missing: never, always, or only if it announces none (unannounced).
     #[arg(long, value_name = "WHEN", value_parser = value_parsers::fallback(), default_value = "unannounced", conflicts_with = "pairs")]
     fallback: Fallback,
 
@@ -65,22 +65,22 @@ pub(crate) struct RestoreArgs {
     )]
     keyset: Option<String>,
 
-    /// Number of live notes by the wallet's records. Far more are an error, and
-    /// the mint is shown nothing; far fewer are a warning.
+    /// Number of live notes that the wallet expects. If far more match, fails
+    /// and shows the mint nothing; if far fewer match, warns.
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     expected: Option<u64>,
 
-    /// Ask the mint about the notes that match its filter of spent notes. Shows
-    /// it every spent note of the wallet.
+    /// Confirm matches in the filter of spent notes with the mint, which shows it
+    /// every spent note of the wallet.
     #[arg(long)]
     confirm: bool,
 
-    /// Also print the notes that may be spent, in one token each: those of a mint
-    /// without filters that does not answer about their state.
+    /// Also print notes that may be spent, each in its own token: those whose
+    /// state a mint without filters did not report.
     #[arg(long, conflicts_with = "pairs")]
     unchecked: bool,
 
-    /// Seconds for all requests, waits included [default: 600].
+    /// Time limit in seconds for all requests, including waits [default: 600].
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fetch::parse_seconds, help_heading = "Mint")]
     time_limit: Option<Duration>,
 
@@ -89,14 +89,13 @@ pub(crate) struct RestoreArgs {
 }
 
 const EXAMPLES: &str = "\
-Fetches both filters of each keyset, looks all counters up, and asks the mint
-for signatures (NUT-09) on the notes that are issued and not spent, and about
-nothing else.
+Fetches both filters of each keyset, looks up all counters locally, and requests
+signatures (NUT-09) only for notes that are issued and not spent.
 
 With --seed-file, restores all keysets of the unit and prints one token per 100
-notes. Anyone who sees a token can spend it: receive it in a wallet at once. stderr
-has a table of the keysets. New notes of the same seed must begin at the table's
-next counter. Gaps of up to 1,000 counters are searched.
+notes. Anyone who sees a token can spend it: receive it in a wallet at once.
+A table of the keysets is printed to stderr. New notes of the same seed must
+begin at the table's next counter. Gaps of up to 1,000 counters are searched.
 
 With PAIRS, prints one line per candidate, in input order:
   live<TAB>B_<TAB>signature   the signature is JSON: amount, id, C_, maybe dleq
@@ -107,12 +106,12 @@ With PAIRS, prints one line per candidate, in input order:
   expired<TAB>B_              live, but the keyset has expired
   unknown<TAB>B_              not issued, but the filter's hash is in doubt
 The signatures are not verified: unblind them, and check them against the keys
-of the keyset that they name. After an error the lines that are known are
-printed: run it again with the rest.
+of the keyset that they name. On error, results so far are printed; rerun with
+the remaining candidates.
 
 Without --confirm, one unspent note in M is taken for spent; stderr says how
 likely that is.
-Exit code: 0 some note is live, 1 none is, 2 error.
+Exit code: 0 if a note is live, 1 if none is, 2 on error.
 
 Examples:
   nutfilter restore --mint https://mint.example --seed-file words.txt
@@ -221,12 +220,12 @@ fn from_seed(
     ));
     if unchecked > 0 && !args.unchecked {
         globals.warn(format_args!(
-            "{unchecked} notes that may be spent are not printed: run again when the mint answers, or with --unchecked"
+            "{unchecked} notes that may be spent are not printed; rerun when the mint answers, or with --unchecked"
         ));
     }
     if problems > 0 {
         return Err(CliError::failed(format_args!(
-            "notes may be missing: {problems} problems; what was found is printed"
+            "{problems} problems, so notes may be missing; the notes found are printed"
         )));
     }
     output::exit_code(printed, notes > 0)
@@ -302,7 +301,7 @@ fn from_pairs(
     if left > 0 {
         let total = pairs.len();
         return Err(CliError::failed(format_args!(
-            "{left} of {total} candidates have no line; run again with only these"
+            "{left} of {total} candidates have no result; rerun with only these"
         )));
     }
     let is_live = |one: &Outcome| matches!(one, Outcome::Live(_));

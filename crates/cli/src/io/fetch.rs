@@ -23,8 +23,8 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "URL", requires = "mint")]
     proxy: Option<String>,
 
-    /// Seconds within which an answer must begin, and its longest pause
-    /// [default: 30].
+    /// Timeout in seconds for each step until the response body begins, and for
+    /// each pause within it [default: 30].
     #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
     timeout: Option<Duration>,
 }

@@ -178,7 +178,7 @@ fn help_names_variables_and_hides_their_secrets() {
     help.env("MINT_DATABASE", "postgres://mint:hunter2@db/mint");
     let help = run(help.env("COLUMNS", "120")).text();
     for part in
-        ["[env: MINT_DATABASE]", "--log-format", "[default: 3600]", "An empty variable is an error"]
+        ["[env: MINT_DATABASE]", "--log-format", "[default: 3600]", "Empty variables are errors"]
     {
         assert_contains(&help, part);
     }

@@ -43,7 +43,7 @@ fn damaged_filter_is_exit_code_2_in_json_too() {
     for (bad, wanted) in [
         (good.replace("\"n\":1000", "\"n\":999"), "999 items"),
         (good.replace("\"n\":1000", "\"n\":1001"), "1001 items"),
-        (good.replace("\"n\":1000", "\"n\":1"), "declares 1 items"),
+        (good.replace("\"n\":1000", "\"n\":1"), "of 1 items has 2630 bytes"),
         (good.replace("784931", "0"), "M is 0"),
         ("{}".to_owned(), "missing field"),
         (String::new(), "not a filter response"),
@@ -92,7 +92,7 @@ fn printed_block_filter_is_read_with_its_block_hash() {
         assert_contains(&shown, "profile        bip158\n");
         let check = |hash| format!("check {name} script --count --block-hash {hash}");
         assert_eq!(place.run(check(hash)).text(), "maybe\t1\nabsent\t0\n");
-        place.fails(check(internal), "give it as it is printed");
+        place.fails(check(internal), "give the printed form");
         place.fails(format!("check {name} script"), "needs --block-hash HASH: 64 hex digits");
         place.fails(format!("check {name} script --profile nut25"), "--profile bip158, not nut25");
     }

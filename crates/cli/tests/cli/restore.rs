@@ -90,7 +90,7 @@ fn what_is_known_is_printed_after_an_error() {
     assert_eq!((ran.code, counts(&ran)["live"]), (Some(2), 38));
     for said in [
         r#"warning: candidate 40: the mint returned error "amount 0" (code 11006, HTTP 400)"#,
-        "1 of 40 candidates have no line; run again with only these",
+        "1 of 40 candidates have no result; rerun with only these",
     ] {
         assert_contains(&ran.stderr, said);
     }

@@ -105,7 +105,7 @@ fn notes_that_may_be_spent_are_printed_alone_and_only_if_wanted() {
     assert_eq!((ran.code, ran.stdout.len()), (Some(2), 0), "{}", ran.stderr);
     assert_contains(
         &ran.stderr,
-        "33 notes that may be spent are not printed: run again when the mint answers, or with --unchecked",
+        "33 notes that may be spent are not printed; rerun when the mint answers, or with --unchecked",
     );
     let ran = run(&url, WORDS, "--unchecked");
     let printed = String::from_utf8(ran.stdout.clone()).expect("text");

@@ -2,8 +2,8 @@
 //! reads it. `World::refresh` says what has to be true after each refresh.
 //!
 //! `NUTFILTER_HISTORIES=3000` tries that many of each class; `NUTFILTER_POSTGRES=DIR` takes the server in DIR. A history that
-//! fails is shrunk. The histories that each rule of the increments is for are in `docs/decisions/0014-sqlite-increments.md` and
-//! `0015-postgres-increments.md`; `docs/testing.md` has the rules that were removed to see a class fail.
+//! fails is shrunk. The histories that each rule of the increments is for are in `docs/increments.md`;
+//! `docs/testing.md` has the rules that were removed to see a class fail.
 
 #![forbid(unsafe_code)]
 #![cfg(unix)]

@@ -136,7 +136,10 @@ fn search_and_gap_are_the_callers() {
 fn points_that_are_missing_or_of_another_form_are_errors() {
     let mut points = Derived { fails: true, ..Derived::default() };
     let error = search(&mut points, 0..0, &[1], &PLAIN).expect_err("no messages");
-    assert_eq!(error.to_string(), "no points: 0 points B_ for 256 counters");
+    assert_eq!(
+        error.to_string(),
+        "could not derive the wallet's points: 0 points B_ for 256 counters"
+    );
     struct Wrong;
     impl Points for Wrong {
         fn ys(&mut self, counters: Range<u32>) -> Result<Vec<Vec<u8>>, PointsError> {

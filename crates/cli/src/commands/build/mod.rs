@@ -57,9 +57,9 @@ pub(crate) struct BuildArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// The filter's time in Unix seconds, not later than the moment at which the dump began. A note spent after
-    /// that is missing from the filter, which would call it unspent [default: the start of this command, which is
-    /// too late for items dumped earlier].
+    /// Timestamp of the filter in Unix seconds: at or before the start of the dump. With a later one the filter
+    /// calls notes unspent that were spent in between [default: the start of this command, which is too late
+    /// for items dumped earlier].
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<u64>,
 
@@ -71,8 +71,8 @@ pub(crate) struct BuildArgs {
 const EXAMPLES: &str = "\
 Duplicate items are kept and counted, as mints do; only bip158 drops them.
 
-A filter is valid as of its timestamp. For items that were dumped earlier, set --timestamp to a time before the
-dump began, as in the second example.
+A filter is valid as of its timestamp. For items that were dumped earlier, set
+--timestamp to a time before the dump began, as in the second example.
 
 Examples:
   nutfilter build spent.hex --output spent.json
@@ -88,12 +88,12 @@ Examples:
       --format raw -o block.filter
 
 
-Hashes without a key hide nothing: anyone can check a guessed item against the filter. For e-mail addresses,
-names or numbers, use --profile siphash with a secret key.";
+Unkeyed hashes hide nothing: anyone can check a guessed item against the filter.
+For e-mail addresses, names or numbers, use --profile siphash with a secret key.";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
-    /// The response object of NUT-25: n, p, m, content, timestamp
+    /// The JSON response of a mint: n, p, m, content, timestamp
     Json,
     /// A header with N, P, M, hash and time, the coded set, and a checksum
     Gcs,

@@ -17,7 +17,7 @@ use crate::value_parsers;
 /// The effective configuration.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// Print the effective configuration, try the database, and exit
+    /// Print the effective configuration and all errors, open the database, and exit
     #[arg(long)]
     pub(crate) check_config: bool,
 
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     #[arg(long, env = "MINT_DATABASE", hide_env_values = true, value_name = "PATH|URL", value_parser = DatabaseLocation::parse, help_heading = MINT)]
     pub(crate) mint_database: DatabaseLocation,
 
-    /// Mint implementation, cdk or nutshell [default: detected]
+    /// Mint implementation, cdk or nutshell [default: auto-detect]
     #[arg(long, env = "MINT_TYPE", value_name = "TYPE", value_parser = value_parsers::mint_type(), ignore_case = true, hide_possible_values = true, help_heading = MINT)]
     pub(crate) mint_type: Option<MintType>,
 
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     pub(crate) output: Option<PathBuf>,
 
     // Variables may be those of a service, so an address to listen at is not an error.
-    /// Write the files once and exit, without listening; for a timer
+    /// Write the files once and exit, without listening; for cron or a systemd timer
     #[arg(long, requires = "output", help_heading = OUTPUT)]
     pub(crate) once: bool,
 
@@ -46,19 +46,19 @@ pub(crate) struct Options {
     #[arg(long, env = "NUTFILTER_M", value_name = "M", default_value = "784931", value_parser = number::<u64>(LEAST_M..=u32::MAX.into()), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) m: u64,
 
-    /// Accept that the database lacks VALUES of the filters of KEYSET dated DATE, as the log line of a held keyset prints it
+    /// Accept that VALUES published values of KEYSET, dated DATE, are missing from the database; the log line of a held keyset prints this option
     #[arg(long, env = "NUTFILTER_ACCEPT_LOSS", value_name = "KEYSET=VALUES@DATE", value_delimiter = ',', value_parser = Loss::from_str, help_heading = REFRESH)]
     pub(crate) accept_loss: Vec<Loss>,
 
-    /// Seconds between two refreshes; caches may keep a filter as long
+    /// Refresh interval in seconds; caches may keep a filter as long
     #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) refresh: Duration,
 
-    /// Seconds after which everything is read again
+    /// Interval in seconds at which the whole database is reread
     #[arg(long, env = "NUTFILTER_REREAD", value_name = "SECONDS", default_value = "3600", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) reread: Duration,
 
-    /// Seconds after which a filter is too old to be ready [default: 10 refreshes, at least 1200]
+    /// Maximum age of the last reading in seconds; beyond it the service is not ready [default: 10 refreshes, at least 1200]
     #[arg(long, env = "NUTFILTER_MAX_AGE", value_name = "SECONDS", value_parser = seconds(1..=DAY), allow_negative_numbers = true, help_heading = REFRESH)]
     pub(crate) max_age: Option<Duration>,
 
@@ -74,7 +74,7 @@ pub(crate) struct Options {
     #[arg(long = "rate", env = "NUTFILTER_RATE", value_name = "M", value_parser = removed_rate, hide = true, allow_hyphen_values = true)]
     _rate: Option<String>,
 
-    /// error, warn, info, debug or trace; with --quiet it is error
+    /// Minimum level: error, warn, info, debug or trace; --quiet sets error
     #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info", value_parser = log::level(), ignore_case = true, hide_possible_values = true, help_heading = PROCESS)]
     pub(crate) log_level: LevelFilter,
 
@@ -101,8 +101,8 @@ const PROCESS: &str = "Process";
 
 /// What the help says about variables.
 pub(super) const VARIABLES: &str = "\
-A flag takes precedence over its variable. An empty variable is an error, and so is an unknown one that begins with
-NUTFILTER_. All errors are reported together.";
+A flag takes precedence over its variable. Empty variables are errors, as are
+unknown ones that begin with NUTFILTER_. All errors are reported together.";
 
 /// The M of the drafts. Wallets refuse filters with a lower one.
 const LEAST_M: u64 = 784_931;

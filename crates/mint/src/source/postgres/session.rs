@@ -233,7 +233,7 @@ fn choose<C>(
     for (host, client, who) in writers {
         let who = who.into_iter().collect::<Option<Vec<_>>>();
         let who = who.and_then(|who| Who::try_from(who).ok());
-        let who = who.ok_or_else(|| format!("host {host} does not tell who it is"))?;
+        let who = who.ok_or_else(|| format!("host {host} did not identify itself"))?;
         found.push((host, client, who));
     }
     let different = |found: &[(String, C, Who)], field: usize| {
@@ -324,7 +324,7 @@ impl<'u> Server<'u> {
                     if failed.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) =>
                 {
                     let reason = format!(
-                        "the role cannot ask host {host} who it is; GRANT EXECUTE ON FUNCTION pg_control_system() TO the role"
+                        "the role cannot identify host {host}; GRANT EXECUTE ON FUNCTION pg_control_system() TO the role"
                     );
                     return Err(SourceError::schema(url, reason));
                 }
@@ -402,7 +402,7 @@ mod tests {
             // A new cluster, as pg_upgrade makes it.
             (&["d 8 1"], Ok(Some((0, "d")))),
             (&["c 7 2"], Err("from before a failover or an upgrade")),
-            (&["8"], Err("does not tell")),
+            (&["8"], Err("did not identify itself")),
         ] {
             let named = writers.iter().enumerate();
             let named = named.map(|(at, of)| (format!("h{at}"), at, who(of))).collect();

@@ -3,7 +3,7 @@
 //! A reading opens the database, reads in one transaction, and closes it. Between two readings of one process it
 //! remembers a *mark*: the newest rows that count, and the rows that do not count yet. SQLite gives a new row an id above
 //! all others. So while the newest counting rows are still the same, and only a mint wrote to the same files, all other rows
-//! below them were read or are remembered. In any doubt everything is read. `docs/decisions/0014-sqlite-increments.md` has
+//! below them were read or are remembered. In any doubt everything is read. `docs/increments.md` has
 //! the histories that each condition is for.
 
 mod connect;
