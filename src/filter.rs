@@ -15,7 +15,7 @@ use crate::decode::{self, Coded, VALIDATED};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
 use crate::hash::{ItemHash, Nut25, RawValues, map_to_range};
-use crate::matching::{Strategy, Stream, map_items};
+use crate::matching::{Strategy, ValidatedBits, map_items};
 use crate::params::Params;
 
 /// A validated filter over bytes in storage of the caller's choice: `&[u8]`, `Vec<u8>`, `Arc<[u8]>`, a memory map.
@@ -353,8 +353,8 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     }
 
     /// The bits, for look-ups that start in the middle.
-    pub(crate) fn stream(&self) -> Stream<'_> {
-        Stream { coded: self.coded(), end: self.end }
+    pub(crate) fn stream(&self) -> ValidatedBits<'_> {
+        ValidatedBits { coded: self.coded(), end: self.end }
     }
 
     pub(crate) fn level(&self) -> SimdLevel {

@@ -97,6 +97,8 @@ pub mod bip158;
 mod bits;
 mod cost;
 mod decode;
+#[cfg(feature = "verify")]
+mod double_sha256;
 mod encode;
 pub mod error;
 mod filter;
@@ -108,8 +110,6 @@ mod params;
 mod resident;
 mod rice;
 mod seek_index;
-#[cfg(feature = "verify")]
-mod sha256;
 mod sort;
 mod sorted_hashes;
 #[cfg(test)]

@@ -93,10 +93,10 @@ mod tests {
     use super::*;
     #[cfg(target_arch = "x86_64")]
     use crate::arch::lanes::Point;
-    use crate::arch::lanes::{GROUP, Lanes, Scalar, advance, advance_into};
+    use crate::arch::lanes::{GROUP, Lanes, Scalar, decode_groups, decode_groups_into};
     use crate::arch::{Baseline, Kind, SimdLevel};
     #[cfg(target_arch = "x86_64")]
-    use crate::arch::{hash, lookup, x86_64::CodeStream};
+    use crate::arch::{hash, lookup_lanes, x86_64::CodeStream};
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -140,10 +140,10 @@ mod tests {
                 for p in [0, 1, 3, 19, 27, 28, 32] {
                     for groups in [1, 2, usize::MAX / 64] {
                         let mut lanes = lanes::<{ $lanes }>(position);
-                        advance($token, bytes, p, &mut lanes, groups);
+                        decode_groups($token, bytes, p, &mut lanes, groups);
                     }
                     let mut lanes = lanes::<{ $lanes }>(position);
-                    advance_into($token, bytes, p, &mut lanes, 3, &mut out, &places);
+                    decode_groups_into($token, bytes, p, &mut lanes, 3, &mut out, &places);
                 }
             }
         };
@@ -180,7 +180,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn look_ups_read_nothing_beyond_the_end() {
-        fn look_up_near_the_end<const N: usize>(simd: impl lookup::LookUp<N>) {
+        fn look_up_near_the_end<const N: usize>(simd: impl lookup_lanes::LookUp<N>) {
             for len in [0, 1, 7, 8, 9, 20, 100, 200, 1_000] {
                 for stream in streams(len) {
                     let bytes = Guarded::new(&stream);
@@ -198,7 +198,7 @@ mod tests {
                         for p in [0, 3, 19, 27, 32] {
                             for in_pairs in [false, true] {
                                 let code = (p, in_pairs);
-                                lookup::look_up(
+                                lookup_lanes::look_up(
                                     simd,
                                     &bytes,
                                     code,
@@ -261,7 +261,7 @@ mod tests {
                 found: [0; LANES / 4],
             };
             let targets = targets.each_ref().map(|targets| &**targets);
-            lanes.advance(simd, &bytes.each_ref().map(|bytes| &**bytes), 100, targets);
+            lanes.decode_groups(simd, &bytes.each_ref().map(|bytes| &**bytes), 100, targets);
             for (at, targets) in lanes.at_target.iter().zip(targets) {
                 assert!(*at as usize + NEXT <= targets.len());
             }

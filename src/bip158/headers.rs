@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::digest::{FilterHash, FilterHeader};
-use super::saved::{Reader, SavedError, Writer};
+use super::saved::{SavedError, SavedReader, SavedWriter};
 use super::scan::ScanFault;
-use crate::sha256::Sha256;
+use crate::double_sha256::Sha256;
 
 /// Why a [`HeaderChain`] was not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ impl HeaderChain {
     pub fn to_bytes(&self, from: u32) -> Vec<u8> {
         let from = from.clamp(self.first, self.first.saturating_add(self.len() as u32));
         let headers = &self.headers[(from - self.first) as usize..];
-        let mut out = Writer::new(NAME);
+        let mut out = SavedWriter::new(NAME);
         out.number(from);
         out.number(headers.len() - 1);
         headers.iter().for_each(|header| out.bytes(&header.to_byte_array()));
@@ -207,7 +207,7 @@ impl HeaderChain {
     /// [`SavedError`]. After `Torn`, cut the file to its whole bytes, and read these.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SavedError> {
         let mut chain: Option<Self> = None;
-        let mut parts = Reader::new(bytes);
+        let mut parts = SavedReader::new(bytes);
         while chain.is_none() || !parts.is_empty() {
             parts.begin(NAME)?;
             let (height, count) = (parts.number()?, parts.number()?);

@@ -50,9 +50,9 @@ fn sum(bytes: &[u8]) -> [u8; SUM] {
 }
 
 /// One part.
-pub(super) struct Writer(Vec<u8>);
+pub(super) struct SavedWriter(Vec<u8>);
 
-impl Writer {
+impl SavedWriter {
     pub(super) fn new(name: &[u8; 8]) -> Self {
         Self(name.to_vec())
     }
@@ -80,13 +80,13 @@ impl Writer {
 }
 
 /// What is left of the parts.
-pub(super) struct Reader<'b> {
+pub(super) struct SavedReader<'b> {
     all: &'b [u8],
     start: usize,
     at: usize,
 }
 
-impl<'b> Reader<'b> {
+impl<'b> SavedReader<'b> {
     pub(super) fn new(all: &'b [u8]) -> Self {
         let (start, at) = (0, 0);
         Self { all, start, at }

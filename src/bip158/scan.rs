@@ -13,10 +13,10 @@ use crate::arch::Kind;
 use crate::arch::SimdLevel;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::side_by_side::Decodes;
+#[cfg(feature = "verify")]
+use crate::double_sha256::Sha256;
 use crate::error::DecodeError;
 use crate::hash::SipHash;
-#[cfg(feature = "verify")]
-use crate::sha256::Sha256;
 
 /// A block that may create or spend scripts of a [`Watchlist`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -98,7 +98,7 @@ fn check_visit(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) 
 
 /// Values that an iterator decodes ahead, and then the rest one after another.
 fn check_ahead(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) {
-    let mut scanner = coded.scanner(Place::START);
+    let mut scanner = coded.scanner(Boundary::START);
     // What an earlier filter left.
     let (mut memory, mut seen) = (vec![7; 1000], Vec::new());
     let mut more = Ok(true);
@@ -127,7 +127,7 @@ fn check_lanes(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) 
         ControlFlow::Continue(())
     };
     let mut visit = Visit::new(&mut memory, &mut each);
-    let driven = drive!(coded, Place::START, BUFFERED_LANE, &mut visit);
+    let driven = drive!(coded, Boundary::START, BUFFERED_LANE, &mut visit);
     assert_eq!(driven, expected.map(ControlFlow::Continue), "{what}");
     if expected.is_ok() {
         assert_eq!(seen, values.len(), "{what}");
@@ -406,7 +406,7 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
         let steps = vec![step; items];
         let bytes = coded(steps, 32);
         // From here it is `below` to the largest value, which is far below the added sum.
-        let place = Place { position: 0, value: largest - below, item: n - items as u32 };
+        let place = Boundary { position: 0, value: largest - below, item: n - items as u32 };
         let coded = |level| of(level, &bytes, n, params);
         let expected = coded(SimdLevel::SCALAR).scanner(place).finish();
         assert_eq!(expected.is_ok(), step * items as u64 <= below);
@@ -473,7 +473,7 @@ impl<S> Counting<S> {
     }
 }
 
-impl<const N: usize, S: lanes::Take<N>> lanes::Take<N> for Counting<S> {
+impl<const N: usize, S: lane_decoder::Take<N>> lane_decoder::Take<N> for Counting<S> {
     fn mark(&mut self, done: usize, lanes: &crate::arch::lanes::Lanes<N>) -> usize {
         self.inner.mark(done, lanes)
     }
@@ -482,12 +482,12 @@ impl<const N: usize, S: lanes::Take<N>> lanes::Take<N> for Counting<S> {
         self.inner.mark_one(lane, done, position, value);
     }
 
-    fn put(&mut self, lane: usize, done: usize, value: u64) -> bool {
+    fn store_value(&mut self, lane: usize, done: usize, value: u64) -> bool {
         self.counts.singly += 1;
-        self.inner.put(lane, done, value)
+        self.inner.store_value(lane, done, value)
     }
 
-    fn advance(
+    fn decode_groups(
         &mut self,
         simd: impl Simd<N>,
         bytes: &[u8],
@@ -496,14 +496,14 @@ impl<const N: usize, S: lanes::Take<N>> lanes::Take<N> for Counting<S> {
         done: usize,
         groups: usize,
     ) -> crate::arch::lanes::Advanced {
-        let advanced = self.inner.advance(simd, bytes, p, lanes, done, groups);
+        let advanced = self.inner.decode_groups(simd, bytes, p, lanes, done, groups);
         self.counts.calls += 1;
         self.counts.by_kernel += advanced.groups * crate::arch::lanes::GROUP;
         advanced
     }
 }
 
-impl<const N: usize, S: sync::Sink<N>> sync::Sink<N> for Counting<S> {
+impl<const N: usize, S: resync::ValueSink<N>> resync::ValueSink<N> for Counting<S> {
     fn begin(&mut self, room: usize) {
         self.counts.chunks += 1;
         self.counts.lanes = N;
@@ -519,9 +519,9 @@ impl<const N: usize, S: sync::Sink<N>> sync::Sink<N> for Counting<S> {
         self.inner.place(position, value)
     }
 
-    fn values(&mut self, values: &[u64]) -> ControlFlow<()> {
+    fn serial_values(&mut self, values: &[u64]) -> ControlFlow<()> {
         self.counts.serially += values.len();
-        self.inner.values(values)
+        self.inner.serial_values(values)
     }
 }
 
@@ -561,15 +561,15 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
             for level in SimdLevel::available() {
                 let coded = of(level, &bytes, n, params);
                 let mut all = Counting::new(Check);
-                let driven = drive!(coded, Place::START, LONG_LANE, &mut all);
+                let driven = drive!(coded, Boundary::START, LONG_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());
                 all.counts.check("checked", coded, LONG_LANE, usize::MAX);
                 for step in [8, 64, 96] {
-                    let sample = Sample::new(n, step);
+                    let sample = SampleVisitor::new(n, step);
                     let lane_items = sample.lane_items();
                     assert_eq!(lane_items, LONG_LANE.min(step as u64 * 128));
                     let mut all = Counting::new(sample);
-                    let driven = drive!(coded, Place::START, lane_items, &mut all);
+                    let driven = drive!(coded, Boundary::START, lane_items, &mut all);
                     assert!(driven.unwrap().is_continue());
                     all.counts.check("sampled", coded, lane_items, step);
                 }
@@ -577,7 +577,7 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                 let mut each = |_: &[u64], _| ControlFlow::Continue(());
                 let visit = Visit::new(&mut memory, &mut each);
                 let mut all = Counting::new(visit);
-                let driven = drive!(coded, Place::START, BUFFERED_LANE, &mut all);
+                let driven = drive!(coded, Boundary::START, BUFFERED_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());
                 all.counts.check("visited", coded, BUFFERED_LANE, usize::MAX);
             }
@@ -612,10 +612,10 @@ fn lanes_are_spread_over_the_sets_of_a_cache() {
     for lanes in [4, 12, 16, 32] {
         for lane_bits in (256..200_000).step_by(32) {
             let mut spread = lane_bits;
-            while sync::crowded(lanes, spread) {
-                spread -= sync::CROWDED_BITS;
+            while resync::crowded(lanes, spread) {
+                spread -= resync::CROWDED_BITS;
             }
-            assert!(lane_bits - spread <= 3 * sync::CROWDED_BITS, "{lane_bits}");
+            assert!(lane_bits - spread <= 3 * resync::CROWDED_BITS, "{lane_bits}");
             let mut sets = [0; 64];
             for lane in 0..lanes as u64 {
                 sets[(lane * spread / 512 % 64) as usize] += 1;
@@ -708,9 +708,9 @@ fn a_run_that_does_not_fit_a_window_stops_every_kernel() {
         for to_memory in [false, true] {
             let mut now = before;
             let advanced = if to_memory {
-                kernels::advance_into(simd, bytes, p, &mut now, 1, &mut out, &[0; N])
+                kernels::decode_groups_into(simd, bytes, p, &mut now, 1, &mut out, &[0; N])
             } else {
-                kernels::advance(simd, bytes, p, &mut now, 1)
+                kernels::decode_groups(simd, bytes, p, &mut now, 1)
             };
             assert_eq!(advanced.groups, 1, "P = {p}");
             assert_eq!(advanced.behind.count_ones() as usize, N, "P = {p}");

@@ -5,7 +5,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::coder::{Carry, Coder, Output};
+use super::coder::{Carry, Coder, StreamOutput};
 use super::{LEAST_FREE, Piece};
 use crate::arch::SimdLevel;
 use crate::error::{BuildError, BuildFault};
@@ -71,7 +71,7 @@ fn stitch_at<E: From<BuildError>>(
 }
 
 /// Appends the codes of a piece, of all items but the first.
-fn append_codes<O: Output>(
+fn append_codes<O: StreamOutput>(
     carry: &mut Carry,
     piece: &Piece,
     output: &mut O,
@@ -98,7 +98,7 @@ fn append_codes<O: Output>(
             carried = both & mask;
         }
         carry.bits = carried;
-        output.advance(part.len());
+        output.commit(part.len());
     }
     if let Some(&byte) = tail.first() {
         let more = (bits % 8) as u32;
@@ -106,7 +106,7 @@ fn append_codes<O: Output>(
         carry.filled += more;
         if let Some(left) = carry.filled.checked_sub(8) {
             output.room()?[0] = (both >> left) as u8;
-            output.advance(1);
+            output.commit(1);
             carry.filled = left;
         }
         carry.bits = both & ((1 << carry.filled) - 1);
@@ -137,7 +137,7 @@ impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Buffered<W> {
     }
 }
 
-impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Output for Buffered<W> {
+impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> StreamOutput for Buffered<W> {
     type Error = E;
 
     fn room(&mut self) -> Result<&mut [u8], E> {
@@ -148,7 +148,7 @@ impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Output for Buffered<
         Ok(&mut self.buffer[self.used..])
     }
 
-    fn advance(&mut self, bytes: usize) {
+    fn commit(&mut self, bytes: usize) {
         self.used += bytes;
     }
 }

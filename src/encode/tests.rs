@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::coder::{Carry, Coder, Output};
+use super::coder::{Carry, Coder, StreamOutput};
 use super::*;
 use crate::hash::map_to_range;
 use crate::splitmix::{noise, sorted};
@@ -174,7 +174,7 @@ struct Rooms<I> {
 
 const UNTOUCHED: u8 = 0xa5;
 
-impl<I: Iterator<Item = usize>> Output for Rooms<I> {
+impl<I: Iterator<Item = usize>> StreamOutput for Rooms<I> {
     type Error = BuildError;
 
     fn room(&mut self) -> Result<&mut [u8], BuildError> {
@@ -185,7 +185,7 @@ impl<I: Iterator<Item = usize>> Output for Rooms<I> {
         Ok(&mut self.bytes[self.used..self.end])
     }
 
-    fn advance(&mut self, bytes: usize) {
+    fn commit(&mut self, bytes: usize) {
         self.used += bytes;
         assert!(self.used <= self.end);
     }

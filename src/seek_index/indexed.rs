@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, map_to_range};
-use crate::matching::{OtherBytes, Strategy, Stream, Table};
+use crate::matching::{OtherBytes, PointTable, Strategy, ValidatedBits};
 
 /// A filter with a seek index, made by [`Filter::into_indexed`].
 ///
@@ -13,7 +13,7 @@ use crate::matching::{OtherBytes, Strategy, Stream, Table};
 #[derive(Clone, Debug)]
 pub struct IndexedFilter<D = Vec<u8>, H = Nut25> {
     pub(super) filter: Filter<D, H>,
-    pub(super) table: Table,
+    pub(super) table: PointTable,
 }
 
 impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
@@ -137,7 +137,7 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
         self.stream().visit_matches(strategy, &self.table, values, visit)
     }
 
-    fn stream(&self) -> Stream<'_> {
+    fn stream(&self) -> ValidatedBits<'_> {
         self.filter.stream()
     }
 }

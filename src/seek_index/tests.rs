@@ -13,7 +13,7 @@ use crate::splitmix::spread;
 
 type Indexed = IndexedFilter<Vec<u8>, RawValues>;
 
-fn table_of(filter: &Filter<Vec<u8>, RawValues>, interval: IndexInterval) -> Table {
+fn table_of(filter: &Filter<Vec<u8>, RawValues>, interval: IndexInterval) -> PointTable {
     filter.clone().into_indexed(interval).table
 }
 
@@ -54,7 +54,7 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<Vec<u8>, Ra
 }
 
 /// The number of items decoded from the index's point until `value` is found or passed.
-fn items_to(filter: &Filter<Vec<u8>, RawValues>, table: &Table, value: u64) -> u64 {
+fn items_to(filter: &Filter<Vec<u8>, RawValues>, table: &PointTable, value: u64) -> u64 {
     let point = table.locate(value);
     if point.answer().is_some() {
         return 0;
