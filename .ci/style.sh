@@ -6,5 +6,6 @@ for manifest in fuzz benches/peers bindings/python bindings/c examples/cdk-mint 
 done
 "$venv/ruff" check --no-cache .
 "$venv/shellcheck" --external-sources --source-path SCRIPTDIR .ci/run .ci/install .ci/*.sh findings/*.sh
+python3 .ci/names.py
 long=$(git log -20 --no-merges --format=%s | grep -E '.{71}' || true)
 [ -z "$long" ] || { echo "commit subjects above 70 characters: $long"; exit 1; }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::machine;
 use crate::schedule::{Effort, Series, median, minimum, quartiles};
-use crate::{Group, Who};
+use crate::{Contender, Group};
 
 /// The version of the documents written here. It changes when a field changes its meaning.
 pub const SCHEMA: u32 = 2;
@@ -28,7 +28,7 @@ pub struct Record {
     /// Where it ran: [`machine::machine`].
     pub machine: Value,
     /// How much was measured.
-    pub settings: Settings,
+    pub settings: RecordedEffort,
     /// SIMD levels of the CPU, the plainest first.
     pub levels: Vec<String>,
     /// Features of the library.
@@ -40,7 +40,7 @@ pub struct Record {
 /// How much was measured.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct RecordedEffort {
     /// Seconds per group, shared by its rows.
     pub seconds_per_group: f64,
     /// Every row has at least this many samples.
@@ -92,7 +92,7 @@ impl Record {
             source: machine::source(),
             build: machine::build(),
             machine: machine::machine(),
-            settings: Settings {
+            settings: RecordedEffort {
                 seconds_per_group: effort.per_group.as_secs_f64(),
                 least_samples: effort.least_samples,
                 most_samples: effort.most_samples,
@@ -120,9 +120,9 @@ impl RowRecord {
     fn new(group: &Group<'_>, series: &Series) -> Self {
         let row = &group.rows[series.row];
         let kind = match row.who {
-            Who::Reference => "reference",
-            Who::Ours(_) => "ours",
-            Who::Peer { .. } => "peer",
+            Contender::Reference => "reference",
+            Contender::Ours(_) => "ours",
+            Contender::Peer { .. } => "peer",
         };
         let (lower, upper) = quartiles(&series.nanoseconds);
         let n = group.n as f64;

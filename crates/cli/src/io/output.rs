@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::error::CliError;
-use crate::io::output_file::Output;
+use crate::io::output_file::OutputFile;
 
 /// Buffered stdout. Flush it explicitly: `drop` ignores the error of a flush.
 pub(crate) fn stdout() -> impl Write {
@@ -108,7 +108,7 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// Writes the output of `contents`: directly to standard output, or to a file as [`Output`] does.
+    /// Writes the output of `contents`: directly to standard output, or to a file as [`OutputFile`] does.
     pub(crate) fn write(
         self,
         contents: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
@@ -121,7 +121,7 @@ impl<'a> Destination<'a> {
             }
             Destination::File(path) => {
                 let at = |error: io::Error| CliError::at(path.display(), error);
-                let mut output = Output::create(path).map_err(at)?;
+                let mut output = OutputFile::create(path).map_err(at)?;
                 contents(output.file())?;
                 output.finish().map_err(at)
             }

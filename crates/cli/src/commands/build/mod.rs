@@ -12,7 +12,7 @@ use nutfilter_cashu::FilterResponse;
 
 use crate::error::CliError;
 use crate::io::filter_file;
-use crate::io::items::{HashSink, Input, InputArgs, ItemSink, check_point};
+use crate::io::items::{HashSink, Input, InputArgs, ItemReceiver, check_point};
 use crate::io::output::{self, Destination};
 use crate::messages::Globals;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
@@ -259,7 +259,11 @@ fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<B
 }
 
 /// Reads all items into `sink`.
-fn gather(args: &BuildArgs, sink: &mut dyn ItemSink, globals: &Globals) -> Result<(), CliError> {
+fn gather(
+    args: &BuildArgs,
+    sink: &mut dyn ItemReceiver,
+    globals: &Globals,
+) -> Result<(), CliError> {
     let mut input = Input::open(&args.items)?;
     if !globals.quiet {
         input = input.shown(&args.items);

@@ -114,7 +114,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 }
 
 /// A destination of items.
-pub(crate) trait ItemSink {
+pub(crate) trait ItemReceiver {
     /// Adds many items of one length, stored one after another.
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError>;
 
@@ -123,7 +123,7 @@ pub(crate) trait ItemSink {
 }
 
 /// Keeps the items themselves.
-impl ItemSink for Vec<Vec<u8>> {
+impl ItemReceiver for Vec<Vec<u8>> {
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
         self.extend(records.chunks_exact(record_bytes.get()).map(<[u8]>::to_vec));
         Ok(())
@@ -156,7 +156,7 @@ impl HashSink {
     }
 }
 
-impl ItemSink for HashSink {
+impl ItemReceiver for HashSink {
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
         Ok(self.hashes.push_records(records, record_bytes.get())?)
     }
