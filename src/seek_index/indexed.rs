@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::filter::Filter;
+use crate::filter::{Filter, item_queries};
 use crate::hash::{ItemHash, Nut25, map_to_range};
 use crate::matching::{OtherBytes, PointTable, Strategy, ValidatedBits};
 
@@ -142,36 +142,4 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
     }
 }
 
-impl<D: AsRef<[u8]>, H: ItemHash> IndexedFilter<D, H> {
-    /// Returns whether `item` may be in the set: always true for a member, true for a non-member with
-    /// probability 1/M.
-    ///
-    /// # Cost
-    ///
-    /// As [`IndexedFilter::contains_value`].
-    #[must_use]
-    pub fn contains(&self, item: impl AsRef<[u8]>) -> bool {
-        let hash = self.filter.hasher().hash(item.as_ref());
-        self.contains_value(map_to_range(hash, self.filter.range()))
-    }
-
-    /// Returns for each item whether it may be in the set, one answer per position.
-    ///
-    /// # Cost
-    ///
-    /// As [`IndexedFilter::matches_values`].
-    #[must_use]
-    pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<bool> {
-        self.matches_values(&self.filter.map(items))
-    }
-
-    /// Returns whether any of `items` may be in the set.
-    ///
-    /// # Cost
-    ///
-    /// As [`IndexedFilter::match_any_values`].
-    #[must_use]
-    pub fn match_any<I: AsRef<[u8]>>(&self, items: &[I]) -> bool {
-        self.match_any_values(&self.filter.map(items))
-    }
-}
+item_queries!(IndexedFilter, self => self.filter);
