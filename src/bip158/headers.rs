@@ -253,16 +253,6 @@ impl HeaderChain {
             .map_or(Ok(()), Err)
     }
 
-    /// [`HeaderChain::verify`] for many filters, side by side, for benchmarks.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    pub fn verify_all<'a>(
-        &self,
-        filters: impl ExactSizeIterator<Item = (u32, &'a [u8])> + Clone,
-    ) -> Vec<Option<ScanFault>> {
-        self.faults(Sha256::detect(), filters)
-    }
-
     /// What is wrong with each of `filters`, if anything.
     pub(super) fn faults<'a>(
         &self,

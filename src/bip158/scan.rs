@@ -342,6 +342,28 @@ mod tests {
         (key, serialize(&set.encode(PARAMS).unwrap()))
     }
 
+    /// A filter of these hashes that also pays `script`.
+    fn paying(
+        random: &mut Random,
+        script: &[u8],
+        hashes: impl FnOnce(&mut Random) -> Vec<u64>,
+    ) -> (SipHash, Vec<u8>) {
+        let key = key(random);
+        let mut hashes = hashes(random);
+        hashes.push(key.hash(script));
+        coded(key, hashes)
+    }
+
+    fn uniform(n: usize) -> impl Fn(&mut Random) -> Vec<u64> {
+        move |random| (0..n).map(|_| random.next()).collect()
+    }
+
+    /// A hash, less likely the larger it is.
+    fn uneven(random: &mut Random) -> u64 {
+        let product = u128::from(random.next()) * u128::from(random.next());
+        (product >> 64) as u64
+    }
+
     /// A filter of `n` hashes and some scripts, perhaps with damage.
     fn filter(random: &mut Random, n: u64, scripts: &[Vec<u8>]) -> (SipHash, Vec<u8>) {
         let key = key(random);
@@ -349,10 +371,7 @@ mod tests {
         let kind = random.below(8);
         let mut hash = || match kind {
             0 => random.next() >> 14,
-            1 | 2 => {
-                let product = u128::from(random.next()) * u128::from(random.next());
-                (product >> 64) as u64
-            }
+            1 | 2 => uneven(random),
             _ => random.next(),
         };
         let mut hashes: Vec<u64> = (0..n).map(|_| hash()).collect();
@@ -440,58 +459,14 @@ mod tests {
             levels.map(|level| Scratch::new().with_level(level)).collect();
         for _ in 0..150 {
             let list: Watchlist = scripts.iter().take(1 + random.below(70) as usize).collect();
-            let batch: Vec<_> = (0..40)
-                .map(|i| {
-                    let paid = &scripts[i % list.len()..][..1];
-                    let key = key(&mut random);
-                    let mut hashes: Vec<u64> = (0..80).map(|_| random.next()).collect();
-                    hashes.push(key.hash(&paid[0]));
-                    coded(key, hashes)
-                })
-                .collect();
+            let paid = scripts.iter().take(list.len()).cycle().take(40);
+            let batch: Vec<_> =
+                paid.map(|script| paying(&mut random, script, uniform(80))).collect();
             for scratch in &mut scratches {
                 let (level, found) = (scratch.level, list.scan(scratch, &batch));
                 assert_eq!(found.len(), batch.len(), "{level}, {} scripts", list.len());
             }
         }
-    }
-
-    #[test]
-    fn script_is_found_wherever_it_is_in_a_filter() {
-        let mut random = Random::new(13);
-        let list = Watchlist::from_iter([b"mine"]);
-        let batch: Vec<_> = (0..400)
-            .map(|_| {
-                let key = key(&mut random);
-                let mut hashes: Vec<u64> = (0..150).map(|_| random.next()).collect();
-                hashes.push(key.hash(b"mine"));
-                coded(key, hashes)
-            })
-            .collect();
-        for level in SimdLevel::available() {
-            let mut scratch = Scratch::new().with_level(level);
-            assert_eq!(list.scan_batch(&mut scratch, &batch).len(), batch.len());
-        }
-    }
-
-    #[test]
-    fn lanes_that_drift_apart_are_noticed() {
-        let mut random = Random::new(15);
-        let list = Watchlist::from_iter([b"mine"]);
-        let batch: Vec<_> = (0..150)
-            .map(|_| {
-                let key = key(&mut random);
-                // Sparse at one end, dense at the other.
-                let mut hash = || {
-                    let product = u128::from(random.next()) * u128::from(random.next());
-                    (product >> 64) as u64
-                };
-                let mut hashes: Vec<u64> = (0..300).map(|_| hash()).collect();
-                hashes.push(key.hash(b"mine"));
-                coded(key, hashes)
-            })
-            .collect();
-        assert_batch_equals_single_filters(&list, &batch);
     }
 
     /// The first word of a filter has no zero, or just one.
@@ -516,25 +491,29 @@ mod tests {
         assert_eq!(matching, batch.len() * SimdLevel::available().count());
     }
 
-    /// A code that is longer than a window, and that would leave as many codes as there are if it were cut.
     #[test]
-    fn codes_that_do_not_fit_are_noticed() {
-        let mut random = Random::new(19);
+    fn script_is_found_wherever_it_is_in_a_filter() {
+        let mut random = Random::new(13);
         let list = Watchlist::from_iter([b"mine"]);
-        let batch: Vec<_> = (0..500)
-            .map(|_| {
-                let key = key(&mut random);
-                let mut hashes: Vec<u64> = (0..300).map(|_| random.next()).collect();
-                let quotients = 40 + random.below(8);
-                let gap = (u128::from(quotients) << 83) / (784_931 * 270);
-                let gap = 0..gap as u64;
-                let start = random.next() >> 1;
-                hashes.retain(|&hash| !gap.contains(&hash.wrapping_sub(start)));
-                hashes.push(key.hash(b"mine"));
-                coded(key, hashes)
-            })
-            .collect();
-        assert_batch_equals_single_filters(&list, &batch);
+        let usual = uniform(150);
+        // Sparse at one end, dense at the other: lanes drift apart.
+        let drifting = |random: &mut Random| (0..300).map(|_| uneven(random)).collect();
+        // A code that is longer than a window, and that would leave as many codes as there are if it were cut.
+        let cut = |random: &mut Random| {
+            let mut hashes = uniform(300)(random);
+            let quotients = 40 + random.below(8);
+            let gap = (u128::from(quotients) << 83) / (784_931 * 270);
+            let (gap, start) = (0..gap as u64, random.next() >> 1);
+            hashes.retain(|&hash| !gap.contains(&hash.wrapping_sub(start)));
+            hashes
+        };
+        let rows: [(usize, &dyn Fn(&mut Random) -> Vec<u64>); 3] =
+            [(400, &usual), (150, &drifting), (500, &cut)];
+        for (count, hashes) in rows {
+            let batch: Vec<_> = (0..count).map(|_| paying(&mut random, b"mine", hashes)).collect();
+            let [_, matching, _] = assert_batch_equals_single_filters(&list, &batch);
+            assert_eq!(matching, count * SimdLevel::available().count());
+        }
     }
 
     /// Whatever is refused alone is refused in a batch, however many items lie behind the last group of lanes.
