@@ -227,8 +227,8 @@ fn side_by_side<'a, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splitmix::Random;
     use alloc::vec;
+    use nutfilter_reference::Noise;
     use sha2::Digest as _;
 
     fn check(messages: &[Vec<u8>], kind: Sha256) {
@@ -260,14 +260,14 @@ mod tests {
 
     #[test]
     fn long_and_short_messages_in_any_order_equal_the_reference() {
-        let mut random = Random::new(7);
+        let mut random = Noise::of(7);
         for kind in Sha256::available() {
             for _ in 0..40 {
-                let count = random.next() % 20;
+                let count = random.number() % 20;
                 let messages = (0..count).map(|_| {
-                    let most = [1, 64, 129, 5000, 70_000][random.next() as usize % 5];
-                    let len = random.next() % most;
-                    (0..len).map(|_| random.next() as u8).collect()
+                    let most = [1, 64, 129, 5000, 70_000][random.number() as usize % 5];
+                    let len = random.number() % most;
+                    (0..len).map(|_| random.number() as u8).collect()
                 });
                 check(&messages.collect::<Vec<_>>(), kind);
             }

@@ -112,8 +112,6 @@ mod rice;
 mod seek_index;
 mod sort;
 mod sorted_hashes;
-#[cfg(test)]
-mod splitmix;
 #[cfg(all(test, not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use crate::arch::SimdLevel;
 use crate::matching::Strategy;
-use crate::splitmix::spread;
 use crate::{Filter, IndexInterval, Params, RawValues};
+use nutfilter_reference::spread;
 
 #[cfg(all(
     feature = "std",

@@ -99,18 +99,14 @@ mod tests {
     use crate::arch::{hash, lookup_lanes, x86_64::CodeStream};
     use alloc::vec;
     use alloc::vec::Vec;
-
-    /// Pseudorandom numbers.
-    fn noise(i: u64) -> u64 {
-        crate::splitmix::spread(i)
-    }
+    use nutfilter_reference::spread;
 
     /// Short codes, endless runs, and random bytes.
     fn streams(len: usize) -> [Vec<u8>; 4] {
         [
             vec![0; len],
             vec![0xff; len],
-            (0..len as u64).map(|i| noise(i) as u8).collect(),
+            (0..len as u64).map(|i| spread(i) as u8).collect(),
             // Short codes, then an endless run.
             (0..len).map(|i| if i + 300 < len { 0x11 } else { 0xff }).collect(),
         ]
@@ -187,7 +183,7 @@ mod tests {
                     let bits = len as u64 * 8;
                     for count in (0..=70).chain([255, 256]) {
                         let position = |i: u64| match i % 5 {
-                            4 => noise(i),
+                            4 => spread(i),
                             3 => (bits + 70).saturating_sub(i * 37),
                             _ => (bits + 70).saturating_sub(i * 3 % 200),
                         };
@@ -231,7 +227,7 @@ mod tests {
             // One lane comes to its end; where another one stops, all do.
             let short = round as usize % LANES;
             let bytes: [_; LANES] = core::array::from_fn(|lane| {
-                let random = noise(round << 8 | lane as u64);
+                let random = spread(round << 8 | lane as u64);
                 if lane == short {
                     let len = LOADED + (random >> 8) as usize % 300;
                     Guarded::new(&streams(len)[(random % 4) as usize])
@@ -240,14 +236,14 @@ mod tests {
                 }
             });
             let targets: [_; LANES] = core::array::from_fn(|lane| {
-                let random = noise(round << 8 | lane as u64 | 1 << 32);
+                let random = spread(round << 8 | lane as u64 | 1 << 32);
                 let mut numbers: Vec<u32> =
-                    (0..random % 40).map(|i| noise(random + i) as u32 >> 10).collect();
+                    (0..random % 40).map(|i| spread(random + i) as u32 >> 10).collect();
                 numbers.extend([u32::MAX; NEXT]);
                 numbers.sort_unstable();
                 Guarded::new(&numbers)
             });
-            let random = |lane| noise(round << 8 | lane as u64 | 1 << 33);
+            let random = |lane| spread(round << 8 | lane as u64 | 1 << 33);
             let mut lanes = SideBySide {
                 positions: core::array::from_fn(|lane| {
                     random(lane) % ((bytes[short].len() - LOADED + 1) as u64 * 8)
@@ -285,7 +281,7 @@ mod tests {
         for width in (1..=70).chain([96, 127, 128, 129, 160, 257]) {
             for count in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 127, 128, 129, 150] {
                 let records: Vec<u8> =
-                    (0..width as u64 * count as u64).map(|i| noise(i) as u8).collect();
+                    (0..width as u64 * count as u64).map(|i| spread(i) as u8).collect();
                 let records = Guarded::new(&records);
                 let mut out = Guarded::new(&vec![0_u64; count]);
                 let rows = hash::Records::new(&records, width);

@@ -294,7 +294,7 @@ mod tests {
     use crate::bip158::{PARAMS, build, serialize};
     use crate::hash::ItemHash as _;
     use crate::sorted_hashes::SortedHashes;
-    use crate::splitmix::Random;
+    use nutfilter_reference::Noise;
 
     #[test]
     fn scan_returns_matches_and_errors_in_order() {
@@ -333,8 +333,8 @@ mod tests {
         check(list.par_scan(&filters));
     }
 
-    fn key(random: &mut Random) -> SipHash {
-        SipHash::new(random.next(), random.next())
+    fn key(random: &mut Noise) -> SipHash {
+        SipHash::new(random.number(), random.number())
     }
 
     fn coded(key: SipHash, hashes: Vec<u64>) -> (SipHash, Vec<u8>) {
@@ -344,9 +344,9 @@ mod tests {
 
     /// A filter of these hashes that also pays `script`.
     fn paying(
-        random: &mut Random,
+        random: &mut Noise,
         script: &[u8],
-        hashes: impl FnOnce(&mut Random) -> Vec<u64>,
+        hashes: impl FnOnce(&mut Noise) -> Vec<u64>,
     ) -> (SipHash, Vec<u8>) {
         let key = key(random);
         let mut hashes = hashes(random);
@@ -354,25 +354,25 @@ mod tests {
         coded(key, hashes)
     }
 
-    fn uniform(n: usize) -> impl Fn(&mut Random) -> Vec<u64> {
-        move |random| (0..n).map(|_| random.next()).collect()
+    fn uniform(n: usize) -> impl Fn(&mut Noise) -> Vec<u64> {
+        move |random| (0..n).map(|_| random.number()).collect()
     }
 
     /// A hash, less likely the larger it is.
-    fn uneven(random: &mut Random) -> u64 {
-        let product = u128::from(random.next()) * u128::from(random.next());
+    fn uneven(random: &mut Noise) -> u64 {
+        let product = u128::from(random.number()) * u128::from(random.number());
         (product >> 64) as u64
     }
 
     /// A filter of `n` hashes and some scripts, perhaps with damage.
-    fn filter(random: &mut Random, n: u64, scripts: &[Vec<u8>]) -> (SipHash, Vec<u8>) {
+    fn filter(random: &mut Noise, n: u64, scripts: &[Vec<u8>]) -> (SipHash, Vec<u8>) {
         let key = key(random);
         // Hashes of uneven density make codes that are too short, or so long that lanes drift apart.
         let kind = random.below(8);
         let mut hash = || match kind {
-            0 => random.next() >> 14,
+            0 => random.number() >> 14,
             1 | 2 => uneven(random),
-            _ => random.next(),
+            _ => random.number(),
         };
         let mut hashes: Vec<u64> = (0..n).map(|_| hash()).collect();
         hashes.extend(scripts.iter().map(|script| key.hash(script)));
@@ -423,11 +423,11 @@ mod tests {
 
     #[test]
     fn batches_equal_single_filters() {
-        let mut random = Random::new(7);
+        let mut random = Noise::of(7);
         let mut seen = [0; 3];
         for count in [0, 1, 24, 160, 1500, 2500] {
             let scripts: Vec<Vec<u8>> = (0..count)
-                .map(|i: u64| (0..22 + i % 13).map(|_| random.next() as u8).collect())
+                .map(|i: u64| (0..22 + i % 13).map(|_| random.number() as u8).collect())
                 .collect();
             let list: Watchlist = scripts.iter().collect();
             for _ in 0..3 {
@@ -451,9 +451,9 @@ mod tests {
     /// Lists of each length share the scratch with longer and shorter ones; each filter pays one of the scripts.
     #[test]
     fn scratch_of_another_list_does_not_matter() {
-        let mut random = Random::new(77);
+        let mut random = Noise::of(77);
         let scripts: Vec<Vec<u8>> =
-            (0..70).map(|_| (0..22).map(|_| random.next() as u8).collect()).collect();
+            (0..70).map(|_| (0..22).map(|_| random.number() as u8).collect()).collect();
         let levels = SimdLevel::available();
         let mut scratches: Vec<Scratch> =
             levels.map(|level| Scratch::new().with_level(level)).collect();
@@ -472,7 +472,7 @@ mod tests {
     /// The first word of a filter has no zero, or just one.
     #[test]
     fn first_quotients_of_a_whole_word_are_noticed() {
-        let mut random = Random::new(21);
+        let mut random = Noise::of(21);
         let list = Watchlist::from_iter([b"mine"]);
         let mut batch = Vec::new();
         while batch.len() < 300 {
@@ -493,23 +493,22 @@ mod tests {
 
     #[test]
     fn script_is_found_wherever_it_is_in_a_filter() {
-        let mut random = Random::new(13);
+        let mut random = Noise::of(13);
         let list = Watchlist::from_iter([b"mine"]);
         let usual = uniform(150);
         // Sparse at one end, dense at the other: lanes drift apart.
-        let drifting = |random: &mut Random| (0..300).map(|_| uneven(random)).collect();
+        let drifting = |random: &mut Noise| (0..300).map(|_| uneven(random)).collect();
         // A code that is longer than a window, and that would leave as many codes as there are if it were cut.
-        let cut = |random: &mut Random| {
+        let cut = |random: &mut Noise| {
             let mut hashes = uniform(300)(random);
             let quotients = 40 + random.below(8);
             let gap = (u128::from(quotients) << 83) / (784_931 * 270);
-            let (gap, start) = (0..gap as u64, random.next() >> 1);
+            let (gap, start) = (0..gap as u64, random.number() >> 1);
             hashes.retain(|&hash| !gap.contains(&hash.wrapping_sub(start)));
             hashes
         };
-        let rows: [(usize, &dyn Fn(&mut Random) -> Vec<u64>); 3] =
-            [(400, &usual), (150, &drifting), (500, &cut)];
-        for (count, hashes) in rows {
+        type Hashes<'a> = &'a dyn Fn(&mut Noise) -> Vec<u64>;
+        for (count, hashes) in [(400, &usual as Hashes<'_>), (150, &drifting), (500, &cut)] {
             let batch: Vec<_> = (0..count).map(|_| paying(&mut random, b"mine", hashes)).collect();
             let [_, matching, _] = assert_batch_equals_single_filters(&list, &batch);
             assert_eq!(matching, count * SimdLevel::available().count());
@@ -579,7 +578,7 @@ mod tests {
 
     #[test]
     fn large_filters_and_equal_ones_are_scanned_beside_small_ones() {
-        let mut random = Random::new(9);
+        let mut random = Noise::of(9);
         let list = Watchlist::from_iter([b"mine"]);
         let mine = [b"mine".to_vec()];
         let mut batch = Vec::new();
@@ -598,12 +597,12 @@ mod tests {
     #[ignore = "takes a minute"]
     #[test]
     fn fifty_thousand_filters_with_payments_equal_single_filters() {
-        let mut random = Random::new(17);
+        let mut random = Noise::of(17);
         let mut seen = [0; 3];
         for turn in 0..50_000 / 125 {
             let count = [24, 120, 480, 1000, 2048][turn % 5];
             let scripts: Vec<Vec<u8>> =
-                (0..count).map(|_| (0..22).map(|_| random.next() as u8).collect()).collect();
+                (0..count).map(|_| (0..22).map(|_| random.number() as u8).collect()).collect();
             let list: Watchlist = scripts.iter().collect();
             let batch: Vec<_> = (0..125)
                 .map(|at| {
@@ -628,7 +627,7 @@ mod tests {
                 &self.0
             }
         }
-        let mut random = Random::new(11);
+        let mut random = Noise::of(11);
         let list = Watchlist::from_iter([b"mine"]);
         let batch: Vec<_> = (0..90)
             .map(|i| {

@@ -541,8 +541,8 @@ impl ScanPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splitmix::Random;
     use alloc::vec;
+    use nutfilter_reference::Noise;
 
     #[derive(Clone)]
     struct Coin {
@@ -725,7 +725,7 @@ mod tests {
             plan: ScanPlan,
             chain: HeaderChain,
             saved: [Vec<u8>; 2],
-            random: Random,
+            random: Noise,
             coins: Coins,
             /// Which branch each height is of.
             blocks: Vec<u64>,
@@ -741,7 +741,7 @@ mod tests {
 
         impl Client {
             fn new(seed: u64) -> Self {
-                let mut random = Random::new(seed);
+                let mut random = Noise::of(seed);
                 let coins = (0..12).map(|_| {
                     let paid = random.below(u64::from(HEIGHTS)) as u32;
                     let spent = paid + random.below(30) as u32;
@@ -753,7 +753,7 @@ mod tests {
                 Self::of(random, coins)
             }
 
-            fn of(random: Random, coins: Vec<Coin>) -> Self {
+            fn of(random: Noise, coins: Vec<Coin>) -> Self {
                 let coins = Coins::new(coins);
                 let mut client = Self {
                     plan: ScanPlan::new(20),
@@ -918,7 +918,7 @@ mod tests {
             // The payment to 2 reveals 6, which was paid before and spent afterwards.
             let coin = |address, paid, spent| Coin { address, paid, spent };
             let coins = vec![coin(2, 45, None), coin(6, 30, Some(50))];
-            let mut client = Client::of(Random::new(1), coins);
+            let mut client = Client::of(Noise::of(1), coins);
             while client.step() {}
             client.coins.check(client.revealed, HEIGHTS);
         }
@@ -1057,7 +1057,7 @@ mod tests {
 
     #[test]
     fn ranges_of_heights_are_added_and_removed() {
-        let mut random = Random::new(3);
+        let mut random = Noise::of(3);
         let (mut heights, mut expected) = (Heights::default(), [false; 40]);
         for _ in 0..2000 {
             let start = random.below(39) as u32;

@@ -10,7 +10,7 @@ use super::*;
 use crate::arch::lanes::{self as kernels, Lanes, Simd};
 use crate::cost;
 use crate::params::Params;
-use crate::splitmix::Random;
+use nutfilter_reference::Noise;
 
 fn coded(differences: impl IntoIterator<Item = u64>, p: u32) -> Vec<u8> {
     let sums = differences.into_iter().scan(0, |sum, difference| {
@@ -182,7 +182,7 @@ fn fitting(p: u32) -> u64 {
 
 #[test]
 fn uniform_values_are_decoded_for_every_p() {
-    let mut random = Random::new(1);
+    let mut random = Noise::of(1);
     for p in 0..=32 {
         for m in [fitting(p), fitting(p) * 5 / 2 + 1, fitting(p) / 8 + 1, fitting(p) / 1000 + 1, 1]
         {
@@ -201,7 +201,7 @@ fn uniform_values_are_decoded_for_every_p() {
 
 #[test]
 fn numbers_of_items_around_every_border_are_decoded() {
-    let mut random = Random::new(2);
+    let mut random = Noise::of(2);
     for (p, m) in [(19, 784_931), (6, 100), (0, 1)] {
         let params = Params::new(p, m).unwrap();
         let few = 0..70;
@@ -255,7 +255,7 @@ fn differences_that_never_fall_into_step_are_decoded() {
 
 #[test]
 fn streams_that_fall_out_of_step_halfway_are_decoded() {
-    let mut random = Random::new(3);
+    let mut random = Noise::of(3);
     for p in [4, 10, 19] {
         let m = fitting(p);
         let n = 40_000;
@@ -272,7 +272,7 @@ fn streams_that_fall_out_of_step_halfway_are_decoded() {
 
 #[test]
 fn long_runs_are_decoded_wherever_they_are() {
-    let mut random = Random::new(4);
+    let mut random = Noise::of(4);
     for p in [0, 3, 12, 19, 25] {
         for run in [10, 40, 57, 58, 64, 100, 1000, 4095, 4096, 4097, 100_000] {
             let n = 20_000_u32;
@@ -294,7 +294,7 @@ fn long_runs_are_decoded_wherever_they_are() {
 
 /// Invalid bytes and numbers, each with a description.
 fn damaged(
-    random: &mut Random,
+    random: &mut Noise,
     bytes: &[u8],
     n: u32,
     params: Params,
@@ -342,7 +342,7 @@ fn damaged(
 
 #[test]
 fn damage_gets_the_error_that_the_serial_scan_gives() {
-    let mut random = Random::new(5);
+    let mut random = Noise::of(5);
     let (mut right, mut wrong) = (0, 0);
     for p in [0, 1, 4, 9, 19, 22, 25, 32] {
         let n = 12_000;
@@ -363,7 +363,7 @@ fn damage_gets_the_error_that_the_serial_scan_gives() {
 fn iterator_that_was_begun_gives_the_rest() {
     let params = Params::CASHU;
     for n in [300, 70_000] {
-        let values = Random::new(6).sorted(n, params.range(n));
+        let values = Noise::of(6).sorted(n, params.range(n));
         let bytes = coded(differences(&values), params.p());
         for taken in [0, 1, 127, 128, 129, 299] {
             let mut all = Values::of(of(SimdLevel::detect(), &bytes, n, params));
@@ -420,7 +420,7 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
 
 #[test]
 fn codes_of_one_bit_more_than_a_window_are_decoded_at_every_bit() {
-    let mut random = Random::new(11);
+    let mut random = Noise::of(11);
     for p in [1, 2, 3, 9, 12, 19, 25, 28, 30] {
         for bits in [56_u32, 57, 58, 59] {
             // One such code, or two that together are as long, with remainders that end in a zero.
@@ -552,7 +552,7 @@ impl Counts {
 
 #[test]
 fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
-    let mut random = Random::new(21);
+    let mut random = Noise::of(21);
     for (p, m) in [(19, 784_931), (10, 1 << 10), (6, 100)] {
         for n in [20_000, 150_000] {
             let params = Params::new(p, m).unwrap();

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::SortedHashes;
     use crate::encode::encode_hashes;
-    use crate::splitmix::{noise, sorted};
+    use nutfilter_reference::{Noise, sorted};
 
     fn stitched(
         level: SimdLevel,
@@ -177,7 +177,7 @@ mod tests {
     /// Cuts sorted hashes at random places, often several times at one place.
     fn cut(hashes: &[u64], cuts: usize, seed: u64) -> Vec<&[u64]> {
         let mut places: Vec<usize> =
-            noise(seed).map(|x| (x % (hashes.len() as u64 + 1)) as usize).take(cuts).collect();
+            Noise::of(seed).map(|x| (x % (hashes.len() as u64 + 1)) as usize).take(cuts).collect();
         places.extend([0, hashes.len()]);
         places.sort_unstable();
         places.windows(2).map(|pair| &hashes[pair[0]..pair[1]]).collect()
@@ -207,7 +207,7 @@ mod tests {
                 for n in [0, 1, 2, 3, 17, 500, 30_000] {
                     let shapes: [fn(u64) -> u64; 3] = [|x| x, |x| x >> 40, |x| (x % 3) << 62];
                     for (round, shape) in shapes.into_iter().enumerate() {
-                        let hashes = sorted(noise(n as u64).map(shape), n);
+                        let hashes = sorted(Noise::of(n as u64).map(shape), n);
                         let whole = encode_hashes(SimdLevel::SCALAR, &hashes, params).unwrap();
                         for cuts in [0, 1, 2, 30] {
                             let pieces = cut(&hashes, cuts, round as u64)

@@ -1,8 +1,8 @@
 use super::*;
-use crate::splitmix::noise;
+use nutfilter_reference::Noise;
 
 pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
-    noise(seed).take(n).collect()
+    Noise::of(seed).take(n).collect()
 }
 
 /// Sorts at every level, checks the result and the work, and returns the work.

@@ -218,9 +218,9 @@ mod tests {
     use super::*;
     use crate::arch::x86_64::{Avx2, Avx512};
     use crate::hash::{ItemHash as _, SipHash};
-    use crate::splitmix::Random;
     use alloc::vec;
     use alloc::vec::Vec;
+    use nutfilter_reference::Noise;
 
     #[test]
     fn columns_are_the_sorted_values_of_each_filter() {
@@ -229,15 +229,16 @@ mod tests {
     }
 
     fn check(simd: impl Decodes) {
-        let mut random = Random::new(3);
+        let mut random = Noise::of(3);
         for count in [0_usize, 1, 15, 16, 17, 33, 100, 128, 256, 700, 1024, 2048] {
-            let scripts: Vec<[u64; 2]> =
-                (0..count).map(|_| [random.next(), random.next() & 0xff_ffff | 11 << 56]).collect();
+            let scripts: Vec<[u64; 2]> = (0..count)
+                .map(|_| [random.number(), random.number() & 0xff_ffff | 11 << 56])
+                .collect();
             let words: Vec<u8> =
                 scripts.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect();
             let filters: Vec<_> = (0..FILTERS as u64)
                 .map(|lane| {
-                    let key = SipHash::new(random.next(), random.next());
+                    let key = SipHash::new(random.number(), random.number());
                     (key, random.below(1 << (20 + lane)) + 1, lane.saturating_sub(11))
                 })
                 .collect();
