@@ -3,12 +3,14 @@
 //! Uniform hashes almost determine their places without comparisons. A pass deals them to buckets by their
 //! leading bits. Each bucket has room for its expected number plus eight standard deviations ([`Buckets`]).
 //! Further passes deal a bucket, which is in cache by then, to smaller ones ([`Stage`]). A bucket of about two
-//! thousand hashes is sorted within the first-level cache ([`leaf`]). Nothing is counted beforehand.
+//! thousand hashes is sorted within the first-level cache ([`leaf`]). Nothing is counted beforehand. P. McIlroy, K. Bostic and
+//! M. D. McIlroy, "Engineering radix sort", 1993; K.-D. Neubert, "The Flashsort1 algorithm", 1998, for places by value.
 //!
 //! **An attacker who chooses items can choose hashes.** Every step therefore has a limit. Beyond the limit, the
 //! general sort `sort_unstable` is used, which no input makes quadratic. It sorts the surplus of the buckets
 //! (up to an eighth of the set), a bucket whose parts overflow, and a leaf whose cells overflow. Beyond that the set is
-//! dealt once more, by its span in place of all 64 bits, and sorted whole if that fails, too. Before that, no hash is dealt more than [`MOST_DEALS`] times; [`Work`] counts it.
+//! dealt once more, by its span in place of all 64 bits, and sorted whole if that fails, too. Before that, no hash is dealt
+//! more than [`MOST_DEALS`] times; [`Work`] counts it.
 
 mod buckets;
 mod leaf;
