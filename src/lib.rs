@@ -117,7 +117,7 @@ mod tests;
 
 pub use error::{BuildError, DecodeError};
 pub use filter::{Filter, UnvalidatedFilter};
-pub use hash::{ItemHash, Nut23, Nut25, RawValues, SipHash, map_to_range};
+pub use hash::{AnyHash, ItemHash, Nut23, Nut25, RawValues, SipHash, map_to_range};
 pub use params::Params;
 pub use resident::{CacheLines, ResidentFilter};
 pub use seek_index::{IndexInterval, IndexedFilter};

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 
 use arbitrary::Arbitrary;
 use nutfilter::internals::{SimdLevel, Strategy};
-use nutfilter::{
-    Filter, IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, RawValues, SipHash, SortedHashes,
-};
+use nutfilter::{AnyHash, Filter, IndexInterval, IndexedFilter, RawValues, SipHash, SortedHashes};
 use nutfilter_reference::{Noise, Profile};
 
 use crate::cost::{Budget, within};
@@ -39,33 +37,6 @@ pub struct Case<'a> {
 /// Bytes before the items in an input.
 const HEADER: usize = 10;
 
-/// All hashers as one type, so that generic code is compiled once instead of three times: a fuzzer's work per
-/// input grows with the amount of code.
-#[derive(Clone, Debug, PartialEq)]
-enum Hasher {
-    Nut25,
-    Nut23,
-    SipHash(SipHash),
-}
-
-impl ItemHash for Hasher {
-    fn hash(&self, item: &[u8]) -> u64 {
-        match self {
-            Hasher::Nut25 => Nut25.hash(item),
-            Hasher::Nut23 => Nut23.hash(item),
-            Hasher::SipHash(hasher) => hasher.hash(item),
-        }
-    }
-
-    fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
-        match self {
-            Hasher::Nut25 => Nut25.hash_items_at(level, items, out),
-            Hasher::Nut23 => Nut23.hash_items_at(level, items, out),
-            Hasher::SipHash(hasher) => hasher.hash_items_at(level, items, out),
-        }
-    }
-}
-
 /// The targets and the expected answers.
 struct Questions<'t> {
     items: &'t [&'t [u8]],
@@ -87,7 +58,7 @@ trait Asked {
 /// Both kinds of filters have methods of the same names.
 macro_rules! asked {
     ($($filter:ident),*) => {
-        $(impl<D: AsRef<[u8]>> Asked for $filter<D, Hasher> {
+        $(impl<D: AsRef<[u8]>> Asked for $filter<D, AnyHash> {
             fn matches(&self, items: &[&[u8]]) -> Vec<bool> {
                 $filter::matches(self, items)
             }
@@ -127,9 +98,9 @@ impl Case<'_> {
     pub fn check(&self) {
         let (k0, k1) = (u64::from(self.m), u64::from(self.p));
         match self.how & 3 {
-            0 | 3 => self.check_with(Hasher::Nut25, Profile::Nut25),
-            1 => self.check_with(Hasher::Nut23, Profile::Nut23),
-            _ => self.check_with(Hasher::SipHash(SipHash::new(k0, k1)), Profile::Bip158 { k0, k1 }),
+            0 | 3 => self.check_with(AnyHash::Nut25, Profile::Nut25),
+            1 => self.check_with(AnyHash::Nut23, Profile::Nut23),
+            _ => self.check_with(AnyHash::Sip(SipHash::new(k0, k1)), Profile::Bip158 { k0, k1 }),
         }
     }
 
@@ -154,7 +125,9 @@ impl Case<'_> {
         (Cow::Owned(records), width)
     }
 
-    fn check_with(&self, hasher: Hasher, profile: Profile) {
+    // With the hash as a value, generic code is compiled once instead of three times: a fuzzer's work per input grows with the
+    // amount of code.
+    fn check_with(&self, hasher: AnyHash, profile: Profile) {
         // With M up to 2^(P + 5), a code is on average some tens of bits longer than P.
         let most = 1_u64 << (u32::from(self.p % 33) + 5).min(32);
         let params = params_from(self.p, (u64::from(self.m) % most) as u32);
@@ -184,7 +157,7 @@ impl Case<'_> {
             way => &STRATEGIES[way % 4..][..1],
         };
         for level in levels(self.how >> 4 & 3, self.is_large()) {
-            let filter = SortedHashes::builder(hasher.clone())
+            let filter = SortedHashes::builder(hasher)
                 .with_level(level)
                 .hash_items(set)
                 .encode(params)
@@ -197,7 +170,7 @@ impl Case<'_> {
     fn ask(
         &self,
         level: SimdLevel,
-        filter: Filter<Vec<u8>, Hasher>,
+        filter: Filter<Vec<u8>, AnyHash>,
         strategies: &[Strategy],
         questions: &Questions<'_>,
     ) {
@@ -209,7 +182,7 @@ impl Case<'_> {
         match self.how >> 6 {
             0 => questions.ask(context, strategies, &filter, Budget::of(&filter)),
             1 => {
-                let hasher = filter.hasher().clone();
+                let hasher = *filter.hasher();
                 let n = u64::from(filter.n());
                 let admitted =
                     Filter::check_length_with(hasher, filter.bytes(), n, filter.params())
@@ -233,7 +206,7 @@ impl Case<'_> {
                 assert_eq!(found, questions.found, "{context:?}");
             }
             2 => {
-                let borrowed = filter.with_hasher(filter.hasher().clone());
+                let borrowed = filter.with_hasher(*filter.hasher());
                 let indexed = borrowed.into_indexed(step);
                 questions.ask(context, strategies, &indexed, Budget::of_indexed(&indexed));
             }

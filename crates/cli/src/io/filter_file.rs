@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use nutfilter::gcs::{FilterHeader, is_gcs};
-use nutfilter::{Filter, Nut25, Params, SipHash, bip158};
+use nutfilter::{AnyHash, Filter, Params, SipHash, bip158};
 use nutfilter_cashu::FilterResponse;
 use serde_json::Value;
 
 use crate::error::CliError;
 use crate::io::hex;
 use crate::io::items::Input;
-use crate::profile::{AnyHash, Profile, ProfileArgs};
+use crate::profile::{Profile, ProfileArgs};
 
 /// A validated filter, and the metadata of its file.
 pub(crate) struct FilterFile {
@@ -26,7 +26,7 @@ pub(crate) struct FilterFile {
 /// The hasher for a filter of this profile, if its file names one. A filter that is only validated needs none.
 fn hasher(args: Option<&ProfileArgs>, named: Option<Profile>) -> Result<AnyHash, CliError> {
     match (args, named) {
-        (None, _) => Ok(AnyHash::Nut25(Nut25)),
+        (None, _) => Ok(AnyHash::Nut25),
         (Some(args), None) => args.hasher(),
         (Some(args), Some(profile)) => args.hasher_for_file(profile),
     }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use nutfilter::gcs::FilterHeader;
-use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
+use nutfilter::{AnyHash, Filter, Params, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::FilterResponse;
 
 use crate::error::CliError;
@@ -15,7 +15,7 @@ use crate::io::filter_file;
 use crate::io::items::{HashSink, Input, InputArgs, ItemReceiver, check_point};
 use crate::io::output::{self, Destination};
 use crate::messages::Globals;
-use crate::profile::{AnyHash, Profile, ProfileArgs};
+use crate::profile::{Profile, ProfileArgs};
 
 mod sort_memory;
 

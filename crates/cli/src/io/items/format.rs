@@ -362,8 +362,7 @@ fn lines(
 mod tests {
     use super::*;
     use crate::io::items::{HashSink, ItemReceiver as _};
-    use crate::profile::AnyHash;
-    use nutfilter::Nut25;
+    use nutfilter::{AnyHash, Nut25};
 
     /// Returns at most so many bytes per read.
     struct Short<'a>(&'a [u8], usize);
@@ -445,7 +444,7 @@ mod tests {
             let args = InputArgs { encoding, ..InputArgs::default() };
             let input =
                 Input { name: "in".to_owned(), reader: Box::new(io::Cursor::new(text.clone())) };
-            let mut sink = HashSink::new(AnyHash::Nut25(Nut25), 0);
+            let mut sink = HashSink::new(AnyHash::Nut25, 0);
             let read = sink.push_lines(input, &args);
             read.expect("valid lines");
             wanted.sort_unstable();

@@ -5,11 +5,10 @@ use std::io::{self, IsTerminal as _, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use nutfilter::{HashCollector, SortedHashes};
+use nutfilter::{AnyHash, HashCollector, SortedHashes};
 
 use crate::error::CliError;
 use crate::io::progress::ShownReader;
-use crate::profile::AnyHash;
 
 mod format;
 
@@ -147,7 +146,7 @@ impl HashSink {
     /// For about `expected` items; 0 if their number is unknown.
     pub(crate) fn new(hasher: AnyHash, expected: usize) -> Self {
         // Sorting takes a tenth of the time. Threads need memory of their own, and more time to clear it.
-        let builder = SortedHashes::builder(hasher.clone());
+        let builder = SortedHashes::builder(hasher);
         Self { hashes: builder.collector(expected), hasher }
     }
 
