@@ -17,9 +17,9 @@ use crate::io::output::{self, Destination};
 use crate::messages::Globals;
 use crate::profile::{Profile, ProfileArgs};
 
-mod sort_memory;
+mod memory_check;
 
-use self::sort_memory::Expected;
+use self::memory_check::Expected;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
