@@ -27,15 +27,7 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), CliError> {
 
 /// Formats a number for display: `2,631,549`.
 pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    indicatif::HumanCount(number).to_string()
 }
 
 /// Formats a number of bytes for display: `2,631,549 (2.5 MiB)`.

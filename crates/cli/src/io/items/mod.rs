@@ -68,7 +68,8 @@ impl Input {
         let mut buffer = Vec::new();
         let mut before = 0_u64;
         loop {
-            let read = fill(&mut self.reader, &mut buffer, chunk);
+            buffer.clear();
+            let read = self.reader.by_ref().take(chunk as u64).read_to_end(&mut buffer);
             let read = read.map_err(|error| CliError::at(&self.name, error))?;
             if read == 0 {
                 return Ok(());
@@ -85,26 +86,9 @@ impl Input {
                 ));
             }
             before += read as u64;
-            sink(&buffer[..read])?;
+            sink(&buffer)?;
         }
     }
-}
-
-/// Reads `bytes` bytes, or fewer at the end of the input, to the front of the buffer. Returns their number.
-fn fill(reader: &mut dyn Read, buffer: &mut Vec<u8>, bytes: usize) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes {
-        if filled == buffer.len() {
-            // Not all at once, because a record may be longer than the input.
-            buffer.resize(bytes.min(CHUNK.max(2 * filled)), 0);
-        }
-        match reader.read(&mut buffer[filled..]) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Ok(0) => break,
-            read => filled += read?,
-        }
-    }
-    Ok(filled)
 }
 
 /// Whether a path means standard input.
