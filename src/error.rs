@@ -45,6 +45,22 @@ macro_rules! faults {
     };
 }
 
+/// The texts of an error that is a public enum: a row has a pattern and its text.
+macro_rules! error_texts {
+    ($error:ident { $($variant:pat => $text:literal $(, $argument:expr)*;)* }) => {
+        impl core::fmt::Display for $error {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self {
+                    $($variant => write!(f, $text $(, $argument)*),)*
+                }
+            }
+        }
+
+        impl core::error::Error for $error {}
+    };
+}
+pub(crate) use error_texts;
+
 /// Parameters outside the limits of the format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ParamsError(pub(crate) ParamsFault);

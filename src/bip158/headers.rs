@@ -2,12 +2,12 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::digest::{FilterHash, FilterHeader};
 use super::saved::{SavedError, SavedReader, SavedWriter};
 use super::scan::ScanFault;
 use crate::double_sha256::Sha256;
+use crate::error::error_texts;
 
 /// Why a [`HeaderChain`] was not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,23 +38,11 @@ pub enum HeaderError {
     },
 }
 
-impl fmt::Display for HeaderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotConnected { height, .. } => {
-                write!(f, "the hashes do not follow the header before height {height}")
-            }
-            Self::OtherTip { .. } => {
-                f.write_str("the hashes lead to another header than the trusted one")
-            }
-            Self::BelowFirst { height, first } => {
-                write!(f, "cannot rewind to height {height}: the chain begins at {first}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for HeaderError {}
+error_texts!(HeaderError {
+    Self::NotConnected { height, .. } => "the hashes do not follow the header before height {height}";
+    Self::OtherTip { .. } => "the hashes lead to another header than the trusted one";
+    Self::BelowFirst { height, first } => "cannot rewind to height {height}: the chain begins at {first}";
+});
 
 /// Names the bytes of headers, and their version.
 const NAME: &[u8; 8] = b"nfheads\x01";

@@ -4,8 +4,8 @@
 //! key of zeros over all before. Numbers are little-endian.
 
 use alloc::vec::Vec;
-use core::fmt;
 
+use crate::error::error_texts;
 use crate::hash::{ItemHash as _, SipHash};
 
 /// Why bytes cannot be read back.
@@ -28,20 +28,12 @@ pub enum SavedError {
     },
 }
 
-impl fmt::Display for SavedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotThis => f.write_str("the bytes are something else, or of another version"),
-            Self::Torn { whole } => write!(f, "the last part is cut off; {whole} bytes are whole"),
-            Self::Damaged => f.write_str("the bytes are damaged: their checksum is another one"),
-            Self::NotConnected { height } => {
-                write!(f, "the headers from height {height} on do not follow those before")
-            }
-        }
-    }
-}
-
-impl core::error::Error for SavedError {}
+error_texts!(SavedError {
+    Self::NotThis => "the bytes are something else, or of another version";
+    Self::Torn { whole } => "the last part is cut off; {whole} bytes are whole";
+    Self::Damaged => "the bytes are damaged: their checksum is another one";
+    Self::NotConnected { height } => "the headers from height {height} on do not follow those before";
+});
 
 const SUM: usize = 8;
 

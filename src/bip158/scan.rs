@@ -15,7 +15,7 @@ use crate::arch::SimdLevel;
 use crate::arch::x86_64::side_by_side::Decodes;
 #[cfg(feature = "verify")]
 use crate::double_sha256::Sha256;
-use crate::error::DecodeError;
+use crate::error::{DecodeError, error_texts};
 use crate::hash::SipHash;
 
 /// A block that may create or spend scripts of a [`Watchlist`].
@@ -64,22 +64,12 @@ pub enum ScanFault {
     },
 }
 
-impl fmt::Display for ScanFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(error) => error.fmt(f),
-            Self::WrongFilter { height, .. } => {
-                write!(f, "the filter at height {height} does not match its filter header")
-            }
-            Self::NoHeader { height, first, len } => write!(
-                f,
-                "no filter header for height {height}: the chain has {len} headers from height {first} on"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for ScanFault {}
+error_texts!(ScanFault {
+    Self::Invalid(error) => "{error}";
+    Self::WrongFilter { height, .. } => "the filter at height {height} does not match its filter header";
+    Self::NoHeader { height, first, len }
+        => "no filter header for height {height}: the chain has {len} headers from height {first} on";
+});
 
 impl<B: fmt::Debug> fmt::Display for ScanError<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use nutfilter::gcs::FilterHash;
+use nutfilter::gcs::GcsHash;
 use nutfilter::{AnyHash, ItemHash, SipHash};
 
 use crate::error::CliError;
@@ -35,21 +35,21 @@ impl Profile {
     }
 
     /// As the header of a `.gcs` file names it.
-    pub(crate) fn in_header(self) -> FilterHash {
+    pub(crate) fn in_header(self) -> GcsHash {
         match self {
-            Profile::Nut25 => FilterHash::Nut25,
-            Profile::Nut23 => FilterHash::Nut23,
-            Profile::Bip158 => FilterHash::Bip158,
-            Profile::Siphash => FilterHash::SipHash,
+            Profile::Nut25 => GcsHash::Nut25,
+            Profile::Nut23 => GcsHash::Nut23,
+            Profile::Bip158 => GcsHash::Bip158,
+            Profile::Siphash => GcsHash::SipHash,
         }
     }
 
-    pub(crate) fn of_header(hash: FilterHash) -> Self {
+    pub(crate) fn of_header(hash: GcsHash) -> Self {
         match hash {
-            FilterHash::Nut25 => Profile::Nut25,
-            FilterHash::Nut23 => Profile::Nut23,
-            FilterHash::Bip158 => Profile::Bip158,
-            FilterHash::SipHash => Profile::Siphash,
+            GcsHash::Nut25 => Profile::Nut25,
+            GcsHash::Nut23 => Profile::Nut23,
+            GcsHash::Bip158 => Profile::Bip158,
+            GcsHash::SipHash => Profile::Siphash,
         }
     }
 

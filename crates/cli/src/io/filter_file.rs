@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nutfilter::gcs::{FilterHeader, is_gcs};
+use nutfilter::gcs::{GcsHeader, is_gcs};
 use nutfilter::{AnyHash, Filter, Params, SipHash, bip158};
 use nutfilter_cashu::FilterResponse;
 use serde_json::Value;
@@ -91,14 +91,14 @@ fn read_gcs(
     mut bytes: Vec<u8>,
     args: Option<&ProfileArgs>,
 ) -> Result<FilterFile, CliError> {
-    let (header, coded) = FilterHeader::parse(&bytes).map_err(|error| CliError::at(name, error))?;
+    let (header, coded) = GcsHeader::parse(&bytes).map_err(|error| CliError::at(name, error))?;
     let length = coded.len();
     let profile = Profile::of_header(header.hash);
     let hasher = hasher(args, Some(profile))?;
     if args.is_some() && profile.key_check(&hasher) != header.key_check {
         return Err(CliError::at(name, "built with a different key"));
     }
-    bytes.drain(..FilterHeader::BYTES);
+    bytes.drain(..GcsHeader::BYTES);
     bytes.truncate(length);
     let filter = Filter::parse_with(hasher, bytes, header.n, header.params)
         .map_err(|error| CliError::at(name, error))?;

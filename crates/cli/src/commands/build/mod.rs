@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use nutfilter::gcs::FilterHeader;
+use nutfilter::gcs::GcsHeader;
 use nutfilter::{AnyHash, Filter, Params, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::FilterResponse;
 
@@ -153,7 +153,7 @@ fn write(
     let (n, params) = (filter.n(), filter.params());
     match args.format() {
         Format::Gcs => {
-            let header = FilterHeader {
+            let header = GcsHeader {
                 hash: profile.in_header(),
                 params,
                 n: u64::from(n),
