@@ -227,8 +227,8 @@ fn side_by_side<'a, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Noise;
     use alloc::vec;
-    use nutfilter_reference::Noise;
     use sha2::Digest as _;
 
     fn check(messages: &[Vec<u8>], kind: Sha256) {

@@ -112,7 +112,7 @@ mod rice;
 mod seek_index;
 mod sort;
 mod sorted_hashes;
-#[cfg(all(test, not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(test)]
 mod tests;
 
 pub use error::{BuildError, DecodeError};

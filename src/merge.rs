@@ -179,8 +179,8 @@ fn side_by_side(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::{Noise, sorted};
     use alloc::format;
-    use nutfilter_reference::{Noise, sorted};
 
     /// Merges, and compares the result and the blocks with a sort.
     fn check(kept: &[u64], more: &[u64]) {

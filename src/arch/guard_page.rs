@@ -97,9 +97,9 @@ mod tests {
     use crate::arch::{Baseline, Kind, SimdLevel};
     #[cfg(target_arch = "x86_64")]
     use crate::arch::{hash, lookup_lanes, x86_64::CodeStream};
+    use crate::tests::spread;
     use alloc::vec;
     use alloc::vec::Vec;
-    use nutfilter_reference::spread;
 
     /// Short codes, endless runs, and random bytes.
     fn streams(len: usize) -> [Vec<u8>; 4] {

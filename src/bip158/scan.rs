@@ -284,7 +284,7 @@ mod tests {
     use crate::bip158::{PARAMS, build, serialize};
     use crate::hash::ItemHash as _;
     use crate::sorted_hashes::SortedHashes;
-    use nutfilter_reference::Noise;
+    use crate::tests::Noise;
 
     #[test]
     fn scan_returns_matches_and_errors_in_order() {

@@ -541,8 +541,8 @@ impl ScanPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Noise;
     use alloc::vec;
-    use nutfilter_reference::Noise;
 
     #[derive(Clone)]
     struct Coin {

@@ -10,7 +10,7 @@ use super::*;
 use crate::arch::lanes::{self as kernels, Lanes, Simd};
 use crate::cost;
 use crate::params::Params;
-use nutfilter_reference::Noise;
+use crate::tests::Noise;
 
 fn coded(differences: impl IntoIterator<Item = u64>, p: u32) -> Vec<u8> {
     let sums = differences.into_iter().scan(0, |sum, difference| {

@@ -196,7 +196,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nutfilter_reference::{Noise, sorted};
+    use crate::tests::{Noise, sorted};
 
     #[test]
     fn damaged_pieces_are_rejected() {

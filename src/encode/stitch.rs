@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::SortedHashes;
     use crate::encode::encode_hashes;
-    use nutfilter_reference::{Noise, sorted};
+    use crate::tests::{Noise, sorted};
 
     fn stitched(
         level: SimdLevel,

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::coder::{Carry, Coder, StreamOutput};
 use super::*;
 use crate::hash::map_to_range;
-use nutfilter_reference::{Noise, sorted};
+use crate::tests::{Noise, sorted};
 
 /// The maximum number of bits for the reference, which writes each of them singly.
 const MOST_BITS: u128 = 1 << 18;

@@ -9,7 +9,7 @@ use crate::hash::RawValues;
 use crate::matching::{Point, Strategy, most_items};
 use crate::params::Params;
 use crate::sorted_hashes::SortedHashes;
-use nutfilter_reference::spread;
+use crate::tests::spread;
 
 type Indexed = IndexedFilter<Vec<u8>, RawValues>;
 

@@ -1,5 +1,5 @@
 use super::*;
-use nutfilter_reference::Noise;
+use crate::tests::Noise;
 
 pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
     Noise::of(seed).take(n).collect()

@@ -218,9 +218,9 @@ mod tests {
     use super::*;
     use crate::arch::x86_64::{Avx2, Avx512};
     use crate::hash::{ItemHash as _, SipHash};
+    use crate::tests::Noise;
     use alloc::vec;
     use alloc::vec::Vec;
-    use nutfilter_reference::Noise;
 
     #[test]
     fn columns_are_the_sorted_values_of_each_filter() {
