@@ -8,5 +8,6 @@ done
 "$venv/shellcheck" --external-sources --source-path SCRIPTDIR .ci/run .ci/install .ci/*.sh findings/*.sh
 long=$(awk '{ words[FILENAME] += NF; gaps[FILENAME] += !NF } END { for (f in words) if (words[f] > 200 || gaps[f] > 3) print f }' docs/decisions/0*)
 [ -z "$long" ] || { echo "decisions of more than two paragraphs or 200 words: $long"; exit 1; }
+python3 .ci/names.py
 long=$(git log -20 --no-merges --format=%s | grep -E '.{71}' || true)
 [ -z "$long" ] || { echo "commit subjects above 70 characters: $long"; exit 1; }

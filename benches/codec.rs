@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nutfilter::internals::SimdLevel;
 use nutfilter_benchmarks::fixture::Size;
-use nutfilter_benchmarks::{Fixture, Selection, Who, rows};
+use nutfilter_benchmarks::{Contender, Fixture, Selection, rows};
 
 criterion_main!(benches);
 
@@ -64,7 +64,7 @@ fn measure(criterion: &mut Criterion, size: &str, prefix: &str) {
                 // Their answers are asserted here.
                 let rows = rows.get_or_insert_with(|| task.group(&fixture, &selection).rows);
                 let mut ours = rows.iter_mut();
-                let row = ours.find(|row| row.who == Who::Ours(level));
+                let row = ours.find(|row| row.who == Contender::Ours(level));
                 let row = row.expect("a row per level");
                 bencher.iter_custom(|calls| {
                     let mut taken = Duration::ZERO;

@@ -40,8 +40,26 @@ macro_rules! faults {
                 }
             }
         }
+
+        impl Error for $error {}
     };
 }
+
+/// The texts of an error that is a public enum: a row has a pattern and its text.
+macro_rules! error_texts {
+    ($error:ident { $($variant:pat => $text:literal $(, $argument:expr)*;)* }) => {
+        impl core::fmt::Display for $error {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self {
+                    $($variant => write!(f, $text $(, $argument)*),)*
+                }
+            }
+        }
+
+        impl core::error::Error for $error {}
+    };
+}
+pub(crate) use error_texts;
 
 /// Parameters outside the limits of the format.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,8 +88,6 @@ pub enum ParamsErrorKind {
     /// The false-positive rate is outside the limits.
     Rate,
 }
-
-impl Error for ParamsError {}
 
 /// The bytes are not a valid filter for the declared numbers.
 ///
@@ -125,8 +141,6 @@ faults! {
             "the number of items, {n}, is encoded in {width} bytes, not in the fewest possible";
     }
 }
-
-impl Error for DecodeError {}
 
 /// A filter cannot be made from the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,8 +201,6 @@ pub enum BuildErrorKind {
     OutOfRange,
 }
 
-impl Error for BuildError {}
-
 /// A filter has no resident form, or the bytes of one are damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidentError(pub(crate) ResidentFault);
@@ -233,83 +245,68 @@ pub enum ResidentErrorKind {
     Damaged,
 }
 
-impl Error for ResidentError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    /// Checks that the message contains these words, is one line, and does not end with a full stop.
-    fn says(error: impl Error, words: &[&str]) {
-        let text = error.to_string();
-        for word in words {
-            assert!(text.contains(word), "{word} is not in: {text}");
+    /// Each message has these words and numbers, is one line, and does not end with a full stop. Other tests have the whole
+    /// messages of the faults that are not here.
+    #[test]
+    fn errors_carry_their_numbers() {
+        let [n, item] = [7001, 7002];
+        let [len, bits, end_bit, m, lines] = [7003, 7004, 7005, 7006, 7007];
+        let params: [(_, &[&str]); 2] = [
+            (ParamsFault::InverseRate { m: 0 }, &["M is 0", "4294967295"]),
+            (ParamsFault::Rate { rate: 1.5 }, &["1.5"]),
+        ];
+        let decode: [(_, &[&str]); 5] = [
+            (DecodeFault::ItemCount { n: 1 << 32 }, &["4294967296", "4294967295"]),
+            (DecodeFault::RunCut { item, n, bits }, &["7001", "7002", "7004", "run"]),
+            (DecodeFault::RemainderCut { item, n, bits }, &["7001", "7002", "7004", "remainder"]),
+            (DecodeFault::TrailingData { n, end_bit, bits }, &["7001", "7004", "7005"]),
+            (DecodeFault::CompactSizeCut { len }, &["7003"]),
+        ];
+        let build: [(_, &[&str]); 12] = [
+            (BuildFault::TooManyItems { n: 1 << 32 }, &["4294967296"]),
+            (BuildFault::TooManyBits { n, bits: 7004 }, &["7001", "7004"]),
+            (BuildFault::OutOfMemory { bytes: 7003 }, &["7003 bytes"]),
+            (BuildFault::NoRoomForHashes { items: 7004 }, &["7004 items"]),
+            (BuildFault::HasherDiffers, &["keys", "merged"]),
+            (BuildFault::OtherCount { n, pushed: 7013 }, &["7001", "7013"]),
+            (BuildFault::MalformedPiece { len }, &["7003 bytes"]),
+            (BuildFault::OtherFilter { piece: 7015 }, &["piece 7015"]),
+            (BuildFault::PieceOrder { piece: 7016 }, &["piece 7016"]),
+            (BuildFault::RecordLength { len, record_bytes: 33 }, &["7003 bytes", "size 33"]),
+            (BuildFault::Unsorted { item: 7008 }, &["7008"]),
+            (
+                BuildFault::ValueOutOfRange { item: 7009, value: 7010, range: 7011 },
+                &["7009", "7010", "7011"],
+            ),
+        ];
+        let resident: [(_, &[&str]); 11] = [
+            (ResidentFault::InverseRate { m, most: 7002 }, &["7006", "7002"]),
+            (ResidentFault::Crowded { n, exceptions: 7004 }, &["7001", "7004"]),
+            (ResidentFault::TooShort { len }, &["7003 bytes"]),
+            (ResidentFault::Magic, &["not a resident filter"]),
+            (ResidentFault::Version { version: 7 }, &["version 7"]),
+            (ResidentFault::Length { len, lines, count: 9 }, &["7003 bytes", "7007 lines", "9"]),
+            (
+                ResidentFault::Checksum { stored: 0xabc, computed: 0xdef },
+                &["0000000000000abc", "0000000000000def"],
+            ),
+            (ResidentFault::Header { n, m }, &["7001", "7006"]),
+            (ResidentFault::Line { line: 7006 }, &["7006"]),
+            (ResidentFault::Exception { key: 0xabc }, &["abc"]),
+            (ResidentFault::TooManyItems { n, items: 7007 }, &["7001", "7007"]),
+        ];
+        let params = params.map(|(fault, words)| (ParamsError(fault).to_string(), words)).to_vec();
+        let decode = decode.map(|(fault, words)| (DecodeError(fault).to_string(), words));
+        let build = build.map(|(fault, words)| (BuildError(fault).to_string(), words));
+        let resident = resident.map(|(fault, words)| (ResidentError(fault).to_string(), words));
+        for (text, words) in params.into_iter().chain(decode).chain(build).chain(resident) {
+            assert!(words.iter().all(|word| text.contains(word)), "{words:?} are not in: {text}");
+            assert!(!text.contains('\n') && !text.ends_with('.'), "{text}");
         }
-        assert!(!text.contains('\n') && !text.ends_with('.'), "{text}");
-    }
-
-    // Other tests have the whole messages of the faults that are not here.
-
-    #[test]
-    fn errors_of_parameters_and_bytes_carry_their_numbers() {
-        let params = |fault, words| says(ParamsError(fault), words);
-        params(ParamsFault::InverseRate { m: 0 }, &["M is 0", "4294967295"]);
-        params(ParamsFault::Rate { rate: 1.5 }, &["1.5"]);
-
-        let decode = |fault, words| says(DecodeError(fault), words);
-        let (n, len, bits, item, end_bit) = (7001, 7002, 7003, 7004, 7005);
-        let count = DecodeFault::ItemCount { n: 1 << 32 };
-        decode(count, &["4294967296", "4294967295"]);
-        let run = DecodeFault::RunCut { item, n, bits };
-        decode(run, &["7001", "7003", "7004", "run"]);
-        let remainder = DecodeFault::RemainderCut { item, n, bits };
-        decode(remainder, &["7001", "7003", "7004", "remainder"]);
-        let trailing = DecodeFault::TrailingData { n, end_bit, bits };
-        decode(trailing, &["7001", "7003", "7005"]);
-        decode(DecodeFault::CompactSizeCut { len }, &["7002"]);
-    }
-
-    #[test]
-    fn errors_of_building_and_of_resident_filters_carry_their_numbers() {
-        let build = |fault, words| says(BuildError(fault), words);
-        build(BuildFault::TooManyItems { n: 1 << 32 }, &["4294967296"]);
-        let bits = BuildFault::TooManyBits { n: 7001, bits: 7002 };
-        build(bits, &["7001", "7002"]);
-        build(BuildFault::OutOfMemory { bytes: 7003 }, &["7003 bytes"]);
-        build(BuildFault::NoRoomForHashes { items: 7004 }, &["7004 items"]);
-        build(BuildFault::HasherDiffers, &["keys", "merged"]);
-        let (n, pushed) = (7012, 7013);
-        build(BuildFault::OtherCount { n, pushed }, &["7012", "7013"]);
-        build(BuildFault::MalformedPiece { len: 7014 }, &["7014 bytes"]);
-        build(BuildFault::OtherFilter { piece: 7015 }, &["piece 7015"]);
-        build(BuildFault::PieceOrder { piece: 7016 }, &["piece 7016"]);
-        let (len, record_bytes) = (7005, 33);
-        let records = BuildFault::RecordLength { len, record_bytes };
-        build(records, &["7005 bytes", "size 33"]);
-        build(BuildFault::Unsorted { item: 7008 }, &["7008"]);
-        let (item, value, range) = (7009, 7010, 7011);
-        let beyond = BuildFault::ValueOutOfRange { item, value, range };
-        build(beyond, &["7009", "7010", "7011"]);
-
-        let resident = |fault, words| says(ResidentError(fault), words);
-        let (m, most, n, exceptions, count) = (7001, 7002, 7003, 7004, 7005);
-        let (len, lines) = (7001, 7003);
-        let (stored, computed) = (0xabc, 0xdef);
-        resident(ResidentFault::InverseRate { m, most }, &["7001", "7002"]);
-        let crowded = ResidentFault::Crowded { n, exceptions };
-        resident(crowded, &["7003", "7004"]);
-        resident(ResidentFault::TooShort { len }, &["7001 bytes"]);
-        resident(ResidentFault::Magic, &["not a resident filter"]);
-        resident(ResidentFault::Version { version: 7 }, &["version 7"]);
-        let length = ResidentFault::Length { len, lines, count };
-        resident(length, &["7001 bytes", "7003 lines", "7005"]);
-        let checksum = ResidentFault::Checksum { stored, computed };
-        resident(checksum, &["0000000000000abc", "0000000000000def"]);
-        resident(ResidentFault::Header { n, m }, &["7001", "7003"]);
-        resident(ResidentFault::Line { line: 7006 }, &["7006"]);
-        resident(ResidentFault::Exception { key: 0xabc }, &["abc"]);
-        let items = 7007;
-        resident(ResidentFault::TooManyItems { n, items }, &["7003", "7007"]);
     }
 }

@@ -15,7 +15,7 @@ use crate::decode::{self, Coded, VALIDATED};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
 use crate::hash::{ItemHash, Nut25, RawValues, map_to_range};
-use crate::matching::{Strategy, Stream, map_items};
+use crate::matching::{Strategy, ValidatedBits, map_items};
 use crate::params::Params;
 
 /// A validated filter over bytes in storage of the caller's choice: `&[u8]`, `Vec<u8>`, `Arc<[u8]>`, a memory map.
@@ -232,35 +232,18 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     #[must_use]
     pub fn into_owned(self) -> Filter<Vec<u8>, H> {
         let UnvalidatedFilter { n, params, len, level, .. } = self.unvalidated;
-        Filter {
-            unvalidated: UnvalidatedFilter {
-                data: self.bytes().to_vec(),
-                start: 0,
-                len,
-                n,
-                params,
-                hasher: self.unvalidated.hasher,
-                level,
-            },
-            end: self.end,
-        }
+        let (data, hasher) = (self.bytes().to_vec(), self.unvalidated.hasher);
+        let unvalidated = UnvalidatedFilter { data, start: 0, len, n, params, hasher, level };
+        Filter { unvalidated, end: self.end }
     }
 
     /// The same filter with another hasher, for example to find out which hasher made it.
     #[must_use]
     pub fn with_hasher<G>(&self, hasher: G) -> Filter<&[u8], G> {
-        Filter {
-            unvalidated: UnvalidatedFilter {
-                data: self.bytes(),
-                start: 0,
-                len: self.unvalidated.len,
-                n: self.n(),
-                params: self.params(),
-                hasher,
-                level: self.level(),
-            },
-            end: self.end,
-        }
+        let UnvalidatedFilter { n, params, len, level, .. } = self.unvalidated;
+        let data = self.bytes();
+        let unvalidated = UnvalidatedFilter { data, start: 0, len, n, params, hasher, level };
+        Filter { unvalidated, end: self.end }
     }
 
     /// Iterates over the mapped values in ascending order, duplicates included.
@@ -353,8 +336,8 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     }
 
     /// The bits, for look-ups that start in the middle.
-    pub(crate) fn stream(&self) -> Stream<'_> {
-        Stream { coded: self.coded(), end: self.end }
+    pub(crate) fn stream(&self) -> ValidatedBits<'_> {
+        ValidatedBits { coded: self.coded(), end: self.end }
     }
 
     pub(crate) fn level(&self) -> SimdLevel {
@@ -390,39 +373,50 @@ impl<H> Filter<Vec<u8>, H> {
     }
 }
 
+/// The queries about items, by those about values. `$plain` is the filter that hashes them.
+macro_rules! item_queries {
+    ($queried:ident, $self:ident => $plain:expr) => {
+        impl<D: AsRef<[u8]>, H: ItemHash> $queried<D, H> {
+            /// Returns whether `item` may be in the set: always true for a member, true for a non-member with
+            /// probability 1/M.
+            ///
+            /// # Cost
+            ///
+            /// As [`Self::contains_value`].
+            #[must_use]
+            pub fn contains(&$self, item: impl AsRef<[u8]>) -> bool {
+                let hash = $plain.hasher().hash(item.as_ref());
+                $self.contains_value(map_to_range(hash, $plain.range()))
+            }
+
+            /// Returns for each item whether it may be in the set. Each position gets its own answer, even if items are
+            /// equal or collide.
+            ///
+            /// # Cost
+            ///
+            /// As [`Self::matches_values`].
+            #[must_use]
+            pub fn matches<I: AsRef<[u8]>>(&$self, items: &[I]) -> Vec<bool> {
+                $self.matches_values(&$plain.map(items))
+            }
+
+            /// Whether any of `items` may be in the set.
+            ///
+            /// # Cost
+            ///
+            /// As [`Self::matches`], but stops at the first match.
+            #[must_use]
+            pub fn match_any<I: AsRef<[u8]>>(&$self, items: &[I]) -> bool {
+                $self.match_any_values(&$plain.map(items))
+            }
+        }
+    };
+}
+pub(crate) use item_queries;
+
+item_queries!(Filter, self => self);
+
 impl<D: AsRef<[u8]>, H: ItemHash> Filter<D, H> {
-    /// Returns whether `item` may be in the set: always true for a member, true for a non-member with
-    /// probability 1/M.
-    ///
-    /// # Cost
-    ///
-    /// As [`Filter::contains_value`].
-    #[must_use]
-    pub fn contains(&self, item: impl AsRef<[u8]>) -> bool {
-        self.contains_value(map_to_range(self.hasher().hash(item.as_ref()), self.range()))
-    }
-
-    /// Returns for each item whether it may be in the set. Each position gets its own answer, even if items are
-    /// equal or collide.
-    ///
-    /// # Cost
-    ///
-    /// As [`Filter::matches_values`].
-    #[must_use]
-    pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<bool> {
-        self.matches_values(&self.map(items))
-    }
-
-    /// Whether any of `items` may be in the set.
-    ///
-    /// # Cost
-    ///
-    /// As [`Filter::matches`], but stops at the first match.
-    #[must_use]
-    pub fn match_any<I: AsRef<[u8]>>(&self, items: &[I]) -> bool {
-        self.match_any_values(&self.map(items))
-    }
-
     /// The mapped values of `items`, in the given order.
     pub(crate) fn map<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<u64> {
         map_items(self.level(), self.hasher(), items, self.range())

@@ -8,11 +8,8 @@
 //!       4  CRC-32 (as in zlib and PNG) of everything before it, little-endian
 //! ```
 
-use core::error::Error;
-use core::fmt;
-
 use crate::Params;
-use crate::error::ParamsError;
+use crate::error::{ParamsError, error_texts};
 
 /// As in PNG: no text file begins with these bytes, and a transfer that converts line ends changes them.
 const MAGIC: [u8; 8] = *b"\x89GCS\r\n\x1a\n";
@@ -56,43 +53,24 @@ pub enum GcsError {
     },
     /// The file is not one of kind 1, with a filter.
     Kind(u8),
-    /// The hash is not one of [`FilterHash`].
+    /// The hash is not one of [`GcsHash`].
     Hash(u8),
     /// The parameters are invalid.
     Params(ParamsError),
 }
 
-impl fmt::Display for GcsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Magic => f.write_str("not a .gcs file: it does not begin with the magic bytes"),
-            Self::LineEnds => {
-                f.write_str("damaged .gcs header: a transfer changed its line endings")
-            }
-            Self::TooShort { bytes } => write!(
-                f,
-                "truncated .gcs file: {bytes} bytes, but header and checksum take at least {}",
-                HEAD_BYTES + CHECKSUM_BYTES
-            ),
-            Self::Version(version) => write!(
-                f,
-                "unsupported .gcs version {version}; this program reads version {VERSION}"
-            ),
-            Self::Checksum { stored, computed } => write!(
-                f,
-                "damaged or truncated .gcs file: checksum {stored:08x}, computed {computed:08x}"
-            ),
-            Self::Kind(kind) => write!(
-                f,
-                "unsupported kind {kind} of .gcs file; this program reads kind {KIND}, filters"
-            ),
-            Self::Hash(hash) => write!(f, "unknown hash {hash} in the .gcs header"),
-            Self::Params(error) => write!(f, "invalid .gcs header: {error}"),
-        }
-    }
-}
-
-impl Error for GcsError {}
+error_texts!(GcsError {
+    Self::Magic => "not a .gcs file: it does not begin with the magic bytes";
+    Self::LineEnds => "damaged .gcs header: a transfer changed its line endings";
+    Self::TooShort { bytes } => "truncated .gcs file: {bytes} bytes, but header and checksum take at least {}",
+        HEAD_BYTES + CHECKSUM_BYTES;
+    Self::Version(version) => "unsupported .gcs version {version}; this program reads version {VERSION}";
+    Self::Checksum { stored, computed }
+        => "damaged or truncated .gcs file: checksum {stored:08x}, computed {computed:08x}";
+    Self::Kind(kind) => "unsupported kind {kind} of .gcs file; this program reads kind {KIND}, filters";
+    Self::Hash(hash) => "unknown hash {hash} in the .gcs header";
+    Self::Params(error) => "invalid .gcs header: {error}";
+});
 
 /// Returns whether the bytes begin like a `.gcs` file.
 #[must_use]
@@ -102,7 +80,7 @@ pub fn is_gcs(head: &[u8]) -> bool {
 
 /// The hash of a filter in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilterHash {
+pub enum GcsHash {
     /// [`Nut25`](crate::Nut25).
     Nut25 = 1,
     /// [`Nut23`](crate::Nut23).
@@ -125,9 +103,9 @@ pub enum FilterHash {
 ///  32   4  key check, or 0 for hashes without a key
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FilterHeader {
+pub struct GcsHeader {
     /// The hash of the items.
-    pub hash: FilterHash,
+    pub hash: GcsHash,
     /// P and M.
     pub params: Params,
     /// The number of items. Not checked here.
@@ -138,7 +116,7 @@ pub struct FilterHeader {
     pub key_check: u32,
 }
 
-impl FilterHeader {
+impl GcsHeader {
     /// The number of bytes before the coded set.
     pub const BYTES: usize = 36;
 
@@ -194,8 +172,7 @@ impl FilterHeader {
             let bytes = header[range].iter().rev();
             bytes.fold(0, |number, &byte| number << 8 | u64::from(byte))
         };
-        let hashes =
-            [FilterHash::Nut25, FilterHash::Nut23, FilterHash::Bip158, FilterHash::SipHash];
+        let hashes = [GcsHash::Nut25, GcsHash::Nut23, GcsHash::Bip158, GcsHash::SipHash];
         let hash = hashes.into_iter().find(|&hash| hash as u8 == header[10]);
         let params = Params::new(u32::from(header[11]), number(12..16));
         let header = Self {
@@ -216,8 +193,8 @@ mod tests {
     #[test]
     fn every_bit_of_a_header_is_read() {
         for bit in 0..64 {
-            let header = FilterHeader {
-                hash: FilterHash::Nut23,
+            let header = GcsHeader {
+                hash: GcsHash::Nut23,
                 params: Params::new(bit.min(32), (u64::from(u32::MAX) >> bit.min(31)).max(1))
                     .unwrap(),
                 n: 1 << bit,
@@ -226,7 +203,7 @@ mod tests {
             };
             let mut file = [&header.to_bytes()[..], b"set"].concat();
             file.extend(crc32fast::hash(&file).to_le_bytes());
-            assert_eq!(FilterHeader::parse(&file), Ok((header, &b"set"[..])));
+            assert_eq!(GcsHeader::parse(&file), Ok((header, &b"set"[..])));
         }
     }
 }

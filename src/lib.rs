@@ -97,6 +97,8 @@ pub mod bip158;
 mod bits;
 mod cost;
 mod decode;
+#[cfg(feature = "verify")]
+mod double_sha256;
 mod encode;
 pub mod error;
 mod filter;
@@ -108,18 +110,14 @@ mod params;
 mod resident;
 mod rice;
 mod seek_index;
-#[cfg(feature = "verify")]
-mod sha256;
 mod sort;
 mod sorted_hashes;
 #[cfg(test)]
-mod splitmix;
-#[cfg(all(test, not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 
 pub use error::{BuildError, DecodeError};
 pub use filter::{Filter, UnvalidatedFilter};
-pub use hash::{ItemHash, Nut23, Nut25, RawValues, SipHash, map_to_range};
+pub use hash::{AnyHash, ItemHash, Nut23, Nut25, RawValues, SipHash, map_to_range};
 pub use params::Params;
 pub use resident::{CacheLines, ResidentFilter};
 pub use seek_index::{IndexInterval, IndexedFilter};

@@ -179,7 +179,7 @@ fn side_by_side(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splitmix::{noise, sorted};
+    use crate::tests::{Noise, sorted};
     use alloc::format;
 
     /// Merges, and compares the result and the blocks with a sort.
@@ -205,20 +205,23 @@ mod tests {
         let sizes = [0, 1, 2, 15, 16, 17, 31, 100, 2047, 2048, 2049, 4096, 6000];
         for n in sizes {
             for k in sizes {
-                check(&sorted(noise(1), n), &sorted(noise(2), k));
-                check(&sorted(noise(1).map(|x| x % 50), n), &sorted(noise(2).map(|x| x % 50), k));
+                check(&sorted(Noise::of(1), n), &sorted(Noise::of(2), k));
+                check(
+                    &sorted(Noise::of(1).map(|x| x % 50), n),
+                    &sorted(Noise::of(2).map(|x| x % 50), k),
+                );
             }
         }
         for n in 0..200 {
             for k in 0..=n / SPARSE {
-                check(&sorted(noise(1), n), &sorted(noise(2), k));
+                check(&sorted(Noise::of(1), n), &sorted(Noise::of(2), k));
             }
         }
     }
 
     #[test]
     fn new_hashes_may_lie_anywhere() {
-        let kept = sorted(noise(3).map(|x| x >> 2 | 1 << 62), 20_000);
+        let kept = sorted(Noise::of(3).map(|x| x >> 2 | 1 << 62), 20_000);
         for k in [1, 100, 2_500] {
             let shapes: [fn(u64) -> u64; 7] = [
                 |x| x,
@@ -230,11 +233,11 @@ mod tests {
                 |_| 5 << 60,
             ];
             for shape in shapes {
-                check(&kept, &sorted(noise(4).map(shape), k));
+                check(&kept, &sorted(Noise::of(4).map(shape), k));
             }
             let equal: Vec<u64> = kept.iter().copied().step_by(kept.len() / k).take(k).collect();
             check(&kept, &equal);
-            check(&[7; 20_000], &sorted(noise(5).map(|x| x % 15), k));
+            check(&[7; 20_000], &sorted(Noise::of(5).map(|x| x % 15), k));
         }
     }
 }

@@ -4,6 +4,8 @@
 //! any N. The low P bits of a gap are written as they are and the rest in unary. M sets the false-positive rate
 //! (1/M). P affects only the compression.
 //!
+//! A. Kiely, "Selecting the Golomb parameter in Rice coding", 2004, derives the P that suits a mean.
+//!
 //! Invariant: a `Params` has 0 <= P <= 32 and 1 <= M < 2^32, so F = N * M fits in 64 bits for every N < 2^32.
 
 use crate::error::{DecodeError, DecodeFault, ParamsError, ParamsFault};
@@ -11,12 +13,21 @@ use crate::error::{DecodeError, DecodeFault, ParamsError, ParamsFault};
 /// The remainder bits P and the inverse false-positive rate M of a filter.
 ///
 /// ```
-/// use nutfilter::Params;
+/// use nutfilter::{Params, SortedHashes};
 ///
 /// let params = Params::default();
 /// assert_eq!((params.p(), params.m()), (19, 784_931));
 /// assert_eq!(params.expected_bytes(1_000_000), 2_631_549);
-/// # Ok::<(), nutfilter::error::ParamsError>(())
+///
+/// // One false positive in 1,000, in 11.5 bits per item.
+/// let params = Params::for_rate(1e-3)?;
+/// let (members, others) = (0..100_000_u32, 100_000..200_000_u32);
+/// let filter = SortedHashes::from_items(members.map(u32::to_be_bytes)).encode(params)?;
+/// let bits = filter.bytes().len() as f64 * 8.0 / f64::from(filter.n());
+/// assert!((bits - 11.5).abs() < 0.02 && (params.bits_per_item() - 11.5).abs() < 0.02);
+/// let found = filter.matches(&others.map(u32::to_be_bytes).collect::<Vec<_>>());
+/// assert!((60..140).contains(&found.iter().filter(|found| **found).count()));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {

@@ -9,8 +9,9 @@
 //!   P = 0, d =   3                   1110
 //! ```
 //!
-//! A code is P + 1 + quotient bits long. P is 0 to 32. Numbers are below 2^64. The quotient has no limit here: with P = 0 and large numbers, a single code can be longer than memory.
-//! Encoders therefore compute the total length first, and decoders stop at the largest valid quotient.
+//! A code is P + 1 + quotient bits long. P is 0 to 32. Numbers are below 2^64. The quotient has no limit here: with P = 0 and
+//! large numbers, a single code can be longer than memory. Encoders therefore compute the total length first, and decoders stop
+//! at the largest valid quotient.
 //!
 //! S. W. Golomb, "Run-length encodings", 1966. R. F. Rice, "Some practical universal noiseless coding
 //! techniques", 1979, for divisors that are powers of two.

@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn every_hash_that_is_pushed_is_kept() {
         for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7] {
-            let hashes: Vec<u64> = crate::splitmix::noise(len as u64).take(len).collect();
+            let hashes: Vec<u64> = crate::tests::Noise::of(len as u64).take(len).collect();
             let mut collector = SortedHashes::builder(SipHash::new(1, 2)).collector(0);
             for part in hashes.chunks(BLOCK + 3) {
                 collector.push_hashes(part);

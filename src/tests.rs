@@ -1,12 +1,20 @@
 //! Tests of the whole library under conditions that `arch` makes: memory that ends at an inaccessible page, and
 //! unusual floating-point environments.
 
+// Of the conditions that `arch` makes on some targets only.
+#![cfg_attr(
+    any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))),
+    allow(unused_imports)
+)]
+
 use alloc::vec::Vec;
 
 use crate::arch::SimdLevel;
 use crate::matching::Strategy;
-use crate::splitmix::spread;
 use crate::{Filter, IndexInterval, Params, RawValues};
+
+/// Pseudorandom numbers, the same in every run.
+pub(crate) use nutfilter_reference::{Noise, sorted, spread};
 
 #[cfg(all(
     feature = "std",

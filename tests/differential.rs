@@ -44,14 +44,8 @@ fn decoding_agrees_with_the_reference_on_any_bytes() {
             let (a, b) = (rng.random_range(0..=len), rng.random_range(0..=len));
             bytes[a.min(b)..a.max(b)].fill(if rng.random() { 0xff } else { 0 });
         }
-        let case = decode::Case {
-            how: rng.random(),
-            n: rng.random_range(0..64),
-            p: rng.random_range(0..34),
-            m: 1 << rng.random_range(0..33_u32),
-            bytes: &bytes,
-        };
-        case.check();
+        let (how, n, p) = (rng.random(), rng.random_range(0..64), rng.random_range(0..34));
+        decode::Case { how, n, p, m: 1 << rng.random_range(0..33_u32), bytes: &bytes }.check();
     }
 }
 
@@ -59,19 +53,15 @@ fn decoding_agrees_with_the_reference_on_any_bytes() {
 fn decoding_large_recipes_agrees_with_the_reference() {
     let mut rng = SmallRng::seed_from_u64(11);
     for round in 0..400 {
-        let case = decode::Case {
-            how: rng.random::<u8>() | 1,
-            n: rng.random(),
-            p: if round % 2 == 0 { 19 } else { rng.random() },
-            m: rng.random(),
-            // Half of them are not damaged at all.
-            bytes: &match round % 4 {
-                0 | 1 => vec![0; 48],
-                2 => [vec![0; 44], random_bytes(round, recipe::EDIT)].concat(),
-                _ => random_bytes(round, 64),
-            },
+        let (how, n) = (rng.random::<u8>() | 1, rng.random());
+        let p = if round % 2 == 0 { 19 } else { rng.random() };
+        // Half of them are not damaged at all.
+        let bytes = &match round % 4 {
+            0 | 1 => vec![0; 48],
+            2 => [vec![0; 44], random_bytes(round, recipe::EDIT)].concat(),
+            _ => random_bytes(round, 64),
         };
-        case.check();
+        decode::Case { how, n, p, m: rng.random(), bytes }.check();
     }
 }
 
@@ -83,14 +73,9 @@ fn lane_end_at_largest_value_differs_from_one_more() {
         for end in [recipe::AT_LARGEST, recipe::AT_RANGE] {
             for (p, fraction) in (0..64).map(|i| ([19, 6, 2][i % 3], i as u64 * 1_023 + 500)) {
                 let level = 3;
-                let case = decode::Case {
-                    how: 1 | level << 1 | ((fraction % 4) as u8) << 6,
-                    n: class << 16 | fraction << 32,
-                    p,
-                    m: end | fraction << 16,
-                    bytes: &fill,
-                };
-                case.check();
+                let how = 1 | level << 1 | ((fraction % 4) as u8) << 6;
+                let (n, m) = (class << 16 | fraction << 32, end | fraction << 16);
+                decode::Case { how, n, p, m, bytes: &fill }.check();
             }
         }
     }
@@ -116,14 +101,8 @@ fn decoding_agrees_with_the_reference_on_damaged_filters() {
             }
             _ => declared = (declared + rng.random_range(0..3)).saturating_sub(1),
         }
-        let case = decode::Case {
-            how: rng.random::<u8>() & !1,
-            n: declared,
-            p: params.p() as u8,
-            m: params.m(),
-            bytes: &bytes,
-        };
-        case.check();
+        let (how, p, m) = (rng.random::<u8>() & !1, params.p() as u8, params.m());
+        decode::Case { how, n: declared, p, m, bytes: &bytes }.check();
     }
 }
 
@@ -180,14 +159,10 @@ fn resident_filter_agrees_with_scan() {
     let mut rng = SmallRng::seed_from_u64(12);
     for round in 0..2_000 {
         let len = rng.random_range(0..400);
-        let case = resident::Case {
-            how: how(&mut rng, round),
-            m: rng.random(),
-            cut: rng.random_range(0..4_u8).saturating_sub(2),
-            changes: rng.random_range(0..3),
-            bytes: &random_bytes(rng.next_u64(), len),
-        };
-        case.check();
+        let (how, m) = (how(&mut rng, round), rng.random());
+        let cut = rng.random_range(0..4_u8).saturating_sub(2);
+        let (changes, bytes) = (rng.random_range(0..3), &random_bytes(rng.next_u64(), len));
+        resident::Case { how, m, cut, changes, bytes }.check();
     }
 }
 

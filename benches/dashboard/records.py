@@ -101,7 +101,8 @@ class Cpu:
             for row in record["rows"]:
                 group, who = row["name"].rsplit("/", 1)
                 if row["threads"] == 1:
-                    fields = {name: row.get(name) for name in Row.__annotations__ if name not in ("group", "who")}
+                    fields = {name: row.get(name) if name in ("bits_per_item", "false_positive_rate") else row[name]
+                              for name in Row.__annotations__ if name not in ("group", "who")}
                     groups.setdefault(group, {})[who] = Row(group, who, **fields)
             if both := sorted(groups.keys() & self.groups.keys()):
                 other = self.source[both[0]]["file"]

@@ -93,24 +93,20 @@ mod tests {
     use super::*;
     #[cfg(target_arch = "x86_64")]
     use crate::arch::lanes::Point;
-    use crate::arch::lanes::{GROUP, Lanes, Scalar, advance, advance_into};
+    use crate::arch::lanes::{GROUP, Lanes, Scalar, decode_groups, decode_groups_into};
     use crate::arch::{Baseline, Kind, SimdLevel};
     #[cfg(target_arch = "x86_64")]
-    use crate::arch::{hash, lookup, x86_64::CodeStream};
+    use crate::arch::{hash, lookup_lanes, x86_64::CodeStream};
+    use crate::tests::spread;
     use alloc::vec;
     use alloc::vec::Vec;
-
-    /// Pseudorandom numbers.
-    fn noise(i: u64) -> u64 {
-        crate::splitmix::spread(i)
-    }
 
     /// Short codes, endless runs, and random bytes.
     fn streams(len: usize) -> [Vec<u8>; 4] {
         [
             vec![0; len],
             vec![0xff; len],
-            (0..len as u64).map(|i| noise(i) as u8).collect(),
+            (0..len as u64).map(|i| spread(i) as u8).collect(),
             // Short codes, then an endless run.
             (0..len).map(|i| if i + 300 < len { 0x11 } else { 0xff }).collect(),
         ]
@@ -140,10 +136,10 @@ mod tests {
                 for p in [0, 1, 3, 19, 27, 28, 32] {
                     for groups in [1, 2, usize::MAX / 64] {
                         let mut lanes = lanes::<{ $lanes }>(position);
-                        advance($token, bytes, p, &mut lanes, groups);
+                        decode_groups($token, bytes, p, &mut lanes, groups);
                     }
                     let mut lanes = lanes::<{ $lanes }>(position);
-                    advance_into($token, bytes, p, &mut lanes, 3, &mut out, &places);
+                    decode_groups_into($token, bytes, p, &mut lanes, 3, &mut out, &places);
                 }
             }
         };
@@ -180,14 +176,14 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn look_ups_read_nothing_beyond_the_end() {
-        fn look_up_near_the_end<const N: usize>(simd: impl lookup::LookUp<N>) {
+        fn look_up_near_the_end<const N: usize>(simd: impl lookup_lanes::LookUp<N>) {
             for len in [0, 1, 7, 8, 9, 20, 100, 200, 1_000] {
                 for stream in streams(len) {
                     let bytes = Guarded::new(&stream);
                     let bits = len as u64 * 8;
                     for count in (0..=70).chain([255, 256]) {
                         let position = |i: u64| match i % 5 {
-                            4 => noise(i),
+                            4 => spread(i),
                             3 => (bits + 70).saturating_sub(i * 37),
                             _ => (bits + 70).saturating_sub(i * 3 % 200),
                         };
@@ -198,7 +194,7 @@ mod tests {
                         for p in [0, 3, 19, 27, 32] {
                             for in_pairs in [false, true] {
                                 let code = (p, in_pairs);
-                                lookup::look_up(
+                                lookup_lanes::look_up(
                                     simd,
                                     &bytes,
                                     code,
@@ -231,7 +227,7 @@ mod tests {
             // One lane comes to its end; where another one stops, all do.
             let short = round as usize % LANES;
             let bytes: [_; LANES] = core::array::from_fn(|lane| {
-                let random = noise(round << 8 | lane as u64);
+                let random = spread(round << 8 | lane as u64);
                 if lane == short {
                     let len = LOADED + (random >> 8) as usize % 300;
                     Guarded::new(&streams(len)[(random % 4) as usize])
@@ -240,14 +236,14 @@ mod tests {
                 }
             });
             let targets: [_; LANES] = core::array::from_fn(|lane| {
-                let random = noise(round << 8 | lane as u64 | 1 << 32);
+                let random = spread(round << 8 | lane as u64 | 1 << 32);
                 let mut numbers: Vec<u32> =
-                    (0..random % 40).map(|i| noise(random + i) as u32 >> 10).collect();
+                    (0..random % 40).map(|i| spread(random + i) as u32 >> 10).collect();
                 numbers.extend([u32::MAX; NEXT]);
                 numbers.sort_unstable();
                 Guarded::new(&numbers)
             });
-            let random = |lane| noise(round << 8 | lane as u64 | 1 << 33);
+            let random = |lane| spread(round << 8 | lane as u64 | 1 << 33);
             let mut lanes = SideBySide {
                 positions: core::array::from_fn(|lane| {
                     random(lane) % ((bytes[short].len() - LOADED + 1) as u64 * 8)
@@ -261,7 +257,7 @@ mod tests {
                 found: [0; LANES / 4],
             };
             let targets = targets.each_ref().map(|targets| &**targets);
-            lanes.advance(simd, &bytes.each_ref().map(|bytes| &**bytes), 100, targets);
+            lanes.decode_groups(simd, &bytes.each_ref().map(|bytes| &**bytes), 100, targets);
             for (at, targets) in lanes.at_target.iter().zip(targets) {
                 assert!(*at as usize + NEXT <= targets.len());
             }
@@ -285,7 +281,7 @@ mod tests {
         for width in (1..=70).chain([96, 127, 128, 129, 160, 257]) {
             for count in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 127, 128, 129, 150] {
                 let records: Vec<u8> =
-                    (0..width as u64 * count as u64).map(|i| noise(i) as u8).collect();
+                    (0..width as u64 * count as u64).map(|i| spread(i) as u8).collect();
                 let records = Guarded::new(&records);
                 let mut out = Guarded::new(&vec![0_u64; count]);
                 let rows = hash::Records::new(&records, width);

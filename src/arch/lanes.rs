@@ -1,4 +1,4 @@
-//! The lane kernels: [`advance`] and [`advance_into`] decode many places of one stream in lock step.
+//! The lane kernels: [`decode_groups`] and [`decode_groups_into`] decode many places of one stream in lock step.
 //!
 //! A lane is a bit position and the value before it. A step loads 8 bytes at the position of each lane and decodes
 //! two codes from them. If the two take more than [`WINDOW`] bits, the lane is *odd*, and its group is left to the
@@ -155,7 +155,7 @@ pub(crate) unsafe trait Simd<const LANES: usize>: Vectors {
 
 /// Decodes `groups` groups of 8 codes in each lane, or fewer: see [`Advanced`].
 #[inline(never)]
-pub(crate) fn advance<const N: usize, S: Simd<N>>(
+pub(crate) fn decode_groups<const N: usize, S: Simd<N>>(
     simd: S,
     bytes: &[u8],
     p: u32,
@@ -176,14 +176,14 @@ pub(crate) fn advance<const N: usize, S: Simd<N>>(
     )
 }
 
-/// [`advance`] that stores the values of lane `i` from `out[places[i]]` on. For a lane that stopped early, the
+/// [`decode_groups`] that stores the values of lane `i` from `out[places[i]]` on. For a lane that stopped early, the
 /// last eight of them are meaningless.
 ///
 /// # Panics
 ///
 /// The values of a lane do not fit in `out`.
 #[inline(never)]
-pub(crate) fn advance_into<const N: usize, S: Simd<N>>(
+pub(crate) fn decode_groups_into<const N: usize, S: Simd<N>>(
     simd: S,
     bytes: &[u8],
     p: u32,

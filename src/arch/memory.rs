@@ -127,8 +127,8 @@ pub(crate) fn map<T: Copy, U: Copy, const N: usize>(
 #[inline(always)]
 pub(crate) fn align_frame() {
     #[repr(align(64))]
-    struct Line(u8);
-    let mut line = Line(0);
+    struct Aligned(u8);
+    let mut line = Aligned(0);
     core::hint::black_box(&mut line.0);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A `SimdLevel` is made only by detection, so holding one proves that this CPU supports it. Kernels for an
 //! instruction set are below this module, the only place where `unsafe` is allowed. The scalar code that runs
-//! on every CPU is plain Rust and is part of its subject's module (`decode::scan`, `hash`, `encode`).
+//! on every CPU is plain Rust and is part of its subject's module (`decode::scanner`, `hash`, `encode`).
 //!
 //! A batch function matches on [`SimdLevel::kind`]. All kinds but the scalar one carry a token whose methods are the
 //! kernels. The token is the proof of support, so the methods are safe to call.
@@ -45,7 +45,7 @@ pub(crate) mod lanes;
 pub(crate) mod line;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
-pub(crate) mod lookup;
+pub(crate) mod lookup_lanes;
 #[allow(unsafe_code)]
 pub(crate) mod memory;
 pub(crate) mod network;

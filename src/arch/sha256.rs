@@ -1,8 +1,8 @@
 //! What the compression of SHA-256 works on.
 
 /// Bytes that are compressed at once.
-pub(crate) type Block = [u8; 64];
-pub(crate) type State = [u32; 8];
+pub(crate) type Sha256Block = [u8; 64];
+pub(crate) type Sha256State = [u32; 8];
 
 /// The fractional parts of the cube roots of the first 64 primes.
 #[cfg(target_arch = "x86_64")]

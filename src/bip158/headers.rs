@@ -2,12 +2,12 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::digest::{FilterHash, FilterHeader};
-use super::saved::{Reader, SavedError, Writer};
+use super::saved::{SavedError, SavedReader, SavedWriter};
 use super::scan::ScanFault;
-use crate::sha256::Sha256;
+use crate::double_sha256::Sha256;
+use crate::error::error_texts;
 
 /// Why a [`HeaderChain`] was not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,21 +38,11 @@ pub enum HeaderError {
     },
 }
 
-impl fmt::Display for HeaderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotConnected { height, .. } => {
-                write!(f, "the hashes do not follow the header before height {height}")
-            }
-            Self::OtherTip { .. } => f.write_str("the hashes do not lead to the trusted header"),
-            Self::BelowFirst { height, first } => {
-                write!(f, "cannot rewind to height {height}: the chain begins at {first}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for HeaderError {}
+error_texts!(HeaderError {
+    Self::NotConnected { height, .. } => "the hashes do not follow the header before height {height}";
+    Self::OtherTip { .. } => "the hashes do not lead to the trusted header";
+    Self::BelowFirst { height, first } => "cannot rewind to height {height}: the chain begins at {first}";
+});
 
 /// Names the bytes of headers, and their version.
 const NAME: &[u8; 8] = b"nfheads\x01";
@@ -192,7 +182,7 @@ impl HeaderChain {
     pub fn to_bytes(&self, from: u32) -> Vec<u8> {
         let from = from.clamp(self.first, self.first.saturating_add(self.len() as u32));
         let headers = &self.headers[(from - self.first) as usize..];
-        let mut out = Writer::new(NAME);
+        let mut out = SavedWriter::new(NAME);
         out.number(from);
         out.number(headers.len() - 1);
         headers.iter().for_each(|header| out.bytes(&header.to_byte_array()));
@@ -206,7 +196,7 @@ impl HeaderChain {
     /// [`SavedError`]. After `Torn`, cut the file to its whole bytes, and read these.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SavedError> {
         let mut chain: Option<Self> = None;
-        let mut parts = Reader::new(bytes);
+        let mut parts = SavedReader::new(bytes);
         while chain.is_none() || !parts.is_empty() {
             parts.begin(NAME)?;
             let (height, count) = (parts.number()?, parts.number()?);
@@ -250,16 +240,6 @@ impl HeaderChain {
             .pop()
             .flatten()
             .map_or(Ok(()), Err)
-    }
-
-    /// [`HeaderChain::verify`] for many filters, side by side, for benchmarks.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    pub fn verify_all<'a>(
-        &self,
-        filters: impl ExactSizeIterator<Item = (u32, &'a [u8])> + Clone,
-    ) -> Vec<Option<ScanFault>> {
-        self.faults(Sha256::detect(), filters)
     }
 
     /// What is wrong with each of `filters`, if anything.

@@ -14,11 +14,11 @@
 //! last byte; here they must be zero. Core accepts values at or beyond F = N * M; here they are an error. Every
 //! filter made according to the specification is accepted.
 
+mod bip157;
 mod columns;
 mod digest;
 #[cfg(feature = "verify")]
 mod headers;
-mod messages;
 mod saved;
 mod scan;
 mod scan_plan;
@@ -33,12 +33,12 @@ use crate::hash::SipHash;
 use crate::params::Params;
 use crate::sorted_hashes::SortedHashes;
 
+pub use bip157::{CFHeaders, CFilter, MessageError};
 #[cfg(feature = "verify")]
 pub use digest::filter_hash;
 pub use digest::{FilterHash, FilterHeader};
 #[cfg(feature = "verify")]
 pub use headers::{HeaderChain, HeaderError};
-pub use messages::{CFHeaders, CFilter, MessageError};
 pub use saved::SavedError;
 pub use scan::{BlockMatch, ScanError, ScanFault, Scanned};
 #[cfg(feature = "verify")]

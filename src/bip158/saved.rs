@@ -4,8 +4,8 @@
 //! key of zeros over all before. Numbers are little-endian.
 
 use alloc::vec::Vec;
-use core::fmt;
 
+use crate::error::error_texts;
 use crate::hash::{ItemHash as _, SipHash};
 
 /// Why bytes cannot be read back.
@@ -28,22 +28,12 @@ pub enum SavedError {
     },
 }
 
-impl fmt::Display for SavedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotThis => f.write_str("unknown format or version"),
-            Self::Torn { whole } => {
-                write!(f, "the last part is truncated; the first {whole} bytes are complete")
-            }
-            Self::Damaged => f.write_str("damaged: checksum mismatch"),
-            Self::NotConnected { height } => {
-                write!(f, "the headers from height {height} on do not follow those before")
-            }
-        }
-    }
-}
-
-impl core::error::Error for SavedError {}
+error_texts!(SavedError {
+    Self::NotThis => "unknown format or version";
+    Self::Torn { whole } => "the last part is truncated; the first {whole} bytes are complete";
+    Self::Damaged => "damaged: checksum mismatch";
+    Self::NotConnected { height } => "the headers from height {height} on do not follow those before";
+});
 
 const SUM: usize = 8;
 
@@ -52,9 +42,9 @@ fn sum(bytes: &[u8]) -> [u8; SUM] {
 }
 
 /// One part.
-pub(super) struct Writer(Vec<u8>);
+pub(super) struct SavedWriter(Vec<u8>);
 
-impl Writer {
+impl SavedWriter {
     pub(super) fn new(name: &[u8; 8]) -> Self {
         Self(name.to_vec())
     }
@@ -82,13 +72,13 @@ impl Writer {
 }
 
 /// What is left of the parts.
-pub(super) struct Reader<'b> {
+pub(super) struct SavedReader<'b> {
     all: &'b [u8],
     start: usize,
     at: usize,
 }
 
-impl<'b> Reader<'b> {
+impl<'b> SavedReader<'b> {
     pub(super) fn new(all: &'b [u8]) -> Self {
         let (start, at) = (0, 0);
         Self { all, start, at }

@@ -13,10 +13,10 @@ use crate::arch::Kind;
 use crate::arch::SimdLevel;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::side_by_side::Decodes;
-use crate::error::DecodeError;
-use crate::hash::SipHash;
 #[cfg(feature = "verify")]
-use crate::sha256::Sha256;
+use crate::double_sha256::Sha256;
+use crate::error::{DecodeError, error_texts};
+use crate::hash::SipHash;
 
 /// A block that may create or spend scripts of a [`Watchlist`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,22 +64,12 @@ pub enum ScanFault {
     },
 }
 
-impl fmt::Display for ScanFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(error) => error.fmt(f),
-            Self::WrongFilter { height, .. } => {
-                write!(f, "the filter at height {height} does not match its filter header")
-            }
-            Self::NoHeader { height, first, len } => write!(
-                f,
-                "no filter header for height {height}: the chain has {len} headers from height {first} on"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for ScanFault {}
+error_texts!(ScanFault {
+    Self::Invalid(error) => "{error}";
+    Self::WrongFilter { height, .. } => "the filter at height {height} does not match its filter header";
+    Self::NoHeader { height, first, len }
+        => "no filter header for height {height}: the chain has {len} headers from height {first} on";
+});
 
 impl<B: fmt::Debug> fmt::Display for ScanError<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -295,7 +285,7 @@ mod tests {
     use crate::bip158::{PARAMS, build, serialize};
     use crate::hash::ItemHash as _;
     use crate::sorted_hashes::SortedHashes;
-    use crate::splitmix::Random;
+    use crate::tests::Noise;
 
     #[test]
     fn scan_returns_matches_and_errors_in_order() {
@@ -334,8 +324,8 @@ mod tests {
         check(list.par_scan(&filters));
     }
 
-    fn key(random: &mut Random) -> SipHash {
-        SipHash::new(random.next(), random.next())
+    fn key(random: &mut Noise) -> SipHash {
+        SipHash::new(random.number(), random.number())
     }
 
     fn coded(key: SipHash, hashes: Vec<u64>) -> (SipHash, Vec<u8>) {
@@ -343,18 +333,37 @@ mod tests {
         (key, serialize(&set.encode(PARAMS).unwrap()))
     }
 
+    /// A filter of these hashes that also pays `script`.
+    fn paying(
+        random: &mut Noise,
+        script: &[u8],
+        hashes: impl FnOnce(&mut Noise) -> Vec<u64>,
+    ) -> (SipHash, Vec<u8>) {
+        let key = key(random);
+        let mut hashes = hashes(random);
+        hashes.push(key.hash(script));
+        coded(key, hashes)
+    }
+
+    fn uniform(n: usize) -> impl Fn(&mut Noise) -> Vec<u64> {
+        move |random| (0..n).map(|_| random.number()).collect()
+    }
+
+    /// A hash, less likely the larger it is.
+    fn uneven(random: &mut Noise) -> u64 {
+        let product = u128::from(random.number()) * u128::from(random.number());
+        (product >> 64) as u64
+    }
+
     /// A filter of `n` hashes and some scripts, perhaps with damage.
-    fn filter(random: &mut Random, n: u64, scripts: &[Vec<u8>]) -> (SipHash, Vec<u8>) {
+    fn filter(random: &mut Noise, n: u64, scripts: &[Vec<u8>]) -> (SipHash, Vec<u8>) {
         let key = key(random);
         // Hashes of uneven density make codes that are too short, or so long that lanes drift apart.
         let kind = random.below(8);
         let mut hash = || match kind {
-            0 => random.next() >> 14,
-            1 | 2 => {
-                let product = u128::from(random.next()) * u128::from(random.next());
-                (product >> 64) as u64
-            }
-            _ => random.next(),
+            0 => random.number() >> 14,
+            1 | 2 => uneven(random),
+            _ => random.number(),
         };
         let mut hashes: Vec<u64> = (0..n).map(|_| hash()).collect();
         hashes.extend(scripts.iter().map(|script| key.hash(script)));
@@ -405,11 +414,11 @@ mod tests {
 
     #[test]
     fn batches_equal_single_filters() {
-        let mut random = Random::new(7);
+        let mut random = Noise::of(7);
         let mut seen = [0; 3];
         for count in [0, 1, 24, 160, 1500, 2500] {
             let scripts: Vec<Vec<u8>> = (0..count)
-                .map(|i: u64| (0..22 + i % 13).map(|_| random.next() as u8).collect())
+                .map(|i: u64| (0..22 + i % 13).map(|_| random.number() as u8).collect())
                 .collect();
             let list: Watchlist = scripts.iter().collect();
             for _ in 0..3 {
@@ -433,23 +442,17 @@ mod tests {
     /// Lists of each length share the scratch with longer and shorter ones; each filter pays one of the scripts.
     #[test]
     fn scratch_of_another_list_does_not_matter() {
-        let mut random = Random::new(77);
+        let mut random = Noise::of(77);
         let scripts: Vec<Vec<u8>> =
-            (0..70).map(|_| (0..22).map(|_| random.next() as u8).collect()).collect();
+            (0..70).map(|_| (0..22).map(|_| random.number() as u8).collect()).collect();
         let levels = SimdLevel::available();
         let mut scratches: Vec<Scratch> =
             levels.map(|level| Scratch::new().with_level(level)).collect();
         for _ in 0..150 {
             let list: Watchlist = scripts.iter().take(1 + random.below(70) as usize).collect();
-            let batch: Vec<_> = (0..40)
-                .map(|i| {
-                    let paid = &scripts[i % list.len()..][..1];
-                    let key = key(&mut random);
-                    let mut hashes: Vec<u64> = (0..80).map(|_| random.next()).collect();
-                    hashes.push(key.hash(&paid[0]));
-                    coded(key, hashes)
-                })
-                .collect();
+            let paid = scripts.iter().take(list.len()).cycle().take(40);
+            let batch: Vec<_> =
+                paid.map(|script| paying(&mut random, script, uniform(80))).collect();
             for scratch in &mut scratches {
                 let (level, found) = (scratch.level, list.scan(scratch, &batch));
                 assert_eq!(found.len(), batch.len(), "{level}, {} scripts", list.len());
@@ -457,48 +460,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn script_is_found_wherever_it_is_in_a_filter() {
-        let mut random = Random::new(13);
-        let list = Watchlist::from_iter([b"mine"]);
-        let batch: Vec<_> = (0..400)
-            .map(|_| {
-                let key = key(&mut random);
-                let mut hashes: Vec<u64> = (0..150).map(|_| random.next()).collect();
-                hashes.push(key.hash(b"mine"));
-                coded(key, hashes)
-            })
-            .collect();
-        for level in SimdLevel::available() {
-            let mut scratch = Scratch::new().with_level(level);
-            assert_eq!(list.scan_batch(&mut scratch, &batch).len(), batch.len());
-        }
-    }
-
-    #[test]
-    fn lanes_that_drift_apart_are_noticed() {
-        let mut random = Random::new(15);
-        let list = Watchlist::from_iter([b"mine"]);
-        let batch: Vec<_> = (0..150)
-            .map(|_| {
-                let key = key(&mut random);
-                // Sparse at one end, dense at the other.
-                let mut hash = || {
-                    let product = u128::from(random.next()) * u128::from(random.next());
-                    (product >> 64) as u64
-                };
-                let mut hashes: Vec<u64> = (0..300).map(|_| hash()).collect();
-                hashes.push(key.hash(b"mine"));
-                coded(key, hashes)
-            })
-            .collect();
-        assert_batch_equals_single_filters(&list, &batch);
-    }
-
     /// The first word of a filter has no zero, or just one.
     #[test]
     fn first_quotients_of_a_whole_word_are_noticed() {
-        let mut random = Random::new(21);
+        let mut random = Noise::of(21);
         let list = Watchlist::from_iter([b"mine"]);
         let mut batch = Vec::new();
         while batch.len() < 300 {
@@ -517,25 +482,28 @@ mod tests {
         assert_eq!(matching, batch.len() * SimdLevel::available().count());
     }
 
-    /// A code that is longer than a window, and that would leave as many codes as there are if it were cut.
     #[test]
-    fn codes_that_do_not_fit_are_noticed() {
-        let mut random = Random::new(19);
+    fn script_is_found_wherever_it_is_in_a_filter() {
+        let mut random = Noise::of(13);
         let list = Watchlist::from_iter([b"mine"]);
-        let batch: Vec<_> = (0..500)
-            .map(|_| {
-                let key = key(&mut random);
-                let mut hashes: Vec<u64> = (0..300).map(|_| random.next()).collect();
-                let quotients = 40 + random.below(8);
-                let gap = (u128::from(quotients) << 83) / (784_931 * 270);
-                let gap = 0..gap as u64;
-                let start = random.next() >> 1;
-                hashes.retain(|&hash| !gap.contains(&hash.wrapping_sub(start)));
-                hashes.push(key.hash(b"mine"));
-                coded(key, hashes)
-            })
-            .collect();
-        assert_batch_equals_single_filters(&list, &batch);
+        let usual = uniform(150);
+        // Sparse at one end, dense at the other: lanes drift apart.
+        let drifting = |random: &mut Noise| (0..300).map(|_| uneven(random)).collect();
+        // A code that is longer than a window, and that would leave as many codes as there are if it were cut.
+        let cut = |random: &mut Noise| {
+            let mut hashes = uniform(300)(random);
+            let quotients = 40 + random.below(8);
+            let gap = (u128::from(quotients) << 83) / (784_931 * 270);
+            let (gap, start) = (0..gap as u64, random.number() >> 1);
+            hashes.retain(|&hash| !gap.contains(&hash.wrapping_sub(start)));
+            hashes
+        };
+        type Hashes<'a> = &'a dyn Fn(&mut Noise) -> Vec<u64>;
+        for (count, hashes) in [(400, &usual as Hashes<'_>), (150, &drifting), (500, &cut)] {
+            let batch: Vec<_> = (0..count).map(|_| paying(&mut random, b"mine", hashes)).collect();
+            let [_, matching, _] = assert_batch_equals_single_filters(&list, &batch);
+            assert_eq!(matching, count * SimdLevel::available().count());
+        }
     }
 
     /// Whatever is refused alone is refused in a batch, however many items lie behind the last group of lanes.
@@ -601,7 +569,7 @@ mod tests {
 
     #[test]
     fn large_filters_and_equal_ones_are_scanned_beside_small_ones() {
-        let mut random = Random::new(9);
+        let mut random = Noise::of(9);
         let list = Watchlist::from_iter([b"mine"]);
         let mine = [b"mine".to_vec()];
         let mut batch = Vec::new();
@@ -620,12 +588,12 @@ mod tests {
     #[ignore = "takes a minute"]
     #[test]
     fn fifty_thousand_filters_with_payments_equal_single_filters() {
-        let mut random = Random::new(17);
+        let mut random = Noise::of(17);
         let mut seen = [0; 3];
         for turn in 0..50_000 / 125 {
             let count = [24, 120, 480, 1000, 2048][turn % 5];
             let scripts: Vec<Vec<u8>> =
-                (0..count).map(|_| (0..22).map(|_| random.next() as u8).collect()).collect();
+                (0..count).map(|_| (0..22).map(|_| random.number() as u8).collect()).collect();
             let list: Watchlist = scripts.iter().collect();
             let batch: Vec<_> = (0..125)
                 .map(|at| {
@@ -650,7 +618,7 @@ mod tests {
                 &self.0
             }
         }
-        let mut random = Random::new(11);
+        let mut random = Noise::of(11);
         let list = Watchlist::from_iter([b"mine"]);
         let batch: Vec<_> = (0..90)
             .map(|i| {

@@ -10,7 +10,7 @@ use core::mem;
 use core::ops::Range;
 
 use super::Watchlist;
-use super::saved::{Reader, SavedError, Writer};
+use super::saved::{SavedError, SavedReader, SavedWriter};
 #[cfg(feature = "verify")]
 use super::{HeaderChain, ScanError, ScanFault, Scratch};
 #[cfg(feature = "verify")]
@@ -133,14 +133,14 @@ struct Owed {
 
 #[derive(Clone, Debug)]
 struct Part {
-    pass: Pass,
+    pass: PlanPass,
     heights: Vec<Range<u32>>,
     /// Scripts that were inserted since the part was returned, with the heights at which nobody tested them before.
     inserted: Vec<Owed>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Pass {
+enum PlanPass {
     /// From `next` on, with all scripts.
     Forward,
     /// From `cursor` on, with the scripts that remain there.
@@ -266,9 +266,9 @@ impl ScanPlan {
             self.owe(mem::take(&mut inserted));
         }
         let (pass, heights) = if forward {
-            (Pass::Forward, Vec::from([self.next..end]))
+            (PlanPass::Forward, Vec::from([self.next..end]))
         } else if let Some(heights) = self.move_cursor() {
-            (Pass::Back, Vec::from([heights]))
+            (PlanPass::Back, Vec::from([heights]))
         } else {
             let mut heights = self.missing.from(self.again);
             if heights.is_empty() {
@@ -278,12 +278,12 @@ impl ScanPlan {
             if heights.is_empty() {
                 return self.matched.first().map(|&height| ScanStep::Apply(height));
             }
-            (Pass::Again, heights)
+            (PlanPass::Again, heights)
         };
         self.part = Some(Part { pass, heights: heights.clone(), inserted });
         let scripts = match pass {
-            Pass::Back => self.scripts_back(),
-            Pass::Forward | Pass::Again => &self.scripts,
+            PlanPass::Back => self.scripts_back(),
+            PlanPass::Forward | PlanPass::Again => &self.scripts,
         };
         Some(ScanStep::Test { heights, scripts })
     }
@@ -320,7 +320,7 @@ impl ScanPlan {
             return;
         };
         self.matched.extend(matches);
-        if part.pass == Pass::Again {
+        if part.pass == PlanPass::Again {
             for heights in &part.heights {
                 if heights.start < height {
                     self.missing.remove(heights.start..heights.end.min(height));
@@ -335,8 +335,8 @@ impl ScanPlan {
         let end = part.heights.last().map_or(0, |heights| heights.end);
         let end = end.min(height);
         match part.pass {
-            Pass::Forward => self.next = self.next.max(end),
-            Pass::Back => {
+            PlanPass::Forward => self.next = self.next.max(end),
+            PlanPass::Back => {
                 // Each that begins at the cursor was tested: what was inserted since is owed below.
                 let before = self.cursor;
                 self.cursor = before.max(end);
@@ -350,7 +350,7 @@ impl ScanPlan {
                     self.back = None;
                 }
             }
-            Pass::Again => self.again = end,
+            PlanPass::Again => self.again = end,
         }
         self.owe(part.inserted);
     }
@@ -379,7 +379,7 @@ impl ScanPlan {
         let Some(mut part) = self.part.take() else {
             return Vec::new();
         };
-        if part.pass == Pass::Forward {
+        if part.pass == PlanPass::Forward {
             // They are tested with the others.
             self.owe(mem::take(&mut part.inserted));
         }
@@ -392,7 +392,7 @@ impl ScanPlan {
         let given: Vec<_> =
             given.map(|(height, block, filter)| (*height, *block, filter.as_ref())).collect();
         let scripts = match (part.pass, &self.back) {
-            (Pass::Back, Some(back)) => back,
+            (PlanPass::Back, Some(back)) => back,
             _ => &self.scripts,
         };
         // How many filters of each height may be used: another peer's may be right where one is wrong.
@@ -426,7 +426,7 @@ impl ScanPlan {
         good.retain(|_, count| *count > 0);
         let last = good.last_key_value().map_or(0, |(&height, _)| height + 1);
         let end = end.max(last);
-        if part.pass == Pass::Again {
+        if part.pass == PlanPass::Again {
             for height in good.into_keys() {
                 self.missing.remove(height..height + 1);
             }
@@ -466,7 +466,7 @@ impl ScanPlan {
     /// The plan as bytes, with a checksum. Keep them after each step: what was recorded since is tested again.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::new(NAME);
+        let mut out = SavedWriter::new(NAME);
         out.number(self.start);
         out.number(self.next);
         out.number(self.firsts.len());
@@ -505,7 +505,7 @@ impl ScanPlan {
     ///
     /// [`SavedError`]: then begin a new plan.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SavedError> {
-        let mut from = Reader::new(bytes);
+        let mut from = SavedReader::new(bytes);
         from.begin(NAME)?;
         let mut plan = Self::new(from.number()?);
         plan.next = from.number()?;
@@ -541,7 +541,7 @@ impl ScanPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splitmix::Random;
+    use crate::tests::Noise;
     use alloc::vec;
 
     #[derive(Clone)]
@@ -725,7 +725,7 @@ mod tests {
             plan: ScanPlan,
             chain: HeaderChain,
             saved: [Vec<u8>; 2],
-            random: Random,
+            random: Noise,
             coins: Coins,
             /// Which branch each height is of.
             blocks: Vec<u64>,
@@ -741,7 +741,7 @@ mod tests {
 
         impl Client {
             fn new(seed: u64) -> Self {
-                let mut random = Random::new(seed);
+                let mut random = Noise::of(seed);
                 let coins = (0..12).map(|_| {
                     let paid = random.below(u64::from(HEIGHTS)) as u32;
                     let spent = paid + random.below(30) as u32;
@@ -753,7 +753,7 @@ mod tests {
                 Self::of(random, coins)
             }
 
-            fn of(random: Random, coins: Vec<Coin>) -> Self {
+            fn of(random: Noise, coins: Vec<Coin>) -> Self {
                 let coins = Coins::new(coins);
                 let mut client = Self {
                     plan: ScanPlan::new(20),
@@ -918,7 +918,7 @@ mod tests {
             // The payment to 2 reveals 6, which was paid before and spent afterwards.
             let coin = |address, paid, spent| Coin { address, paid, spent };
             let coins = vec![coin(2, 45, None), coin(6, 30, Some(50))];
-            let mut client = Client::of(Random::new(1), coins);
+            let mut client = Client::of(Noise::of(1), coins);
             while client.step() {}
             client.coins.check(client.revealed, HEIGHTS);
         }
@@ -1057,7 +1057,7 @@ mod tests {
 
     #[test]
     fn ranges_of_heights_are_added_and_removed() {
-        let mut random = Random::new(3);
+        let mut random = Noise::of(3);
         let (mut heights, mut expected) = (Heights::default(), [false; 40]);
         for _ in 0..2000 {
             let start = random.below(39) as u32;

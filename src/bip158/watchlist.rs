@@ -12,11 +12,11 @@ use crate::arch::SimdLevel;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{
     side_by_side::Decodes,
-    targets::{Keyed, Row, hash_for_all},
+    targets::{Keyed, TargetRow, hash_for_all},
 };
 use crate::decode::Coded;
 #[cfg(target_arch = "x86_64")]
-use crate::decode::side_by_side::Batch;
+use crate::decode::filter_batch::Batch;
 use crate::error::DecodeError;
 use crate::hash::{SipHash, map_all_at};
 use crate::matching::Prepared;
@@ -58,13 +58,13 @@ pub struct Watchlist {
     /// In ascending order of the number of words. None is empty.
     columns: Vec<Columns>,
     /// Where each script is.
-    places: HashTable<Place>,
+    places: HashTable<ScriptPlace>,
     hasher: DefaultHashBuilder,
 }
 
 /// Where a script is: the number of its words, which tells the columns, and the place there.
 #[derive(Clone, Copy)]
-struct Place {
+struct ScriptPlace {
     words: usize,
     place: usize,
 }
@@ -109,7 +109,7 @@ impl Watchlist {
     pub fn contains(&self, script: impl AsRef<[u8]>) -> bool {
         let script = script.as_ref();
         let hash = self.hasher.hash_one(script);
-        let found = |place: &Place| script_at(&self.columns, *place) == Some(script);
+        let found = |place: &ScriptPlace| script_at(&self.columns, *place) == Some(script);
         self.places.find(hash, found).is_some()
     }
 
@@ -133,8 +133,9 @@ impl Watchlist {
         let place = columns.len();
         columns.push(script);
         let (hasher, columns) = (&self.hasher, &self.columns);
-        let hash = |place: &Place| hasher.hash_one(script_at(columns, *place).unwrap_or_default());
-        self.places.insert_unique(hasher.hash_one(script), Place { words, place }, hash);
+        let hash =
+            |place: &ScriptPlace| hasher.hash_one(script_at(columns, *place).unwrap_or_default());
+        self.places.insert_unique(hasher.hash_one(script), ScriptPlace { words, place }, hash);
         true
     }
 
@@ -143,11 +144,11 @@ impl Watchlist {
         let script = script.as_ref();
         let hash = self.hasher.hash_one(script);
         let columns = &self.columns;
-        let found = |place: &Place| script_at(columns, *place) == Some(script);
+        let found = |place: &ScriptPlace| script_at(columns, *place) == Some(script);
         let Ok(entry) = self.places.find_entry(hash, found) else {
             return false;
         };
-        let Place { words, place } = entry.remove().0;
+        let ScriptPlace { words, place } = entry.remove().0;
         let Ok(at) = columns_of(&self.columns, words) else {
             return false;
         };
@@ -155,7 +156,7 @@ impl Watchlist {
         let columns = &mut self.columns[at];
         let last = columns.len() - 1;
         let moved = self.hasher.hash_one(columns.script(last));
-        let is_moved = |found: &Place| found.words == words && found.place == last;
+        let is_moved = |found: &ScriptPlace| found.words == words && found.place == last;
         if let Some(found) = self.places.find_mut(moved, is_moved) {
             found.place = place;
         }
@@ -238,7 +239,12 @@ impl Watchlist {
 
     /// Writes a row for each script: its value in each filter.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn hash_for_all(&self, simd: impl Decodes, keyed: &Keyed, mut rows: &mut [Row]) {
+    pub(super) fn hash_for_all(
+        &self,
+        simd: impl Decodes,
+        keyed: &Keyed,
+        mut rows: &mut [TargetRow],
+    ) {
         for columns in &self.columns {
             let (now, later) = rows.split_at_mut(columns.len());
             hash_for_all(simd, keyed, columns.rows(), columns.words(), now);
@@ -270,7 +276,7 @@ fn columns_of(columns: &[Columns], words: usize) -> Result<usize, usize> {
     columns.binary_search_by_key(&words, Columns::words)
 }
 
-fn script_at(columns: &[Columns], Place { words, place }: Place) -> Option<&[u8]> {
+fn script_at(columns: &[Columns], ScriptPlace { words, place }: ScriptPlace) -> Option<&[u8]> {
     let at = columns_of(columns, words).ok()?;
     Some(columns[at].script(place))
 }
@@ -284,7 +290,8 @@ impl<S: AsRef<[u8]>> Extend<S> for Watchlist {
     fn extend<I: IntoIterator<Item = S>>(&mut self, scripts: I) {
         let scripts = scripts.into_iter();
         let (hasher, columns) = (&self.hasher, &self.columns);
-        let hash = |place: &Place| hasher.hash_one(script_at(columns, *place).unwrap_or_default());
+        let hash =
+            |place: &ScriptPlace| hasher.hash_one(script_at(columns, *place).unwrap_or_default());
         self.places.reserve(scripts.size_hint().0, hash);
         for script in scripts {
             self.insert(script);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Position 0 is the top bit of byte 0. An encoder pads the last byte with zero bits. [`BitReader`] has no notion
-//! of padding and treats all bits of its bytes alike.
+//! of padding and treats all bits of its bytes alike. A call reads at most [`MAX_BITS`] bits, from streams of any length.
 
 mod reader;
 

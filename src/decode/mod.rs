@@ -13,11 +13,11 @@
 //! | [`append_values`] | all values, in one vector | everything |
 //! | [`seek_table`] | places to begin at | everything |
 
-mod lanes;
-mod scan;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod side_by_side;
-mod sync;
+pub(crate) mod filter_batch;
+mod lane_decoder;
+mod resync;
+mod scanner;
 mod values;
 mod visitors;
 
@@ -31,11 +31,11 @@ use crate::arch::memory::append;
 use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
 
-pub(crate) use scan::{Scanner, in_pairs};
-pub(crate) use sync::Coded;
-use sync::Place;
+use resync::Boundary;
+pub(crate) use resync::Coded;
+pub(crate) use scanner::{Scanner, in_pairs};
 pub(crate) use values::Values;
-use visitors::{Check, Each, Sample, Visit, absolute};
+use visitors::{Check, Each, SampleVisitor, Visit, absolute};
 pub(crate) use visitors::{Gap, SampleMemory, SeekTable, longest_span};
 
 /// Why decoding a [`Filter`](crate::Filter) cannot fail.
@@ -105,7 +105,7 @@ macro_rules! with_kernel {
 /// Calls the decoder with the kernel of the level.
 macro_rules! drive {
     ($coded:expr, $place:expr, $lane_items:expr, $sink:expr) => {
-        with_kernel!($coded, simd => sync::drive($coded, simd, $place, $lane_items, $sink))
+        with_kernel!($coded, simd => resync::drive($coded, simd, $place, $lane_items, $sink))
     };
 }
 
@@ -116,9 +116,9 @@ macro_rules! drive {
 /// Too short, out of range, trailing data, or padding: exactly the error of [`Scanner::finish`].
 pub(crate) fn validate(coded: Coded<'_>) -> Result<u64, DecodeError> {
     // This visitor never breaks.
-    match drive!(coded, Place::START, LONG_LANE, &mut Check)? {
+    match drive!(coded, Boundary::START, LONG_LANE, &mut Check)? {
         ControlFlow::Continue(end) => Ok(end),
-        ControlFlow::Break(()) => coded.scanner(Place::START).finish(),
+        ControlFlow::Break(()) => coded.scanner(Boundary::START).finish(),
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn visit(
     each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     let mut each = absolute(coded.level, each);
-    visit_from(&mut Vec::new(), Place::START, coded, &mut each)
+    visit_from(&mut Vec::new(), Boundary::START, coded, &mut each)
 }
 
 /// Appends all values to `values`, and validates the filter. `memory` is kept for the next filter; its content is
@@ -153,7 +153,7 @@ pub(crate) fn append_values(
         append(coded.level, slice, base, values);
         ControlFlow::Continue(())
     };
-    visit_from(memory, Place::START, coded, &mut each).map(drop)
+    visit_from(memory, Boundary::START, coded, &mut each).map(drop)
 }
 
 /// The number of values that an iterator decodes ahead in lanes: an eighth of a megabyte.
@@ -176,12 +176,12 @@ pub(crate) fn append_ahead<'a>(
         append(coded.level, slice, base, values);
         ControlFlow::Continue(())
     };
-    let place = Place::of(scanner);
+    let place = Boundary::of(scanner);
     let stop = place.position + coded.bits_of(AHEAD.into());
     let lane_items = u64::from(AHEAD) / lanes_of(&coded);
     let mut visit = Visit::new(memory, &mut each);
     let driver = with_kernel!(coded, simd => {
-        sync::drive_to(coded, simd, place, stop, lane_items, &mut visit)
+        resync::drive_to(coded, simd, place, stop, lane_items, &mut visit)
     })?;
     *scanner = coded.scanner(driver.place);
     Ok(driver.place != place && driver.kept_step() && scanner.remaining() >= AHEAD)
@@ -197,12 +197,12 @@ pub(crate) fn visit_rest(
     coded: Coded<'_>,
     mut each: impl FnMut(&[u64], u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    visit_from(&mut Vec::new(), Place::of(scanner), coded, &mut each)
+    visit_from(&mut Vec::new(), Boundary::of(scanner), coded, &mut each)
 }
 
 fn visit_from(
     memory: &mut Vec<u64>,
-    place: Place,
+    place: Boundary,
     coded: Coded<'_>,
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
@@ -213,7 +213,7 @@ fn visit_from(
     let lane_items = BUFFERED_LANE.min(values / lanes_of(&coded));
     let mut visit = Visit::new(memory, each);
     if coded.level == SimdLevel::SCALAR && coded.n < SCALAR_VISIT {
-        return sync::drive_serially(coded, place, &mut visit);
+        return resync::drive_serially(coded, place, &mut visit);
     }
     drive!(coded, place, lane_items, &mut visit)
 }
@@ -250,12 +250,12 @@ pub(crate) fn seek_table_using(
     step: u32,
     longest: u64,
 ) -> Result<(), DecodeError> {
-    let mut sample = Sample::reusing(core::mem::take(memory), coded.n, step.max(1) as usize);
+    let mut sample = SampleVisitor::reusing(core::mem::take(memory), coded.n, step.max(1) as usize);
     let driven = if (step as usize) < GROUP {
         // Lanes sample only at whole groups.
-        sync::drive_serially(coded, Place::START, &mut sample)
+        resync::drive_serially(coded, Boundary::START, &mut sample)
     } else {
-        drive!(coded, Place::START, sample.lane_items(), &mut sample)
+        drive!(coded, Boundary::START, sample.lane_items(), &mut sample)
     };
     // This visitor never breaks.
     if let ControlFlow::Continue(end) = driven? {

@@ -10,7 +10,7 @@ use super::*;
 use crate::arch::lanes::{self as kernels, Lanes, Simd};
 use crate::cost;
 use crate::params::Params;
-use crate::splitmix::Random;
+use crate::tests::Noise;
 
 fn coded(differences: impl IntoIterator<Item = u64>, p: u32) -> Vec<u8> {
     let sums = differences.into_iter().scan(0, |sum, difference| {
@@ -98,7 +98,7 @@ fn check_visit(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) 
 
 /// Values that an iterator decodes ahead, and then the rest one after another.
 fn check_ahead(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) {
-    let mut scanner = coded.scanner(Place::START);
+    let mut scanner = coded.scanner(Boundary::START);
     // What an earlier filter left.
     let (mut memory, mut seen) = (vec![7; 1000], Vec::new());
     let mut more = Ok(true);
@@ -127,7 +127,7 @@ fn check_lanes(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) 
         ControlFlow::Continue(())
     };
     let mut visit = Visit::new(&mut memory, &mut each);
-    let driven = drive!(coded, Place::START, BUFFERED_LANE, &mut visit);
+    let driven = drive!(coded, Boundary::START, BUFFERED_LANE, &mut visit);
     assert_eq!(driven, expected.map(ControlFlow::Continue), "{what}");
     if expected.is_ok() {
         assert_eq!(seen, values.len(), "{what}");
@@ -182,7 +182,7 @@ fn fitting(p: u32) -> u64 {
 
 #[test]
 fn uniform_values_are_decoded_for_every_p() {
-    let mut random = Random::new(1);
+    let mut random = Noise::of(1);
     for p in 0..=32 {
         for m in [fitting(p), fitting(p) * 5 / 2 + 1, fitting(p) / 8 + 1, fitting(p) / 1000 + 1, 1]
         {
@@ -201,7 +201,7 @@ fn uniform_values_are_decoded_for_every_p() {
 
 #[test]
 fn numbers_of_items_around_every_border_are_decoded() {
-    let mut random = Random::new(2);
+    let mut random = Noise::of(2);
     for (p, m) in [(19, 784_931), (6, 100), (0, 1)] {
         let params = Params::new(p, m).unwrap();
         let few = 0..70;
@@ -255,7 +255,7 @@ fn differences_that_never_fall_into_step_are_decoded() {
 
 #[test]
 fn streams_that_fall_out_of_step_halfway_are_decoded() {
-    let mut random = Random::new(3);
+    let mut random = Noise::of(3);
     for p in [4, 10, 19] {
         let m = fitting(p);
         let n = 40_000;
@@ -272,7 +272,7 @@ fn streams_that_fall_out_of_step_halfway_are_decoded() {
 
 #[test]
 fn long_runs_are_decoded_wherever_they_are() {
-    let mut random = Random::new(4);
+    let mut random = Noise::of(4);
     for p in [0, 3, 12, 19, 25] {
         for run in [10, 40, 57, 58, 64, 100, 1000, 4095, 4096, 4097, 100_000] {
             let n = 20_000_u32;
@@ -294,7 +294,7 @@ fn long_runs_are_decoded_wherever_they_are() {
 
 /// Invalid bytes and numbers, each with a description.
 fn damaged(
-    random: &mut Random,
+    random: &mut Noise,
     bytes: &[u8],
     n: u32,
     params: Params,
@@ -342,7 +342,7 @@ fn damaged(
 
 #[test]
 fn damage_gets_the_error_that_the_serial_scan_gives() {
-    let mut random = Random::new(5);
+    let mut random = Noise::of(5);
     let (mut right, mut wrong) = (0, 0);
     for p in [0, 1, 4, 9, 19, 22, 25, 32] {
         let n = 12_000;
@@ -363,7 +363,7 @@ fn damage_gets_the_error_that_the_serial_scan_gives() {
 fn iterator_that_was_begun_gives_the_rest() {
     let params = Params::CASHU;
     for n in [300, 70_000] {
-        let values = Random::new(6).sorted(n, params.range(n));
+        let values = Noise::of(6).sorted(n, params.range(n));
         let bytes = coded(differences(&values), params.p());
         for taken in [0, 1, 127, 128, 129, 299] {
             let mut all = Values::of(of(SimdLevel::detect(), &bytes, n, params));
@@ -406,7 +406,7 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
         let steps = vec![step; items];
         let bytes = coded(steps, 32);
         // From here it is `below` to the largest value, which is far below the added sum.
-        let place = Place { position: 0, value: largest - below, item: n - items as u32 };
+        let place = Boundary { position: 0, value: largest - below, item: n - items as u32 };
         let coded = |level| of(level, &bytes, n, params);
         let expected = coded(SimdLevel::SCALAR).scanner(place).finish();
         assert_eq!(expected.is_ok(), step * items as u64 <= below);
@@ -420,7 +420,7 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
 
 #[test]
 fn codes_of_one_bit_more_than_a_window_are_decoded_at_every_bit() {
-    let mut random = Random::new(11);
+    let mut random = Noise::of(11);
     for p in [1, 2, 3, 9, 12, 19, 25, 28, 30] {
         for bits in [56_u32, 57, 58, 59] {
             // One such code, or two that together are as long, with remainders that end in a zero.
@@ -473,7 +473,7 @@ impl<S> Counting<S> {
     }
 }
 
-impl<const N: usize, S: lanes::Take<N>> lanes::Take<N> for Counting<S> {
+impl<const N: usize, S: lane_decoder::Take<N>> lane_decoder::Take<N> for Counting<S> {
     fn mark(&mut self, done: usize, lanes: &crate::arch::lanes::Lanes<N>) -> usize {
         self.inner.mark(done, lanes)
     }
@@ -482,12 +482,12 @@ impl<const N: usize, S: lanes::Take<N>> lanes::Take<N> for Counting<S> {
         self.inner.mark_one(lane, done, position, value);
     }
 
-    fn put(&mut self, lane: usize, done: usize, value: u64) -> bool {
+    fn store_value(&mut self, lane: usize, done: usize, value: u64) -> bool {
         self.counts.singly += 1;
-        self.inner.put(lane, done, value)
+        self.inner.store_value(lane, done, value)
     }
 
-    fn advance(
+    fn decode_groups(
         &mut self,
         simd: impl Simd<N>,
         bytes: &[u8],
@@ -496,14 +496,14 @@ impl<const N: usize, S: lanes::Take<N>> lanes::Take<N> for Counting<S> {
         done: usize,
         groups: usize,
     ) -> crate::arch::lanes::Advanced {
-        let advanced = self.inner.advance(simd, bytes, p, lanes, done, groups);
+        let advanced = self.inner.decode_groups(simd, bytes, p, lanes, done, groups);
         self.counts.calls += 1;
         self.counts.by_kernel += advanced.groups * crate::arch::lanes::GROUP;
         advanced
     }
 }
 
-impl<const N: usize, S: sync::Sink<N>> sync::Sink<N> for Counting<S> {
+impl<const N: usize, S: resync::ValueSink<N>> resync::ValueSink<N> for Counting<S> {
     fn begin(&mut self, room: usize) {
         self.counts.chunks += 1;
         self.counts.lanes = N;
@@ -519,9 +519,9 @@ impl<const N: usize, S: sync::Sink<N>> sync::Sink<N> for Counting<S> {
         self.inner.place(position, value)
     }
 
-    fn values(&mut self, values: &[u64]) -> ControlFlow<()> {
+    fn serial_values(&mut self, values: &[u64]) -> ControlFlow<()> {
         self.counts.serially += values.len();
-        self.inner.values(values)
+        self.inner.serial_values(values)
     }
 }
 
@@ -552,7 +552,7 @@ impl Counts {
 
 #[test]
 fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
-    let mut random = Random::new(21);
+    let mut random = Noise::of(21);
     for (p, m) in [(19, 784_931), (10, 1 << 10), (6, 100)] {
         for n in [20_000, 150_000] {
             let params = Params::new(p, m).unwrap();
@@ -561,15 +561,15 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
             for level in SimdLevel::available() {
                 let coded = of(level, &bytes, n, params);
                 let mut all = Counting::new(Check);
-                let driven = drive!(coded, Place::START, LONG_LANE, &mut all);
+                let driven = drive!(coded, Boundary::START, LONG_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());
                 all.counts.check("checked", coded, LONG_LANE, usize::MAX);
                 for step in [8, 64, 96] {
-                    let sample = Sample::new(n, step);
+                    let sample = SampleVisitor::new(n, step);
                     let lane_items = sample.lane_items();
                     assert_eq!(lane_items, LONG_LANE.min(step as u64 * 128));
                     let mut all = Counting::new(sample);
-                    let driven = drive!(coded, Place::START, lane_items, &mut all);
+                    let driven = drive!(coded, Boundary::START, lane_items, &mut all);
                     assert!(driven.unwrap().is_continue());
                     all.counts.check("sampled", coded, lane_items, step);
                 }
@@ -577,7 +577,7 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                 let mut each = |_: &[u64], _| ControlFlow::Continue(());
                 let visit = Visit::new(&mut memory, &mut each);
                 let mut all = Counting::new(visit);
-                let driven = drive!(coded, Place::START, BUFFERED_LANE, &mut all);
+                let driven = drive!(coded, Boundary::START, BUFFERED_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());
                 all.counts.check("visited", coded, BUFFERED_LANE, usize::MAX);
             }
@@ -612,10 +612,10 @@ fn lanes_are_spread_over_the_sets_of_a_cache() {
     for lanes in [4, 12, 16, 32] {
         for lane_bits in (256..200_000).step_by(32) {
             let mut spread = lane_bits;
-            while sync::crowded(lanes, spread) {
-                spread -= sync::CROWDED_BITS;
+            while resync::crowded(lanes, spread) {
+                spread -= resync::CROWDED_BITS;
             }
-            assert!(lane_bits - spread <= 3 * sync::CROWDED_BITS, "{lane_bits}");
+            assert!(lane_bits - spread <= 3 * resync::CROWDED_BITS, "{lane_bits}");
             let mut sets = [0; 64];
             for lane in 0..lanes as u64 {
                 sets[(lane * spread / 512 % 64) as usize] += 1;
@@ -708,9 +708,9 @@ fn a_run_that_does_not_fit_a_window_stops_every_kernel() {
         for to_memory in [false, true] {
             let mut now = before;
             let advanced = if to_memory {
-                kernels::advance_into(simd, bytes, p, &mut now, 1, &mut out, &[0; N])
+                kernels::decode_groups_into(simd, bytes, p, &mut now, 1, &mut out, &[0; N])
             } else {
-                kernels::advance(simd, bytes, p, &mut now, 1)
+                kernels::decode_groups(simd, bytes, p, &mut now, 1)
             };
             assert_eq!(advanced.groups, 1, "P = {p}");
             assert_eq!(advanced.behind.count_ones() as usize, N, "P = {p}");

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use super::LONG_LANE;
-use super::lanes::Take;
-use super::sync::{Coded, Place, Sink};
+use super::lane_decoder::Take;
+use super::resync::{Boundary, Coded, ValueSink};
 use crate::arch::SimdLevel;
 use crate::arch::lanes::{self, Advanced, GROUP, Lanes, Point, Simd};
 use crate::error::DecodeError;
@@ -14,7 +14,7 @@ use crate::error::DecodeError;
 pub(super) struct Check;
 
 impl<const N: usize> Take<N> for Check {}
-impl<const N: usize> Sink<N> for Check {}
+impl<const N: usize> ValueSink<N> for Check {}
 
 /// Places in a filter from which items can be decoded, made by [`seek_table`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl SeekTable {
         for ((position, end), &base) in self.spans().zip(&self.bases) {
             divided.push(position, base);
             if end - position > longest {
-                let place = Place { position, value: base, item: 0 };
+                let place = Boundary { position, value: base, item: 0 };
                 divided.divide_span(coded, place, end, longest)?;
             }
         }
@@ -96,7 +96,7 @@ impl SeekTable {
     fn divide_span(
         &mut self,
         coded: &Coded<'_>,
-        place: Place,
+        place: Boundary,
         end: u64,
         longest: u64,
     ) -> Result<(), DecodeError> {
@@ -137,7 +137,7 @@ pub(crate) struct SampleMemory {
 }
 
 /// Records the place before every item whose number in its lane is a multiple of `step`.
-pub(super) struct Sample {
+pub(super) struct SampleVisitor {
     step: usize,
     /// `room` places per lane, for its items 0, `step`, and so on. Values are relative to the lane's start.
     positions: Vec<u64>,
@@ -148,7 +148,7 @@ pub(super) struct Sample {
     left: usize,
 }
 
-impl Sample {
+impl SampleVisitor {
     /// For about `n` items. `step` is at least 1, and at least a group if lanes are used.
     #[cfg(test)]
     pub(super) fn new(n: u32, step: usize) -> Self {
@@ -190,7 +190,7 @@ impl Sample {
     }
 }
 
-impl<const N: usize> Take<N> for Sample {
+impl<const N: usize> Take<N> for SampleVisitor {
     #[inline]
     fn mark(&mut self, done: usize, lanes: &Lanes<N>) -> usize {
         let (at, since) = (done / self.step, done % self.step);
@@ -217,12 +217,12 @@ impl<const N: usize> Take<N> for Sample {
     }
 
     #[inline]
-    fn put(&mut self, _lane: usize, done: usize, _value: u64) -> bool {
+    fn store_value(&mut self, _lane: usize, done: usize, _value: u64) -> bool {
         done < self.room.saturating_mul(self.step)
     }
 }
 
-impl<const N: usize> Sink<N> for Sample {
+impl<const N: usize> ValueSink<N> for SampleVisitor {
     fn begin(&mut self, room: usize) {
         // One more for the place after the last item.
         self.room = odd_lines(room / self.step + 2);
@@ -247,7 +247,7 @@ impl<const N: usize> Sink<N> for Sample {
         self.left
     }
 
-    fn values(&mut self, values: &[u64]) -> ControlFlow<()> {
+    fn serial_values(&mut self, values: &[u64]) -> ControlFlow<()> {
         self.left -= values.len();
         ControlFlow::Continue(())
     }
@@ -307,7 +307,7 @@ impl<const N: usize> Take<N> for Visit<'_, '_> {
         self.room.saturating_sub(done)
     }
 
-    fn put(&mut self, lane: usize, done: usize, value: u64) -> bool {
+    fn store_value(&mut self, lane: usize, done: usize, value: u64) -> bool {
         if done >= self.room {
             return false;
         }
@@ -315,7 +315,7 @@ impl<const N: usize> Take<N> for Visit<'_, '_> {
         true
     }
 
-    fn advance(
+    fn decode_groups(
         &mut self,
         simd: impl Simd<N>,
         bytes: &[u8],
@@ -325,11 +325,11 @@ impl<const N: usize> Take<N> for Visit<'_, '_> {
         groups: usize,
     ) -> Advanced {
         let places = core::array::from_fn(|lane| self.first + lane * self.room + done);
-        lanes::advance_into(simd, bytes, p, lanes, groups, self.values, &places)
+        lanes::decode_groups_into(simd, bytes, p, lanes, groups, self.values, &places)
     }
 }
 
-impl<const N: usize> Sink<N> for Visit<'_, '_> {
+impl<const N: usize> ValueSink<N> for Visit<'_, '_> {
     fn begin(&mut self, room: usize) {
         self.room = odd_lines(room);
         let len = N * self.room + LINE - 1;
@@ -345,7 +345,7 @@ impl<const N: usize> Sink<N> for Visit<'_, '_> {
         slices.try_for_each(|slice| (self.each)(slice, base))
     }
 
-    fn values(&mut self, values: &[u64]) -> ControlFlow<()> {
+    fn serial_values(&mut self, values: &[u64]) -> ControlFlow<()> {
         (self.each)(values, 0)
     }
 }

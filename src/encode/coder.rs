@@ -2,7 +2,7 @@
 //!
 //! All encoding goes through [`Coder::push`]: a whole set into one vector, a piece on a thread, a stream of
 //! pieces. Between two pieces, the state of a stream is a [`Carry`]: the previous value, and the bits that
-//! do not fill a byte yet. Whole bytes go to an [`Output`], which provides more room.
+//! do not fill a byte yet. Whole bytes go to an [`StreamOutput`], which provides more room.
 //!
 //! Codes of up to [`MAX_BITS`] bits are written by the short loops (one per level). [`Coder::push`] itself
 //! writes longer codes, in as many pieces as the output needs: a single code can be longer than memory. The
@@ -60,14 +60,14 @@ impl Carry {
 }
 
 /// The destination of the bytes.
-pub(crate) trait Output {
+pub(crate) trait StreamOutput {
     type Error: From<BuildError>;
 
     /// The next bytes of the stream, at least [`LEAST_ROOM`].
     fn room(&mut self) -> Result<&mut [u8], Self::Error>;
 
     /// Marks the first `bytes` of the room as part of the stream; the rest may hold anything.
-    fn advance(&mut self, bytes: usize);
+    fn commit(&mut self, bytes: usize);
 }
 
 /// The minimum room of an output: one store of the short loops.
@@ -125,7 +125,7 @@ impl Coder {
     ///
     /// Errors of the output, and an item that is smaller than its predecessor. Such an item may go undetected
     /// if both map to one value; the stream is then valid.
-    pub(crate) fn push<O: Output>(
+    pub(crate) fn push<O: StreamOutput>(
         self,
         carry: &mut Carry,
         mut items: &[u64],
@@ -133,7 +133,7 @@ impl Coder {
     ) -> Result<(), O::Error> {
         while !items.is_empty() {
             let done = self.short_codes(carry, items, output.room()?);
-            output.advance(done.bytes);
+            output.commit(done.bytes);
             items = &items[done.items..];
             if done.items == 0
                 && let Some((&item, rest)) = items.split_first()
@@ -219,7 +219,7 @@ impl Coder {
 
     /// Encodes one item with a code of any length.
     #[cold]
-    fn long_code<O: Output>(
+    fn long_code<O: StreamOutput>(
         self,
         carry: &mut Carry,
         item: u64,
@@ -239,7 +239,7 @@ impl Coder {
             let room = output.room()?;
             let bytes = room.len().min(usize::try_from(ones / 8).unwrap_or(usize::MAX));
             room[..bytes].fill(0xff);
-            output.advance(bytes);
+            output.commit(bytes);
             ones -= bytes as u64 * 8;
         }
         // At most 7 ones and the zero; then at most 55 bits.
@@ -258,7 +258,7 @@ fn low_bits(value: u64, count: u32) -> u64 {
 }
 
 /// Appends the low `count` bits (at most [`MAX_BITS`]) of `bits`. Its other bits must be zero.
-fn push_bits<O: Output>(
+fn push_bits<O: StreamOutput>(
     carry: &mut Carry,
     bits: u64,
     count: u32,
@@ -267,7 +267,7 @@ fn push_bits<O: Output>(
     let mut pending = Pending::of(carry);
     let bytes = pending.append(bits, count);
     output.room()?[..8].copy_from_slice(&pending.word.to_be_bytes());
-    output.advance(bytes);
+    output.commit(bytes);
     pending.drop_whole_bytes();
     pending.put_back(carry);
     Ok(())

@@ -17,7 +17,7 @@ use crate::arch::memory::prefer_huge_pages;
 use crate::error::{BuildError, BuildFault};
 use crate::merge::merge_into;
 use crate::params::Params;
-use coder::{Carry, Coder, LEAST_ROOM, Output};
+use coder::{Carry, Coder, LEAST_ROOM, StreamOutput};
 
 pub use piece::Piece;
 pub use stitch::stitch;
@@ -174,7 +174,7 @@ impl InMemory {
     }
 }
 
-impl Output for InMemory {
+impl StreamOutput for InMemory {
     type Error = BuildError;
 
     fn room(&mut self) -> Result<&mut [u8], BuildError> {
@@ -192,7 +192,7 @@ impl Output for InMemory {
         Ok(&mut self.bytes[self.used..])
     }
 
-    fn advance(&mut self, bytes: usize) {
+    fn commit(&mut self, bytes: usize) {
         self.used += bytes;
     }
 }

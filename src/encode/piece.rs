@@ -196,12 +196,12 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splitmix::{noise, sorted};
+    use crate::tests::{Noise, sorted};
 
     #[test]
     fn damaged_pieces_are_rejected() {
         // All values are small enough for N = 99.
-        let hashes = sorted(noise(1).map(|hash| hash / 11), 100);
+        let hashes = sorted(Noise::of(1).map(|hash| hash / 11), 100);
         let piece = Piece::encode_at(SimdLevel::detect(), &hashes, 1000, Params::CASHU).unwrap();
         let bytes = piece.to_bytes();
         assert_eq!(Piece::from_bytes(&bytes), Ok(piece));
@@ -238,7 +238,7 @@ mod tests {
     fn ones_in_the_padding_of_a_piece_are_rejected() {
         let mut paddings = 0;
         for count in 1..40 {
-            let hashes = sorted(noise(1), count);
+            let hashes = sorted(Noise::of(1), count);
             let piece = Piece::encode_at(SimdLevel::detect(), &hashes, 1000, Params::CASHU);
             let piece = piece.unwrap();
             let bytes = piece.to_bytes();

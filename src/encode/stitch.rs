@@ -5,7 +5,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::coder::{Carry, Coder, Output};
+use super::coder::{Carry, Coder, StreamOutput};
 use super::{LEAST_FREE, Piece};
 use crate::arch::SimdLevel;
 use crate::error::{BuildError, BuildFault};
@@ -71,7 +71,7 @@ fn stitch_at<E: From<BuildError>>(
 }
 
 /// Appends the codes of a piece, of all items but the first.
-fn append_codes<O: Output>(
+fn append_codes<O: StreamOutput>(
     carry: &mut Carry,
     piece: &Piece,
     output: &mut O,
@@ -98,7 +98,7 @@ fn append_codes<O: Output>(
             carried = both & mask;
         }
         carry.bits = carried;
-        output.advance(part.len());
+        output.commit(part.len());
     }
     if let Some(&byte) = tail.first() {
         let more = (bits % 8) as u32;
@@ -106,7 +106,7 @@ fn append_codes<O: Output>(
         carry.filled += more;
         if let Some(left) = carry.filled.checked_sub(8) {
             output.room()?[0] = (both >> left) as u8;
-            output.advance(1);
+            output.commit(1);
             carry.filled = left;
         }
         carry.bits = both & ((1 << carry.filled) - 1);
@@ -137,7 +137,7 @@ impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Buffered<W> {
     }
 }
 
-impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Output for Buffered<W> {
+impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> StreamOutput for Buffered<W> {
     type Error = E;
 
     fn room(&mut self) -> Result<&mut [u8], E> {
@@ -148,7 +148,7 @@ impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Output for Buffered<
         Ok(&mut self.buffer[self.used..])
     }
 
-    fn advance(&mut self, bytes: usize) {
+    fn commit(&mut self, bytes: usize) {
         self.used += bytes;
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::SortedHashes;
     use crate::encode::encode_hashes;
-    use crate::splitmix::{noise, sorted};
+    use crate::tests::{Noise, sorted};
 
     fn stitched(
         level: SimdLevel,
@@ -177,7 +177,7 @@ mod tests {
     /// Cuts sorted hashes at random places, often several times at one place.
     fn cut(hashes: &[u64], cuts: usize, seed: u64) -> Vec<&[u64]> {
         let mut places: Vec<usize> =
-            noise(seed).map(|x| (x % (hashes.len() as u64 + 1)) as usize).take(cuts).collect();
+            Noise::of(seed).map(|x| (x % (hashes.len() as u64 + 1)) as usize).take(cuts).collect();
         places.extend([0, hashes.len()]);
         places.sort_unstable();
         places.windows(2).map(|pair| &hashes[pair[0]..pair[1]]).collect()
@@ -207,7 +207,7 @@ mod tests {
                 for n in [0, 1, 2, 3, 17, 500, 30_000] {
                     let shapes: [fn(u64) -> u64; 3] = [|x| x, |x| x >> 40, |x| (x % 3) << 62];
                     for (round, shape) in shapes.into_iter().enumerate() {
-                        let hashes = sorted(noise(n as u64).map(shape), n);
+                        let hashes = sorted(Noise::of(n as u64).map(shape), n);
                         let whole = encode_hashes(SimdLevel::SCALAR, &hashes, params).unwrap();
                         for cuts in [0, 1, 2, 30] {
                             let pieces = cut(&hashes, cuts, round as u64)

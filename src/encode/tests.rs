@@ -3,10 +3,10 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::coder::{Carry, Coder, Output};
+use super::coder::{Carry, Coder, StreamOutput};
 use super::*;
 use crate::hash::map_to_range;
-use crate::splitmix::{noise, sorted};
+use crate::tests::{Noise, sorted};
 
 /// The maximum number of bits for the reference, which writes each of them singly.
 const MOST_BITS: u128 = 1 << 18;
@@ -53,7 +53,7 @@ fn every_p_and_length_agrees_with_the_reference() {
     let mut compared = 0;
     for params in every_params() {
         for n in (0..=65).chain([127, 128, 129, 1_000]) {
-            let hashes = sorted(noise(n as u64), n);
+            let hashes = sorted(Noise::of(n as u64), n);
             compared += u32::from(agrees(&hashes, params, "random"));
         }
     }
@@ -87,7 +87,7 @@ fn hostile_hashes_agree_with_the_reference() {
                         }
                     }
                 };
-                let hashes = sorted(noise(n as u64).map(hash), n);
+                let hashes = sorted(Noise::of(n as u64).map(hash), n);
                 compared += u32::from(agrees(&hashes, params, "ground"));
             }
         }
@@ -126,10 +126,10 @@ fn every_range_maps_exactly() {
     // The larger the range, the closer together the hashes. The differences have 22 bits, so remainders keep
     // every bit of the values and an incorrect bit is visible.
     for bits in 30..64_u32 {
-        let random = noise(bits.into()).next().unwrap();
+        let random = Noise::of(bits.into()).next().unwrap();
         for range in [1 << bits, u64::MAX >> (63 - bits), 1 << bits | random >> (64 - bits)] {
             for base in [0, random, !0 << 40] {
-                let near = noise(7).map(|hash| base.saturating_add(hash >> (bits - 30)));
+                let near = Noise::of(7).map(|hash| base.saturating_add(hash >> (bits - 30)));
                 let hashes = sorted(near, 160);
                 let of = |hash: u64| map_to_range(hash, range);
                 let values: Vec<u64> = hashes.iter().map(|&h| of(h) - of(hashes[0])).collect();
@@ -150,7 +150,7 @@ fn every_range_maps_exactly() {
 fn bits_bound_is_tight_to_a_quarter_of_the_minimum() {
     for params in every_params() {
         for n in [1, 3, 100] {
-            let hashes = sorted(noise(n as u64), n);
+            let hashes = sorted(Noise::of(n as u64), n);
             let Some(bytes) = reference(&hashes, params) else {
                 continue;
             };
@@ -174,7 +174,7 @@ struct Rooms<I> {
 
 const UNTOUCHED: u8 = 0xa5;
 
-impl<I: Iterator<Item = usize>> Output for Rooms<I> {
+impl<I: Iterator<Item = usize>> StreamOutput for Rooms<I> {
     type Error = BuildError;
 
     fn room(&mut self) -> Result<&mut [u8], BuildError> {
@@ -185,7 +185,7 @@ impl<I: Iterator<Item = usize>> Output for Rooms<I> {
         Ok(&mut self.bytes[self.used..self.end])
     }
 
-    fn advance(&mut self, bytes: usize) {
+    fn commit(&mut self, bytes: usize) {
         self.used += bytes;
         assert!(self.used <= self.end);
     }
@@ -193,7 +193,7 @@ impl<I: Iterator<Item = usize>> Output for Rooms<I> {
 
 #[test]
 fn encoder_writes_nothing_beyond_the_room() {
-    let hashes = sorted(noise(3), 300);
+    let hashes = sorted(Noise::of(3), 300);
     for level in SimdLevel::available() {
         for (p, m) in [
             (19, 784_931),
@@ -210,7 +210,7 @@ fn encoder_writes_nothing_beyond_the_room() {
                 let mut output = Rooms {
                     bytes: vec![],
                     used: 0,
-                    sizes: noise(size as u64).map(|x| size + (x % 3) as usize),
+                    sizes: Noise::of(size as u64).map(|x| size + (x % 3) as usize),
                     end: 0,
                 };
                 let mut carry = Carry::default();

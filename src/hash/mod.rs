@@ -10,6 +10,7 @@
 //! assert_eq!(map_to_range(hash, 784_931 * 1000), 108_500_230);
 //! ```
 
+mod any;
 mod murmur3;
 mod siphash;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::arch::hash as kernels;
 use crate::arch::memory::{as_records, map, prefetch};
 use crate::arch::{Kind, SimdLevel};
 
+pub use any::AnyHash;
 pub use siphash::SipHash;
 pub(crate) use siphash::{COLUMN, Column, words};
 

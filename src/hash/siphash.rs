@@ -106,7 +106,7 @@ impl ItemHash for SipHash {
     ) {
         let (records, out) = whole(records, record_bytes, out);
         #[cfg(target_arch = "x86_64")]
-        let State { a, b, c, d } = self.start();
+        let SipState { a, b, c, d } = self.start();
         let done = match level.kind() {
             Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
@@ -159,7 +159,7 @@ impl SipHash {
                 for (columns, out) in columns.chunks_exact(count).zip(out) {
                     for (lane, out) in out.iter_mut().enumerate() {
                         let words = columns.iter().map(|column| column[lane]);
-                        *out = words.fold(state, State::absorb).finish();
+                        *out = words.fold(state, SipState::absorb).finish();
                     }
                 }
             }
@@ -177,14 +177,14 @@ impl SipHash {
     /// The words of the initial state for the key.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn state(self) -> [u64; 4] {
-        let State { a, b, c, d } = self.start();
+        let SipState { a, b, c, d } = self.start();
         [a, b, c, d]
     }
 
     /// The initial state for the key.
     #[inline(always)]
-    fn start(self) -> State {
-        State {
+    fn start(self) -> SipState {
+        SipState {
             a: self.k0 ^ 0x736f_6d65_7073_6575,
             b: self.k1 ^ 0x646f_7261_6e64_6f6d,
             c: self.k0 ^ 0x6c79_6765_6e65_7261,
@@ -232,14 +232,14 @@ impl SipHash {
 /// The four words of state, as named fields by value. An array would stay in vector registers, where rotations
 /// are expensive.
 #[derive(Clone, Copy)]
-struct State {
+struct SipState {
     a: u64,
     b: u64,
     c: u64,
     d: u64,
 }
 
-impl State {
+impl SipState {
     #[inline(always)]
     fn absorb(mut self, word: u64) -> Self {
         self.d ^= word;

@@ -15,18 +15,18 @@
 use crate::arch::Kind;
 use crate::arch::lanes::{Point, WINDOW};
 #[cfg(target_arch = "x86_64")]
-use crate::arch::lookup;
+use crate::arch::lookup_lanes;
 use crate::arch::memory::prefetch;
 use crate::bits::BitReader;
 use crate::cost;
 use crate::decode::{Coded, in_pairs};
 use crate::matching::Strategy;
-use crate::matching::table::Table;
+use crate::matching::point_table::PointTable;
 use crate::rice::{self, Unreadable};
 
 /// The bits of a validated filter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream<'a> {
+pub(crate) struct ValidatedBits<'a> {
     pub(crate) coded: Coded<'a>,
     /// The bit position where the last item ends.
     pub(crate) end: u64,
@@ -39,14 +39,14 @@ pub(crate) struct OtherBytes;
 /// The number of targets per batch. Few enough that their state stays in the first-level cache, and enough that
 /// lanes waiting for the last target cost little.
 #[cfg(target_arch = "x86_64")]
-const BATCH: usize = lookup::BATCH;
+const BATCH: usize = lookup_lanes::BATCH;
 #[cfg(not(target_arch = "x86_64"))]
 const BATCH: usize = 256;
 
 /// Up to this number of targets are faster one by one than in lanes: those would wait for the last target.
 const FEW: usize = 24;
 
-impl Stream<'_> {
+impl ValidatedBits<'_> {
     /// Returns whether `target`, which is below F, is among the items after `point`. Before the target, no item
     /// is above it.
     ///
@@ -62,13 +62,13 @@ impl Stream<'_> {
         )
     }
 
-    /// [`Stream::find`] from the point of a table.
+    /// [`ValidatedBits::find`] from the point of a table.
     ///
     /// # Errors
     ///
     /// The table is of other bytes.
     #[inline]
-    pub(crate) fn find_by(&self, table: &Table, target: u64) -> Result<bool, OtherBytes> {
+    pub(crate) fn find_by(&self, table: &PointTable, target: u64) -> Result<bool, OtherBytes> {
         self.coded.level.compiled(
             #[inline(always)]
             move || {
@@ -93,10 +93,10 @@ impl Stream<'_> {
                 scan::<false>(self.coded.bytes, point, target, p)
             };
             match step {
-                Step::Answer(found) => return Ok(found),
-                Step::Careful(there) => match self.read_one(there, target)? {
-                    Step::Answer(found) => return Ok(found),
-                    Step::Careful(next) => point = next,
+                CodeStep::Answer(found) => return Ok(found),
+                CodeStep::Careful(there) => match self.read_one(there, target)? {
+                    CodeStep::Answer(found) => return Ok(found),
+                    CodeStep::Careful(next) => point = next,
                 },
             }
         }
@@ -106,9 +106,9 @@ impl Stream<'_> {
     /// that. If the code leads beyond the target, reads only as much as it needs to detect that.
     #[cold]
     #[inline(never)]
-    fn read_one(&self, point: Point, target: u64) -> Result<Step, OtherBytes> {
+    fn read_one(&self, point: Point, target: u64) -> Result<CodeStep, OtherBytes> {
         if point.base > target || point.position >= self.end {
-            return Ok(Step::Answer(false));
+            return Ok(CodeStep::Answer(false));
         }
         let p = self.coded.params.p();
         let room = target - point.base;
@@ -117,13 +117,13 @@ impl Stream<'_> {
         cost::count(|| reader.position() - point.position);
         let delta = match delta {
             Ok(delta) => delta,
-            Err(Unreadable::QuotientTooLarge) => return Ok(Step::Answer(false)),
+            Err(Unreadable::QuotientTooLarge) => return Ok(CodeStep::Answer(false)),
             Err(Unreadable::RunCut | Unreadable::RemainderCut) => return Err(OtherBytes),
         };
         if delta >= room {
-            return Ok(Step::Answer(delta == room));
+            return Ok(CodeStep::Answer(delta == room));
         }
-        Ok(Step::Careful(Point { position: reader.position(), base: point.base + delta }))
+        Ok(CodeStep::Careful(Point { position: reader.position(), base: point.base + delta }))
     }
 
     /// Calls `visit` with the index in `targets` of each member of the set, in order, until `visit` returns
@@ -175,7 +175,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// [`Stream::find_each`] with the points of an index, or one pass over the filter if that is cheaper.
+    /// [`ValidatedBits::find_each`] with the points of an index, or one pass over the filter if that is cheaper.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ impl Stream<'_> {
     pub(crate) fn visit_matches(
         &self,
         strategy: Strategy,
-        table: &Table,
+        table: &PointTable,
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), OtherBytes> {
@@ -245,20 +245,20 @@ impl Stream<'_> {
     #[inline(never)]
     fn find_in_lanes<const N: usize>(
         &self,
-        simd: impl lookup::LookUp<N>,
+        simd: impl lookup_lanes::LookUp<N>,
         points: &[Point],
         targets: &[u64],
         found: &mut [bool],
     ) -> Result<(), OtherBytes> {
-        let mut answers = [lookup::ABSENT; BATCH];
+        let mut answers = [lookup_lanes::ABSENT; BATCH];
         let answers = &mut answers[..targets.len()];
         let code = (self.coded.params.p(), in_pairs(self.coded.params));
-        lookup::look_up(simd, self.coded.bytes, code, points, targets, answers);
+        lookup_lanes::look_up(simd, self.coded.bytes, code, points, targets, answers);
         for (at, found) in found.iter_mut().enumerate() {
             *found = targets[at] < self.coded.range()
                 && match answers[at] {
-                    lookup::ABSENT => false,
-                    lookup::FOUND => true,
+                    lookup_lanes::ABSENT => false,
+                    lookup_lanes::FOUND => true,
                     // A long code, or the last few items: the lanes leave those to this function.
                     _ => self.find(points[at], targets[at])?,
                 };
@@ -280,7 +280,7 @@ fn prefetch_bits<const LINES: usize>(bytes: &[u8], position: u64, offsets: [usiz
 }
 
 /// The result of a few codes.
-enum Step {
+enum CodeStep {
     /// The target was reached or passed.
     Answer(bool),
     /// The next code, from this point on, does not fit in the buffer, or the bytes are nearly used up.
@@ -292,14 +292,14 @@ enum Step {
 /// Padding consists of zeros, which decode as repetitions of the last value. They equal a target only if that value
 /// did.
 #[inline(always)]
-fn scan<const PAIRS: bool>(bytes: &[u8], point: Point, target: u64, p: u32) -> Step {
+fn scan<const PAIRS: bool>(bytes: &[u8], point: Point, target: u64, p: u32) -> CodeStep {
     let Some(mut room) = target.checked_sub(point.base) else {
-        return Step::Answer(false);
+        return CodeStep::Answer(false);
     };
     let word = |at: usize| Some(!u64::from_be_bytes(*bytes.get(at..)?.first_chunk::<8>()?));
     let mut at = usize::try_from(point.position / 8).unwrap_or(usize::MAX);
     let Some(first) = word(at) else {
-        return Step::Careful(point);
+        return CodeStep::Careful(point);
     };
     // The bits of an incomplete byte are not counted, as after a refill.
     let offset = (point.position % 8) as u32;
@@ -332,7 +332,7 @@ fn scan<const PAIRS: bool>(bytes: &[u8], point: Point, target: u64, p: u32) -> S
     // The last step looked at bits that it did not consume.
     cost::count(|| position - point.position + u64::from(WINDOW));
     match step {
-        Some(found) => Step::Answer(found),
-        None => Step::Careful(Point { position, base: target - room }),
+        Some(found) => CodeStep::Answer(found),
+        None => CodeStep::Careful(Point { position, base: target - room }),
     }
 }

@@ -4,10 +4,10 @@
 mod bitmap;
 mod gaps;
 mod lookup;
-mod merge;
+mod merge_join;
 mod plan;
+mod point_table;
 mod prepared;
-mod table;
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,12 +20,12 @@ use crate::hash::{ItemHash, map_all_at};
 
 pub(crate) use crate::arch::lanes::Point;
 use bitmap::Bitmap;
-pub(crate) use lookup::{OtherBytes, Stream};
+pub(crate) use lookup::{OtherBytes, ValidatedBits};
 pub use plan::Strategy;
-pub(crate) use prepared::Prepared;
 #[cfg(test)]
-pub(crate) use table::most_items;
-pub(crate) use table::{Table, step};
+pub(crate) use point_table::most_items;
+pub(crate) use point_table::{PointTable, step};
+pub(crate) use prepared::Prepared;
 
 /// The number of items that are hashed before they are mapped.
 pub(crate) const HASHED: usize = 512;
@@ -106,7 +106,7 @@ impl Coded<'_> {
     ) -> Result<(), DecodeError> {
         let strategy = strategy.unless_open(|| self.planned(targets.len(), whole));
         if strategy == Strategy::Merge {
-            return merge::visit_matches(self, targets, whole, visit);
+            return merge_join::visit_matches(self, targets, whole, visit);
         }
         let mut prepared = Prepared::default();
         prepared.load(self, strategy)?;

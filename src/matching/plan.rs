@@ -20,7 +20,7 @@ pub enum Strategy {
 }
 
 /// The number of items of a filter, and its length in bytes.
-pub(super) type Size = (u32, usize);
+pub(super) type FilterSize = (u32, usize);
 
 /// From how few targets on one pass over the filter is faster than look-ups.
 struct Thresholds {
@@ -101,7 +101,7 @@ impl Strategy {
     }
 
     /// One pass over a filter of this size.
-    fn pass(size: Size) -> Self {
+    fn pass(size: FilterSize) -> Self {
         match has_room_for_bitmap(size) {
             true => Self::Bitmap,
             false => Self::Merge,
@@ -110,7 +110,12 @@ impl Strategy {
 }
 
 /// The strategy for a filter with an index of `interval` items per entry, which is what a look-up decodes on average.
-pub(super) fn indexed(level: SimdLevel, size: Size, targets: usize, interval: u32) -> Strategy {
+pub(super) fn indexed(
+    level: SimdLevel,
+    size: FilterSize,
+    targets: usize,
+    interval: u32,
+) -> Strategy {
     let (thresholds, in_lanes) = Thresholds::of(level);
     let pass = Strategy::pass(size);
     let tenths = match pass {
@@ -127,7 +132,12 @@ pub(super) fn indexed(level: SimdLevel, size: Size, targets: usize, interval: u3
 }
 
 /// The strategy without an index. If the `whole` filter must be decoded, a merge does not end at the largest target.
-pub(super) fn unindexed(level: SimdLevel, size: Size, targets: usize, whole: bool) -> Strategy {
+pub(super) fn unindexed(
+    level: SimdLevel,
+    size: FilterSize,
+    targets: usize,
+    whole: bool,
+) -> Strategy {
     let (thresholds, in_lanes) = Thresholds::of(level);
     let pass = Strategy::pass(size);
     let items_per_target = match pass {
@@ -150,7 +160,7 @@ pub(super) fn unindexed(level: SimdLevel, size: Size, targets: usize, whole: boo
 }
 
 /// Points or a bitmap, for targets in batches: a merge would have to sort all of them.
-pub(super) fn in_batches(level: SimdLevel, size: Size, targets: usize) -> Strategy {
+pub(super) fn in_batches(level: SimdLevel, size: FilterSize, targets: usize) -> Strategy {
     let (thresholds, _) = Thresholds::of(level);
     match (targets as u64).saturating_mul(thresholds.bitmap) <= u64::from(size.0) {
         true => Strategy::Lookup,
@@ -164,7 +174,7 @@ pub(super) fn is_dense(n: u32, targets: usize) -> bool {
     targets <= MOST_DENSE && targets * 12 >= (n as usize).max(1)
 }
 
-fn has_room_for_bitmap((n, len): Size) -> bool {
+fn has_room_for_bitmap((n, len): FilterSize) -> bool {
     n <= MOST_IN_BITMAP && u64::from(n) * BITS_FOR_BITMAP <= len as u64 * 8
 }
 
@@ -173,7 +183,7 @@ fn has_room_for_bitmap((n, len): Size) -> bool {
 /// At 64 items, a thousand look-ups cost less than a tenth of finding the points. The points of a small filter, such as that of
 /// a block, stay in the first-level cache: 16 items save a sixth of 120 look-ups. If a byte holds many items, the points
 /// must not take more memory than a quarter of the filter.
-pub(super) fn seek_step((n, len): Size) -> u32 {
+pub(super) fn seek_step((n, len): FilterSize) -> u32 {
     const SMALL: usize = 64 << 10;
     let most = u64::from(n) * 64 / (len as u64).max(1);
     let least = if len <= SMALL { 16 } else { 64 };
@@ -187,7 +197,7 @@ mod tests {
     const INDEXED: u32 = 64;
 
     /// The number of bytes of `n` items with the usual parameters.
-    fn usual(n: u32) -> Size {
+    fn usual(n: u32) -> FilterSize {
         (n, (u64::from(n) * 21 / 8) as usize)
     }
 

@@ -1,6 +1,6 @@
 //! A filter that was decoded once, in a form that answers batches of targets.
 
-use super::{Bitmap, Strategy, Stream, locate_all, plan};
+use super::{Bitmap, Strategy, ValidatedBits, locate_all, plan};
 use crate::decode::{self, Coded, SampleMemory, longest_span};
 use crate::error::DecodeError;
 
@@ -45,7 +45,7 @@ impl Prepared {
             return self.bitmap.visit_matches(coded.level, targets, visit);
         }
         let table = &self.points.table;
-        let stream = Stream { coded: *coded, end: table.end };
+        let stream = ValidatedBits { coded: *coded, end: table.end };
         let locate = |targets: &[u64], points: &mut [_]| {
             locate_all(coded.level, table, targets, points);
         };

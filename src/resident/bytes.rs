@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use super::{COUNTS, FIRST_OWN, Key, MORE, Maker, ResidentFilter, Shape};
+use super::{COUNTS, FIRST_OWN, LineTag, MORE, Maker, ResidentFilter, Shape};
 use super::{CacheLines, line_of, tag_of};
 use crate::arch::SimdLevel;
 use crate::arch::line::{HIGH, Line, SLOTS, as_bytes};
@@ -33,7 +33,7 @@ pub(super) fn header(shape: &Shape) -> Vec<Line> {
 }
 
 /// Adds the exceptions and the checksum to the header and the lines.
-pub(super) fn finish(lines: &mut Vec<Line>, exceptions: &[Key]) {
+pub(super) fn finish(lines: &mut Vec<Line>, exceptions: &[LineTag]) {
     lines[0].0[24..32].copy_from_slice(&(exceptions.len() as u64).to_le_bytes());
     // The last number of the last line is the checksum.
     let tail = (exceptions.len() + 1).div_ceil(NUMBERS);

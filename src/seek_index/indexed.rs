@@ -3,9 +3,9 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::filter::Filter;
+use crate::filter::{Filter, item_queries};
 use crate::hash::{ItemHash, Nut25, map_to_range};
-use crate::matching::{OtherBytes, Strategy, Stream, Table};
+use crate::matching::{OtherBytes, PointTable, Strategy, ValidatedBits};
 
 /// A filter with a seek index, made by [`Filter::into_indexed`].
 ///
@@ -13,7 +13,7 @@ use crate::matching::{OtherBytes, Strategy, Stream, Table};
 #[derive(Clone, Debug)]
 pub struct IndexedFilter<D = Vec<u8>, H = Nut25> {
     pub(super) filter: Filter<D, H>,
-    pub(super) table: Table,
+    pub(super) table: PointTable,
 }
 
 impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
@@ -137,41 +137,9 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
         self.stream().visit_matches(strategy, &self.table, values, visit)
     }
 
-    fn stream(&self) -> Stream<'_> {
+    fn stream(&self) -> ValidatedBits<'_> {
         self.filter.stream()
     }
 }
 
-impl<D: AsRef<[u8]>, H: ItemHash> IndexedFilter<D, H> {
-    /// Returns whether `item` may be in the set: always true for a member, true for a non-member with
-    /// probability 1/M.
-    ///
-    /// # Cost
-    ///
-    /// As [`IndexedFilter::contains_value`].
-    #[must_use]
-    pub fn contains(&self, item: impl AsRef<[u8]>) -> bool {
-        let hash = self.filter.hasher().hash(item.as_ref());
-        self.contains_value(map_to_range(hash, self.filter.range()))
-    }
-
-    /// Returns for each item whether it may be in the set, one answer per position.
-    ///
-    /// # Cost
-    ///
-    /// As [`IndexedFilter::matches_values`].
-    #[must_use]
-    pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<bool> {
-        self.matches_values(&self.filter.map(items))
-    }
-
-    /// Returns whether any of `items` may be in the set.
-    ///
-    /// # Cost
-    ///
-    /// As [`IndexedFilter::match_any_values`].
-    #[must_use]
-    pub fn match_any<I: AsRef<[u8]>>(&self, items: &[I]) -> bool {
-        self.match_any_values(&self.filter.map(items))
-    }
-}
+item_queries!(IndexedFilter, self => self.filter);

@@ -8,14 +8,14 @@
 //! them; very long codes are listed with their values and are not decoded again. A look-up therefore decodes at most
 //! a few intervals of items, and at most the bits of about twice as many average items.
 //!
-//! [`Table`] is the index itself. This module has the public parts: size and queries ([`IndexedFilter`]).
+//! [`PointTable`] is the index itself. This module has the public parts: size and queries ([`IndexedFilter`]).
 
 mod indexed;
 #[cfg(test)]
 mod tests;
 
 use crate::filter::Filter;
-use crate::matching::{Table, step};
+use crate::matching::{PointTable, step};
 
 pub use indexed::IndexedFilter;
 
@@ -78,7 +78,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     #[must_use]
     pub fn into_indexed(self, interval: IndexInterval) -> IndexedFilter<D, H> {
         let step = interval.step(self.n(), self.bytes().len() as u64);
-        let table = Table::build(&self.coded(), step);
+        let table = PointTable::build(&self.coded(), step);
         IndexedFilter { filter: self, table }
     }
 }

@@ -9,11 +9,11 @@ use crate::hash::RawValues;
 use crate::matching::{Point, Strategy, most_items};
 use crate::params::Params;
 use crate::sorted_hashes::SortedHashes;
-use crate::splitmix::spread;
+use crate::tests::spread;
 
 type Indexed = IndexedFilter<Vec<u8>, RawValues>;
 
-fn table_of(filter: &Filter<Vec<u8>, RawValues>, interval: IndexInterval) -> Table {
+fn table_of(filter: &Filter<Vec<u8>, RawValues>, interval: IndexInterval) -> PointTable {
     filter.clone().into_indexed(interval).table
 }
 
@@ -54,7 +54,7 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<Vec<u8>, Ra
 }
 
 /// The number of items decoded from the index's point until `value` is found or passed.
-fn items_to(filter: &Filter<Vec<u8>, RawValues>, table: &Table, value: u64) -> u64 {
+fn items_to(filter: &Filter<Vec<u8>, RawValues>, table: &PointTable, value: u64) -> u64 {
     let point = table.locate(value);
     if point.answer().is_some() {
         return 0;

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::deal::{Run, Split, deal, room, runs};
+use super::scatter::{Run, Split, room, runs, scatter};
 use super::stage::Stage;
 use super::{Plan, Work, few, merge_tail};
 use crate::arch::SimdLevel;
@@ -49,10 +49,10 @@ impl Buckets {
     /// Adds `block`. Returns `false` if the hashes are so far from uniform that the general sort should be
     /// used.
     #[must_use]
-    pub(super) fn deal(&mut self, block: &[u64]) -> bool {
+    pub(super) fn scatter(&mut self, block: &[u64]) -> bool {
         let (slots, runs, surplus) = (&mut self.slots[..], &mut self.runs[..], &mut self.surplus);
         let split = Split { factor: self.plan.parts[0], base: 0 };
-        let _ = deal(slots, runs, split, block, |hash| {
+        let _ = scatter(slots, runs, split, block, |hash| {
             surplus.push(hash);
             true
         });
@@ -89,8 +89,8 @@ impl Buckets {
             let len = hashes.len();
             // The sorted part has no gaps, so it has not reached this bucket yet, and will not exceed the
             // bucket's room.
-            if stage.take(bucket, &[&self.slots[hashes.clone()]], &mut work) {
-                stage.put(&mut self.slots[sorted..run.end], &mut work);
+            if stage.fill(bucket, &[&self.slots[hashes.clone()]], &mut work) {
+                stage.drain(&mut self.slots[sorted..run.end], &mut work);
             } else {
                 self.slots.copy_within(hashes, sorted);
                 self.slots[sorted..sorted + len].sort_unstable();

@@ -8,8 +8,8 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::deal::BATCH;
 use super::merge_tail;
+use super::scatter::BATCH;
 use crate::arch::{Kind, SimdLevel, memory::map, network::sort_16};
 
 /// The number of cells. Their places take 32 KiB, which leaves a third of the first-level cache.
@@ -101,7 +101,7 @@ impl Leaf {
         }
         let dealt = level.compiled(
             #[inline(always)]
-            || self.deal_all(pieces),
+            || self.scatter_all(pieces),
         );
         if !dealt {
             self.places.as_flattened_mut().fill(self.form.empty);
@@ -114,9 +114,9 @@ impl Leaf {
     // Loops here and below, not Iterator::all: that is not always inlined, and then it is not compiled for the
     // level.
     #[inline(always)]
-    fn deal_all(&mut self, pieces: &[&[u64]]) -> bool {
+    fn scatter_all(&mut self, pieces: &[&[u64]]) -> bool {
         for piece in pieces {
-            if !self.deal(piece) {
+            if !self.scatter(piece) {
                 return false;
             }
         }
@@ -124,7 +124,7 @@ impl Leaf {
     }
 
     #[inline(always)]
-    fn deal(&mut self, hashes: &[u64]) -> bool {
+    fn scatter(&mut self, hashes: &[u64]) -> bool {
         let (leaves, bias) = (self.leaves, self.form.bias);
         let places = self.places.as_flattened_mut();
         let mut store = |place: u16, hash: u64| match places.get_mut(usize::from(place)) {

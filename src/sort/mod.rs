@@ -3,16 +3,18 @@
 //! Uniform hashes almost determine their places without comparisons. A pass deals them to buckets by their
 //! leading bits. Each bucket has room for its expected number plus eight standard deviations ([`Buckets`]).
 //! Further passes deal a bucket, which is in cache by then, to smaller ones ([`Stage`]). A bucket of about two
-//! thousand hashes is sorted within the first-level cache ([`leaf`]). Nothing is counted beforehand.
+//! thousand hashes is sorted within the first-level cache ([`leaf`]). Nothing is counted beforehand. P. McIlroy, K. Bostic and
+//! M. D. McIlroy, "Engineering radix sort", 1993; K.-D. Neubert, "The Flashsort1 algorithm", 1998, for places by value.
 //!
 //! **An attacker who chooses items can choose hashes.** Every step therefore has a limit. Beyond the limit, the
 //! general sort `sort_unstable` is used, which no input makes quadratic. It sorts the surplus of the buckets
 //! (up to an eighth of the set), a bucket whose parts overflow, and a leaf whose cells overflow. Beyond that the set is
-//! dealt once more, by its span in place of all 64 bits, and sorted whole if that fails, too. Before that, no hash is dealt more than [`MOST_DEALS`] times; [`Work`] counts it.
+//! dealt once more, by its span in place of all 64 bits, and sorted whole if that fails, too. Before that, no hash is dealt
+//! more than [`MOST_DEALS`] times; [`Work`] counts it.
 
 mod buckets;
-mod deal;
 mod leaf;
+mod scatter;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -78,7 +80,7 @@ fn sort_counting(level: SimdLevel, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
     if is_ordered(&mut hashes) {
         return (hashes, work);
     }
-    if let Some(buckets) = deal_all(level, &hashes, hashes.len(), &mut work) {
+    if let Some(buckets) = scatter_all(level, &hashes, hashes.len(), &mut work) {
         drop(hashes);
         return buckets.into_sorted();
     }
@@ -93,7 +95,7 @@ fn sort_counting(level: SimdLevel, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
     hashes.iter_mut().for_each(|hash| *hash = (*hash - min) << shift);
     // So many would fill the whole range.
     let all = ((hashes.len() as u128) << 64) / (u128::from((max - min) << shift) + 1);
-    let mut sorted = match deal_all(level, &hashes, all as usize, &mut work) {
+    let mut sorted = match scatter_all(level, &hashes, all as usize, &mut work) {
         Some(buckets) => {
             drop(hashes);
             let (sorted, more) = buckets.into_sorted();
@@ -112,9 +114,9 @@ fn sort_counting(level: SimdLevel, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
 }
 
 /// Deals `hashes` to the buckets of about `n`. `None` if there are few, or they are not uniform.
-fn deal_all(level: SimdLevel, hashes: &[u64], n: usize, work: &mut Work) -> Option<Buckets> {
+fn scatter_all(level: SimdLevel, hashes: &[u64], n: usize, work: &mut Work) -> Option<Buckets> {
     let mut buckets = Buckets::new(level, Plan::new(n), n)?;
-    let is_uniform = hashes.chunks(BLOCK).all(|block| buckets.deal(block));
+    let is_uniform = hashes.chunks(BLOCK).all(|block| buckets.scatter(block));
     if !is_uniform {
         work.dealt += buckets.len();
     }
@@ -134,7 +136,7 @@ fn span(hashes: &[u64]) -> (u64, u64) {
 #[must_use]
 pub fn sort_in_passes(level: SimdLevel, parts: [u64; 3], hashes: &[u64]) -> Option<Vec<u64>> {
     let mut buckets = Buckets::new(level, Plan { parts }, hashes.len())?;
-    let dealt = hashes.chunks(BLOCK).all(|block| buckets.deal(block));
+    let dealt = hashes.chunks(BLOCK).all(|block| buckets.scatter(block));
     dealt.then(|| buckets.into_sorted().0)
 }
 
@@ -155,10 +157,10 @@ fn is_ordered(hashes: &mut [u64]) -> bool {
 /// Receives hashes in blocks, and deals them at once as long as they look uniform.
 pub(crate) struct Collector {
     level: SimdLevel,
-    state: State,
+    state: Collected,
 }
 
-enum State {
+enum Collected {
     Dealt(Buckets),
     /// In input order: few, of unknown number, without memory for buckets, or skewed.
     Plain(Vec<u64>),
@@ -173,8 +175,8 @@ impl Collector {
     /// A collector of about `n` hashes of a set that is divided by `plan`.
     fn of_part(level: SimdLevel, plan: Plan, n: usize) -> Self {
         let state = match Buckets::new(level, plan, n) {
-            Some(buckets) => State::Dealt(buckets),
-            None => State::Plain(Vec::new()),
+            Some(buckets) => Collected::Dealt(buckets),
+            None => Collected::Plain(Vec::new()),
         };
         Self { level, state }
     }
@@ -182,13 +184,13 @@ impl Collector {
     /// Adds `block`, of at most [`BLOCK`] hashes.
     pub(crate) fn push(&mut self, block: &[u64]) {
         match &mut self.state {
-            State::Plain(hashes) => hashes.extend_from_slice(block),
-            State::Dealt(buckets) => {
-                if !buckets.deal(block)
-                    && let State::Dealt(buckets) =
-                        mem::replace(&mut self.state, State::Plain(Vec::new()))
+            Collected::Plain(hashes) => hashes.extend_from_slice(block),
+            Collected::Dealt(buckets) => {
+                if !buckets.scatter(block)
+                    && let Collected::Dealt(buckets) =
+                        mem::replace(&mut self.state, Collected::Plain(Vec::new()))
                 {
-                    self.state = State::Plain(buckets.into_unsorted());
+                    self.state = Collected::Plain(buckets.into_unsorted());
                 }
             }
         }
@@ -207,8 +209,8 @@ impl Collector {
     /// Returns all hashes, sorted.
     pub(crate) fn into_sorted(self) -> Vec<u64> {
         match self.state {
-            State::Dealt(buckets) => buckets.into_sorted().0,
-            State::Plain(hashes) => sort_hashes(self.level, hashes),
+            Collected::Dealt(buckets) => buckets.into_sorted().0,
+            Collected::Plain(hashes) => sort_hashes(self.level, hashes),
         }
     }
 }

@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::deal::{Run, Split, deal, room, runs};
 use super::leaf::Leaf;
+use super::scatter::{Run, Split, room, runs, scatter};
 use super::{Plan, Work};
 use crate::arch::SimdLevel;
 
@@ -59,8 +59,8 @@ impl Stage {
         out: &mut [u64],
         work: &mut Work,
     ) -> usize {
-        if self.take(bucket, pieces, work) {
-            return self.put(out, work);
+        if self.fill(bucket, pieces, work) {
+            return self.drain(out, work);
         }
         let mut len = 0;
         for piece in pieces {
@@ -75,35 +75,35 @@ impl Stage {
     /// Takes the hashes of a bucket, given in pieces. Returns `false`, and keeps nothing, if they are not
     /// uniform.
     #[must_use]
-    pub(super) fn take(&mut self, bucket: u64, pieces: &[&[u64]], work: &mut Work) -> bool {
+    pub(super) fn fill(&mut self, bucket: u64, pieces: &[&[u64]], work: &mut Work) -> bool {
         work.dealt += pieces.iter().map(|piece| piece.len()).sum::<usize>();
         match self {
-            Self::Pass(pass) => pass.take(bucket, pieces),
+            Self::Pass(pass) => pass.fill(bucket, pieces),
             Self::Leaf { level, leaf } => leaf.fill(*level, bucket, pieces),
         }
     }
 
     /// Writes the taken hashes, sorted, to the start of `out`, and returns their number. `out` must have room
     /// for them; the part after them may be overwritten.
-    pub(super) fn put(&mut self, out: &mut [u64], work: &mut Work) -> usize {
+    pub(super) fn drain(&mut self, out: &mut [u64], work: &mut Work) -> usize {
         match self {
-            Self::Pass(pass) => pass.put(out, work),
+            Self::Pass(pass) => pass.drain(out, work),
             Self::Leaf { level, leaf, .. } => leaf.drain(*level, out),
         }
     }
 }
 
 impl Pass {
-    fn take(&mut self, bucket: u64, pieces: &[&[u64]]) -> bool {
+    fn fill(&mut self, bucket: u64, pieces: &[&[u64]]) -> bool {
         self.bucket = bucket;
         self.runs.clear();
         self.runs.extend(runs(self.parts, self.room));
         let (slots, runs) = (&mut self.slots[..], &mut self.runs[..]);
         let split = Split { factor: self.factor, base: bucket * self.parts };
-        pieces.iter().all(|piece| deal(slots, runs, split, piece, |_| false))
+        pieces.iter().all(|piece| scatter(slots, runs, split, piece, |_| false))
     }
 
-    fn put(&mut self, out: &mut [u64], work: &mut Work) -> usize {
+    fn drain(&mut self, out: &mut [u64], work: &mut Work) -> usize {
         let mut sorted = 0;
         for (part, run) in (self.bucket * self.parts..).zip(&self.runs) {
             let hashes = &self.slots[run.end - self.room..run.next];

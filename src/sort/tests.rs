@@ -1,8 +1,8 @@
 use super::*;
-use crate::splitmix::noise;
+use crate::tests::Noise;
 
 pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
-    noise(seed).take(n).collect()
+    Noise::of(seed).take(n).collect()
 }
 
 /// Sorts at every level, checks the result and the work, and returns the work.
@@ -48,7 +48,7 @@ fn a_plan_of_any_depth_sorts() {
                 assert!(n < few(level), "{plan:?}, {level}");
                 continue;
             };
-            assert!(hashes.chunks(999).all(|block| buckets.deal(block)), "{plan:?}");
+            assert!(hashes.chunks(999).all(|block| buckets.scatter(block)), "{plan:?}");
             let (sorted, work) = buckets.into_sorted();
             assert_eq!(work.general, 0, "{plan:?}, {level}");
             assert_eq!(sorted.len(), n);
@@ -129,7 +129,7 @@ fn stage_sorts_the_next_bucket_after_a_rejection() {
         }
         for level in SimdLevel::available() {
             let mut buckets = Buckets::new(level, Plan { parts }, hashes.len()).unwrap();
-            assert!(buckets.deal(&hashes));
+            assert!(buckets.scatter(&hashes));
             let (sorted, work) = buckets.into_sorted();
             assert!(sorted.is_sorted());
             assert_eq!(sorted.len(), hashes.len());
@@ -150,16 +150,16 @@ fn buckets_accept_more_and_fewer_hashes_than_expected() {
         for (n, fits) in [(9000, false), (20_000, false), (38_000, true), (400_000, true)] {
             let make = || Buckets::new(level, Plan::new(n), n).unwrap();
             let mut buckets = make();
-            let went_well = hashes.chunks(777).all(|block| buckets.deal(block));
+            let went_well = hashes.chunks(777).all(|block| buckets.scatter(block));
             assert_eq!(went_well, fits, "made for {n}");
             let mut buckets = make();
             for block in hashes.chunks(777) {
-                let _ = buckets.deal(block);
+                let _ = buckets.scatter(block);
             }
             assert_eq!(buckets.len(), hashes.len(), "made for {n}");
             assert!(buckets.into_sorted().0 == expected, "made for {n}, {level}");
             let mut buckets = make();
-            let _ = buckets.deal(&hashes);
+            let _ = buckets.scatter(&hashes);
             let mut unsorted = buckets.into_unsorted();
             unsorted.sort_unstable();
             assert!(unsorted == expected, "made for {n}, {level}");

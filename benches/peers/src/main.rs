@@ -6,7 +6,7 @@
 
 #![deny(unsafe_code)]
 
-mod options;
+mod bench_options;
 mod peers;
 
 use std::fs;
@@ -20,10 +20,10 @@ use nutfilter_benchmarks::record::{Record, RowRecord};
 use nutfilter_benchmarks::schedule::interleave;
 use nutfilter_benchmarks::{Fixture, Selection, rows};
 
-use options::{Options, README};
+use bench_options::{BenchOptions, README};
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = BenchOptions::parse();
     if cfg!(debug_assertions) {
         eprintln!("warning: this is a debug build; its times mean nothing");
     }
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 /// Measures what is selected and prints progress to standard error.
-fn run(options: &Options) -> Record {
+fn run(options: &BenchOptions) -> Record {
     let levels = SimdLevel::available().map(|level| level.name().to_owned());
     let features = ["std".to_owned()];
     let mut record = Record::new(options.effort(), levels.collect(), features.to_vec());

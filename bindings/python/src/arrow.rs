@@ -17,7 +17,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::items::Sink;
+use crate::sink::Sink;
 
 /// Takes the items of `object`. Returns whether it is Arrow data.
 pub(crate) fn take(object: &Bound<'_, PyAny>, sink: &mut Sink<'_>) -> PyResult<bool> {

@@ -1,6 +1,6 @@
 //! The class `Filter`.
 
-use nutfilter::Nut25;
+use nutfilter::{ItemHash as _, Nut23, Nut25};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -133,7 +133,7 @@ impl Filter {
     }
 
     fn __hash__(&self) -> u64 {
-        Profile::Nut23.hash(self.core.bytes())
+        Nut23.hash(self.core.bytes())
     }
 
     fn __repr__(&self) -> String {

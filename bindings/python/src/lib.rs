@@ -14,6 +14,7 @@ mod items;
 mod number;
 mod profile;
 mod resident;
+mod sink;
 mod sorted_hashes;
 mod stitch;
 

@@ -2,34 +2,32 @@
 
 use std::num::NonZeroUsize;
 
-use nutfilter::{ItemHash, Nut23, Nut25, SipHash};
+use nutfilter::{AnyHash, ItemHash, SipHash};
 use pyo3::prelude::*;
 
 use crate::errors;
 
-/// A hash function, chosen at run time.
+/// A hash function with its name, chosen at run time.
 ///
 /// The library's types have the hash function as a type parameter. The bindings hash by themselves and use these
-/// types for hashes and values only, always as those of [`Nut25`].
+/// types for hashes and values only, always as those of [`Nut25`](nutfilter::Nut25).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Profile {
-    Nut25,
-    Nut23,
-    SipHash { hasher: SipHash, key: [u8; 16] },
+pub(crate) struct Profile {
+    hash: AnyHash,
+    key: Option<[u8; 16]>,
 }
 
 impl Profile {
     pub(crate) fn parse(name: &str, key: Option<&[u8]>) -> PyResult<Self> {
         match (name, key) {
-            ("nut25", None) => Ok(Self::Nut25),
-            ("nut23", None) => Ok(Self::Nut23),
+            ("nut25", None) => Ok(Self { hash: AnyHash::Nut25, key: None }),
+            ("nut23", None) => Ok(Self { hash: AnyHash::Nut23, key: None }),
             ("siphash", Some(key)) => {
                 let key = key.try_into().map_err(|_| {
                     let len = key.len();
                     errors::invalid_params(format!("key has {len} bytes; SipHash needs 16"))
                 })?;
-                let hasher = SipHash::from_key(key);
-                Ok(Self::SipHash { hasher, key })
+                Ok(Self { hash: AnyHash::Sip(SipHash::from_key(key)), key: Some(key) })
             }
             ("siphash", None) => {
                 Err(errors::invalid_params("profile 'siphash' needs a key of 16 bytes".into()))
@@ -44,37 +42,25 @@ impl Profile {
     }
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Nut25 => "nut25",
-            Self::Nut23 => "nut23",
-            Self::SipHash { .. } => "siphash",
+        match self.hash {
+            AnyHash::Nut25 => "nut25",
+            AnyHash::Nut23 => "nut23",
+            _ => "siphash",
         }
     }
 
     pub(crate) fn key(&self) -> Option<&[u8]> {
-        match self {
-            Self::SipHash { key, .. } => Some(key),
-            Self::Nut25 | Self::Nut23 => None,
-        }
+        self.key.as_ref().map(|key| &key[..])
     }
 
     /// The hash of one item.
     pub(crate) fn hash(self, item: &[u8]) -> u64 {
-        match self {
-            Self::Nut25 => Nut25.hash(item),
-            Self::Nut23 => Nut23.hash(item),
-            Self::SipHash { hasher, .. } => hasher.hash(item),
-        }
+        self.hash.hash(item)
     }
 
     /// Appends the hashes of `items`.
     pub(crate) fn hash_items(self, items: &[&[u8]], hashes: &mut Vec<u64>) -> PyResult<()> {
-        let out = room(hashes, items.len())?;
-        match self {
-            Self::Nut25 => Nut25.hash_items(items, out),
-            Self::Nut23 => Nut23.hash_items(items, out),
-            Self::SipHash { hasher, .. } => hasher.hash_items(items, out),
-        }
+        self.hash.hash_items(items, room(hashes, items.len())?);
         Ok(())
     }
 
@@ -86,11 +72,7 @@ impl Profile {
         hashes: &mut Vec<u64>,
     ) -> PyResult<()> {
         let out = room(hashes, records.len() / width)?;
-        match self {
-            Self::Nut25 => Nut25.hash_records(records, width, out),
-            Self::Nut23 => Nut23.hash_records(records, width, out),
-            Self::SipHash { hasher, .. } => hasher.hash_records(records, width, out),
-        }
+        self.hash.hash_records(records, width, out);
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ pub struct Group<'a> {
 
 /// Whose code a row runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Contender {
     /// `nutfilter-reference`: bit by bit.
     Reference,
     /// This library at one level.
@@ -54,7 +54,7 @@ pub enum Who {
     },
 }
 
-impl Who {
+impl Contender {
     /// A peer that reads or writes the same bits.
     pub const fn peer(name: &'static str) -> Self {
         let same_format = true;
@@ -86,22 +86,22 @@ impl Who {
 }
 
 /// Measures a call by running it exactly once.
-pub type Meter<'m> = dyn FnMut(&mut dyn FnMut()) + 'm;
+pub type CallMeter<'m> = dyn FnMut(&mut dyn FnMut()) + 'm;
 
 /// One measurement.
 pub struct Row<'a> {
     /// Whose code it is.
-    pub who: Who,
+    pub who: Contender,
     /// Size of the structure, if the row has one.
     pub bits_per_item: Option<f64>,
     /// Designed false-positive rate of the structure.
     pub false_positive_rate: Option<f64>,
-    call: Box<dyn FnMut(&mut Meter<'_>) + Send + 'a>,
+    call: Box<dyn FnMut(&mut CallMeter<'_>) + Send + 'a>,
 }
 
 impl Row<'_> {
     /// Prepares one call and measures it. Preparation and cleanup are not measured.
-    pub fn measure(&mut self, meter: &mut Meter<'_>) {
+    pub fn measure(&mut self, meter: &mut CallMeter<'_>) {
         (self.call)(meter);
     }
 
@@ -139,7 +139,7 @@ impl<'a> Group<'a> {
     /// Adds a row if it is selected. The call is made once, and its answer must be `right`.
     pub fn add<T>(
         &mut self,
-        who: Who,
+        who: Contender,
         mut call: impl FnMut() -> T + Send + 'a,
         right: impl FnOnce(&T) -> bool,
     ) -> Option<&mut Row<'a>> {
@@ -150,7 +150,7 @@ impl<'a> Group<'a> {
     /// dropping the answer.
     pub fn add_with<S: Send + 'a, T>(
         &mut self,
-        who: Who,
+        who: Contender,
         mut state: S,
         mut prepare: impl FnMut(&mut S) + Send + 'a,
         mut call: impl FnMut(&mut S) -> T + Send + 'a,
@@ -164,7 +164,7 @@ impl<'a> Group<'a> {
         let answer = call(&mut state);
         assert!(right(&state, &answer), "{name}: a wrong answer");
         drop(answer);
-        let call = move |meter: &mut Meter<'_>| {
+        let call = move |meter: &mut CallMeter<'_>| {
             prepare(&mut state);
             let mut answer = None;
             meter(&mut || answer = Some(black_box(call(black_box(&mut state)))));
@@ -220,7 +220,7 @@ mod tests {
     fn a_wrong_answer_panics_before_anything_is_timed() {
         let selection = Selection::default();
         let mut group = Group::new(&selection, ("decode", "plain", "1"), (1, "item"));
-        group.add(Who::Reference, || 1, |&answer| answer == 2);
+        group.add(Contender::Reference, || 1, |&answer| answer == 2);
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
             state.1 += 1;
             assert_eq!(state.0, state.1);
         };
-        group.add_with(Who::Reference, (0, 0), prepare, call, |_, ()| true);
+        group.add_with(Contender::Reference, (0, 0), prepare, call, |_, ()| true);
         let mut calls = 0;
         for _ in 0..3 {
             group.rows[0].measure(&mut |call| {

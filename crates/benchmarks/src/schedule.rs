@@ -118,7 +118,7 @@ pub fn quartiles(values: &[f64]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Selection, Who};
+    use crate::{Contender, Selection};
 
     #[test]
     fn a_row_takes_part_in_one_round_per_sample() {
@@ -135,7 +135,7 @@ mod tests {
         let selection = Selection::default();
         let order = std::sync::Mutex::new(Vec::new());
         let mut group = Group::new(&selection, ("sort", "equal", "1"), (1, "item"));
-        for who in [Who::peer("a"), Who::peer("b")] {
+        for who in [Contender::peer("a"), Contender::peer("b")] {
             let (name, order) = (who.name(), &order);
             let call = move || {
                 order.lock().unwrap().push(name);

@@ -2,12 +2,11 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use nutfilter::gcs::FilterHash;
-use nutfilter::{ItemHash, Nut23, Nut25, SipHash};
+use nutfilter::gcs::GcsHash;
+use nutfilter::{AnyHash, ItemHash, SipHash};
 
 use crate::error::CliError;
 use crate::io::hex;
@@ -36,21 +35,21 @@ impl Profile {
     }
 
     /// As the header of a `.gcs` file names it.
-    pub(crate) fn in_header(self) -> FilterHash {
+    pub(crate) fn in_header(self) -> GcsHash {
         match self {
-            Profile::Nut25 => FilterHash::Nut25,
-            Profile::Nut23 => FilterHash::Nut23,
-            Profile::Bip158 => FilterHash::Bip158,
-            Profile::Siphash => FilterHash::SipHash,
+            Profile::Nut25 => GcsHash::Nut25,
+            Profile::Nut23 => GcsHash::Nut23,
+            Profile::Bip158 => GcsHash::Bip158,
+            Profile::Siphash => GcsHash::SipHash,
         }
     }
 
-    pub(crate) fn of_header(hash: FilterHash) -> Self {
+    pub(crate) fn of_header(hash: GcsHash) -> Self {
         match hash {
-            FilterHash::Nut25 => Profile::Nut25,
-            FilterHash::Nut23 => Profile::Nut23,
-            FilterHash::Bip158 => Profile::Bip158,
-            FilterHash::SipHash => Profile::Siphash,
+            GcsHash::Nut25 => Profile::Nut25,
+            GcsHash::Nut23 => Profile::Nut23,
+            GcsHash::Bip158 => Profile::Bip158,
+            GcsHash::SipHash => Profile::Siphash,
         }
     }
 
@@ -120,8 +119,8 @@ impl ProfileArgs {
 
     fn hasher_of(&self, profile: Profile) -> Result<AnyHash, CliError> {
         match (profile, self.key()?) {
-            (Profile::Nut25, None) => Ok(AnyHash::Nut25(Nut25)),
-            (Profile::Nut23, None) => Ok(AnyHash::Nut23(Nut23)),
+            (Profile::Nut25, None) => Ok(AnyHash::Nut25),
+            (Profile::Nut23, None) => Ok(AnyHash::Nut23),
             (Profile::Bip158 | Profile::Siphash, Some(key)) => {
                 Ok(AnyHash::Sip(SipHash::from_key(key)))
             }
@@ -172,36 +171,4 @@ fn read_key(path: &Path) -> Result<[u8; 16], CliError> {
     hex::decode_array(text).map_err(|error| {
         at(&format_args!("invalid key: expected 16 bytes or 32 hex digits ({error})"))
     })
-}
-
-/// A hasher selected at run time. The selection is made once per batch.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum AnyHash {
-    Nut25(Nut25),
-    Nut23(Nut23),
-    Sip(SipHash),
-}
-
-macro_rules! each {
-    ($self:expr, $hasher:ident => $result:expr) => {
-        match $self {
-            AnyHash::Nut25($hasher) => $result,
-            AnyHash::Nut23($hasher) => $result,
-            AnyHash::Sip($hasher) => $result,
-        }
-    };
-}
-
-impl ItemHash for AnyHash {
-    fn hash(&self, item: &[u8]) -> u64 {
-        each!(self, hasher => hasher.hash(item))
-    }
-
-    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
-        each!(self, hasher => hasher.hash_items(items, out));
-    }
-
-    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
-        each!(self, hasher => hasher.hash_records(records, record_bytes, out));
-    }
 }

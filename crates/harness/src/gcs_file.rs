@@ -1,7 +1,7 @@
 //! `.gcs` files of filters: what is accepted is written again byte for byte, and its filter is the reference's.
 
 use arbitrary::Arbitrary;
-use nutfilter::gcs::FilterHeader;
+use nutfilter::gcs::GcsHeader;
 use nutfilter::{Filter, Nut25};
 use nutfilter_reference::decode;
 
@@ -23,7 +23,7 @@ impl Case<'_> {
             file.splice(..0, head);
             seal(&mut file);
         }
-        let (header, coded) = match FilterHeader::parse(&file) {
+        let (header, coded) = match GcsHeader::parse(&file) {
             Ok(parts) => parts,
             Err(error) => {
                 let words = error.to_string();

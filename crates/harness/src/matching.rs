@@ -4,9 +4,7 @@ use std::borrow::Cow;
 
 use arbitrary::Arbitrary;
 use nutfilter::internals::{SimdLevel, Strategy};
-use nutfilter::{
-    Filter, IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, RawValues, SipHash, SortedHashes,
-};
+use nutfilter::{AnyHash, Filter, IndexInterval, RawValues, SipHash, SortedHashes};
 use nutfilter_reference::{Noise, Profile};
 
 use crate::cost::{Budget, within};
@@ -39,33 +37,6 @@ pub struct Case<'a> {
 /// Bytes before the items in an input.
 const HEADER: usize = 10;
 
-/// All hashers as one type, so that generic code is compiled once instead of three times: a fuzzer's work per
-/// input grows with the amount of code.
-#[derive(Clone, Debug, PartialEq)]
-enum Hasher {
-    Nut25,
-    Nut23,
-    SipHash(SipHash),
-}
-
-impl ItemHash for Hasher {
-    fn hash(&self, item: &[u8]) -> u64 {
-        match self {
-            Hasher::Nut25 => Nut25.hash(item),
-            Hasher::Nut23 => Nut23.hash(item),
-            Hasher::SipHash(hasher) => hasher.hash(item),
-        }
-    }
-
-    fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
-        match self {
-            Hasher::Nut25 => Nut25.hash_items_at(level, items, out),
-            Hasher::Nut23 => Nut23.hash_items_at(level, items, out),
-            Hasher::SipHash(hasher) => hasher.hash_items_at(level, items, out),
-        }
-    }
-}
-
 /// The targets and the expected answers.
 struct Questions<'t> {
     items: &'t [&'t [u8]],
@@ -75,42 +46,32 @@ struct Questions<'t> {
     found: Vec<bool>,
 }
 
-/// The look-ups of both kinds of filters.
-trait Asked {
-    fn matches(&self, items: &[&[u8]]) -> Vec<bool>;
-    fn match_any(&self, items: &[&[u8]]) -> bool;
-    fn contains(&self, item: &[u8]) -> bool;
-    fn by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool>;
-    fn planned(&self, values: usize) -> Strategy;
+/// Asks a filter, with its index or without: both have methods of the same names. Each batch must stay within the limit for its
+/// size.
+macro_rules! ask {
+    ($questions:ident, $context:ident, $strategies:ident, $filter:expr, $budget:expr) => {{
+        let (filter, budget) = ($filter, $budget);
+        let Questions { items, answers, values, found: expected } = $questions;
+        assert_eq!(filter.matches(items), *answers, "{:?}", $context);
+        let first = answers.iter().position(|&found| found);
+        assert_eq!(filter.match_any(items), first.is_some(), "{:?}", $context);
+        let before = &items[..first.unwrap_or(items.len())];
+        assert!(!filter.match_any(before), "{:?}", $context);
+        // Each of these look-ups may read the whole filter.
+        let apart = items.len() / 8 + 1;
+        for (item, &answer) in items.iter().zip(answers).step_by(apart) {
+            assert_eq!(filter.contains(item), answer, "{item:?}, {:?}", $context);
+        }
+        for &strategy in $strategies {
+            let by = |values: &[u64]| filter.matches_values_by(strategy, values);
+            let allowed = budget.allowed(values.len());
+            let found = within(allowed, &(strategy, $context), || by(values));
+            assert_eq!(found, *expected, "{strategy:?}, {:?}", $context);
+            assert_eq!(by(&values[..1]), expected[..1], "{strategy:?}, {:?}", $context);
+        }
+        assert!(STRATEGIES[1..].contains(&filter.planned(values.len())), "{:?}", $context);
+    }};
 }
-
-/// Both kinds of filters have methods of the same names.
-macro_rules! asked {
-    ($($filter:ident),*) => {
-        $(impl<D: AsRef<[u8]>> Asked for $filter<D, Hasher> {
-            fn matches(&self, items: &[&[u8]]) -> Vec<bool> {
-                $filter::matches(self, items)
-            }
-
-            fn match_any(&self, items: &[&[u8]]) -> bool {
-                $filter::match_any(self, items)
-            }
-
-            fn contains(&self, item: &[u8]) -> bool {
-                $filter::contains(self, item)
-            }
-
-            fn by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
-                self.matches_values_by(strategy, values)
-            }
-
-            fn planned(&self, values: usize) -> Strategy {
-                $filter::planned(self, values)
-            }
-        })*
-    };
-}
-asked!(Filter, IndexedFilter);
 
 impl Case<'_> {
     /// Builds a filter, looks up targets in every way, and compares the answers.
@@ -127,9 +88,9 @@ impl Case<'_> {
     pub fn check(&self) {
         let (k0, k1) = (u64::from(self.m), u64::from(self.p));
         match self.how & 3 {
-            0 | 3 => self.check_with(Hasher::Nut25, Profile::Nut25),
-            1 => self.check_with(Hasher::Nut23, Profile::Nut23),
-            _ => self.check_with(Hasher::SipHash(SipHash::new(k0, k1)), Profile::Bip158 { k0, k1 }),
+            0 | 3 => self.check_with(AnyHash::Nut25, Profile::Nut25),
+            1 => self.check_with(AnyHash::Nut23, Profile::Nut23),
+            _ => self.check_with(AnyHash::Sip(SipHash::new(k0, k1)), Profile::Bip158 { k0, k1 }),
         }
     }
 
@@ -154,7 +115,9 @@ impl Case<'_> {
         (Cow::Owned(records), width)
     }
 
-    fn check_with(&self, hasher: Hasher, profile: Profile) {
+    // With the hash as a value, generic code is compiled once instead of three times: a fuzzer's work per input grows with the
+    // amount of code.
+    fn check_with(&self, hasher: AnyHash, profile: Profile) {
         // With M up to 2^(P + 5), a code is on average some tens of bits longer than P.
         let most = 1_u64 << (u32::from(self.p % 33) + 5).min(32);
         let params = params_from(self.p, (u64::from(self.m) % most) as u32);
@@ -184,7 +147,7 @@ impl Case<'_> {
             way => &STRATEGIES[way % 4..][..1],
         };
         for level in levels(self.how >> 4 & 3, self.is_large()) {
-            let filter = SortedHashes::builder(hasher.clone())
+            let filter = SortedHashes::builder(hasher)
                 .with_level(level)
                 .hash_items(set)
                 .encode(params)
@@ -197,7 +160,7 @@ impl Case<'_> {
     fn ask(
         &self,
         level: SimdLevel,
-        filter: Filter<Vec<u8>, Hasher>,
+        filter: Filter<Vec<u8>, AnyHash>,
         strategies: &[Strategy],
         questions: &Questions<'_>,
     ) {
@@ -207,9 +170,9 @@ impl Case<'_> {
             _ => IndexInterval::Entries(u32::from(self.step)),
         };
         match self.how >> 6 {
-            0 => questions.ask(context, strategies, &filter, Budget::of(&filter)),
+            0 => ask!(questions, context, strategies, &filter, Budget::of(&filter)),
             1 => {
-                let hasher = filter.hasher().clone();
+                let hasher = *filter.hasher();
                 let n = u64::from(filter.n());
                 let admitted =
                     Filter::check_length_with(hasher, filter.bytes(), n, filter.params())
@@ -233,50 +196,16 @@ impl Case<'_> {
                 assert_eq!(found, questions.found, "{context:?}");
             }
             2 => {
-                let borrowed = filter.with_hasher(filter.hasher().clone());
+                let borrowed = filter.with_hasher(*filter.hasher());
                 let indexed = borrowed.into_indexed(step);
-                questions.ask(context, strategies, &indexed, Budget::of_indexed(&indexed));
+                ask!(questions, context, strategies, &indexed, Budget::of_indexed(&indexed));
             }
             _ => {
                 let budget = Budget::of(&filter);
                 let indexed = within(budget.allowed(0), context, || filter.into_indexed(step));
-                questions.ask(context, strategies, &indexed, Budget::of_indexed(&indexed));
+                ask!(questions, context, strategies, &indexed, Budget::of_indexed(&indexed));
             }
         }
-    }
-}
-
-/// The level and the case, for messages.
-type Context<'c> = (SimdLevel, &'c Case<'c>);
-
-impl Questions<'_> {
-    /// Each batch must stay within the limit for its size.
-    fn ask(
-        &self,
-        context: &Context<'_>,
-        strategies: &[Strategy],
-        filter: &dyn Asked,
-        budget: Budget,
-    ) {
-        assert_eq!(filter.matches(self.items), self.answers, "{context:?}");
-        let first = self.answers.iter().position(|&found| found);
-        assert_eq!(filter.match_any(self.items), first.is_some(), "{context:?}");
-        let before = &self.items[..first.unwrap_or(self.items.len())];
-        assert!(!filter.match_any(before), "{context:?}");
-        // Each of these look-ups may read the whole filter.
-        let apart = self.items.len() / 8 + 1;
-        for (item, &answer) in self.items.iter().zip(&self.answers).step_by(apart) {
-            assert_eq!(filter.contains(item), answer, "{item:?}, {context:?}");
-        }
-        for &strategy in strategies {
-            let allowed = budget.allowed(self.values.len());
-            let found = within(allowed, &(strategy, context), || filter.by(strategy, &self.values));
-            assert_eq!(found, self.found, "{strategy:?}, {context:?}");
-            let one = filter.by(strategy, &self.values[..1]);
-            assert_eq!(one, self.found[..1], "{strategy:?}, {context:?}");
-        }
-        let planned = filter.planned(self.values.len());
-        assert!(STRATEGIES[1..].contains(&planned), "{context:?}");
     }
 }
 

@@ -1,13 +1,11 @@
 //! Any bytes as a response: the error or the filter that a simple JSON reader finds in it.
 
-use std::fmt;
-
 use arbitrary::Arbitrary;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nutfilter::Params;
 use nutfilter_cashu::{FilterResponse, ResponseErrorKind};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// The text.
@@ -108,20 +106,14 @@ impl Plain {
         if !value.is_object() {
             return Some(Err(ResponseErrorKind::Json));
         }
-        // Parse again, because a `Value` does not show the order of members.
-        let members: Members = serde_json::from_slice(text).ok()?;
-        Some(Self::of(&members))
+        Some(Self::of(&value))
     }
 
-    fn of(members: &Members) -> Result<Self, ResponseErrorKind> {
+    fn of(object: &Value) -> Result<Self, ResponseErrorKind> {
         let json = ResponseErrorKind::Json;
         // Of several members of one name the last one counts.
-        let member = |name: &str| {
-            let mut values = members.0.iter().rev();
-            values.find(|(known, _)| known == name).map(|(_, value)| value)
-        };
-        let (n, p, m) = (member("n"), member("p"), member("m"));
-        let (content, timestamp) = (member("content"), member("timestamp"));
+        let [n, p, m, content, timestamp] =
+            ["n", "p", "m", "content", "timestamp"].map(|name| object.get(name));
         let number = |value: Option<&Value>| value.and_then(whole).ok_or(json);
         let or_default = |value: Option<&Value>, default| match value {
             None | Some(Value::Null) => Ok(default),
@@ -153,33 +145,6 @@ fn whole(value: &Value) -> Option<u64> {
         is_whole.then_some(number as u64)
     };
     value.as_u64().or_else(float)
-}
-
-/// The members of an object in order, including duplicates.
-struct Members(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-
-        impl<'de> Visitor<'de> for Object {
-            type Value = Members;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(Object)
-    }
 }
 
 /// By the crate base64, which is as strict: groups of four, padded, with unused bits zero.

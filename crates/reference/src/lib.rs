@@ -41,4 +41,4 @@ pub use bip158::serialize_bip158;
 pub use coder::{Error, decode, encode_values};
 pub use filter::{build, map, mapped_values, match_any, matches};
 pub use hash::{Profile, murmur3_32};
-pub use noise::{Noise, generate_items};
+pub use noise::{Noise, generate_items, sorted, spread};

@@ -1,5 +1,20 @@
 //! Pseudorandom numbers and items, for the tests and benchmarks of all crates.
 
+/// What the state of [`Noise`] grows by.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A number for each `i`.
+pub fn spread(i: u64) -> u64 {
+    Noise(i.wrapping_sub(1).wrapping_mul(STEP)).number()
+}
+
+/// The first `n` of `numbers`, sorted.
+pub fn sorted(numbers: impl Iterator<Item = u64>, n: usize) -> Vec<u64> {
+    let mut numbers: Vec<u64> = numbers.take(n).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 /// SplitMix64, from G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014.
 ///
 /// The field is the state; any seed will do.
@@ -7,12 +22,27 @@
 pub struct Noise(pub u64);
 
 impl Noise {
+    /// Other numbers for each `seed` below 2^32.
+    pub fn of(seed: u64) -> Self {
+        Self((seed << 32).wrapping_mul(STEP))
+    }
+
     /// The next number.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 = self.0.wrapping_add(STEP);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ z >> 31
+    }
+
+    /// The next number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// `n` sorted numbers below `range`.
+    pub fn sorted(&mut self, n: u32, range: u64) -> Vec<u64> {
+        sorted(std::iter::repeat_with(|| self.below(range)), n as usize)
     }
 }
 

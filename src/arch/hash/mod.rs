@@ -11,14 +11,14 @@
 //!
 //! Rows `hash/*/100k` in docs/benchmarking.md.
 
-mod murmur3;
-mod siphash;
+mod murmur3_lanes;
+mod siphash_lanes;
 
 use super::lanes::Vectors;
 use super::x86_64::ask_ahead;
 
-pub(crate) use murmur3::{nut23, nut25};
-pub(crate) use siphash::{siphash, siphash_broadcast, siphash_columns};
+pub(crate) use murmur3_lanes::{nut23, nut25};
+pub(crate) use siphash_lanes::{siphash, siphash_broadcast, siphash_columns};
 
 /// What hashing needs in addition. A vector also has twice as many lanes of 32 bits.
 pub(crate) trait Words: Vectors {

@@ -20,7 +20,7 @@ macro_rules! all_detected {
 pub(crate) mod avx2;
 pub(crate) mod avx512;
 #[cfg(feature = "verify")]
-pub(crate) mod sha256;
+pub(crate) mod sha256_kernels;
 pub(crate) mod side_by_side;
 pub(crate) mod targets;
 

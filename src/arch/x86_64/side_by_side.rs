@@ -84,13 +84,13 @@ pub(crate) trait Decodes: Words {
         dropped: Self::Vector,
     ) -> Self::Vector;
 
-    /// [`SideBySide::advance`].
+    /// [`SideBySide::decode_groups`].
     ///
     /// # Safety
     ///
     /// The bytes of each lane have [`LOADED`] bytes from the byte of its position on, and of any position up to its limit.
     /// From its place on, its targets are ascending, at least [`NEXT`], and the last [`NEXT`] are `u32::MAX`.
-    unsafe fn advance(
+    unsafe fn decode_groups(
         self,
         lanes: &mut SideBySide,
         bytes: &[*const u8; LANES],
@@ -107,7 +107,7 @@ impl SideBySide {
     /// # Panics
     ///
     /// A lane has fewer than [`LOADED`] bytes left, is beyond its targets, or these do not end like that.
-    pub(crate) fn advance(
+    pub(crate) fn decode_groups(
         &mut self,
         simd: impl Decodes,
         bytes: &[&[u8]; LANES],
@@ -127,6 +127,6 @@ impl SideBySide {
         let targets = targets.map(<[u32]>::as_ptr);
         // SAFETY: each position, and each up to its limit, is at least 64 bytes before the end of its bytes. A target `u32::MAX`
         // is never passed, so each lane has `NEXT` targets from its place on.
-        unsafe { simd.advance(self, &start, &limits, groups, &targets) }
+        unsafe { simd.decode_groups(self, &start, &limits, groups, &targets) }
     }
 }

@@ -10,10 +10,10 @@ use crate::arch::network::sort_16;
 pub(crate) const FILTERS: usize = 16;
 
 /// The value of a script in each filter, less its dropped bits: two in each word.
-pub(crate) type Row = [u64; FILTERS / 2];
+pub(crate) type TargetRow = [u64; FILTERS / 2];
 
 /// A row that is after all others.
-pub(crate) const LAST: Row = [u64::MAX; FILTERS / 2];
+pub(crate) const LAST: TargetRow = [u64::MAX; FILTERS / 2];
 
 /// The keys and ranges of filters. Each two vectors of them make one of values.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub(crate) fn hash_for_all<S: Decodes>(
     keyed: &Keyed,
     words: &[u8],
     width: usize,
-    rows: &mut [Row],
+    rows: &mut [TargetRow],
 ) {
     simd.compiled(
         #[inline(always)]
@@ -83,7 +83,7 @@ fn two<S: Decodes>(simd: S, numbers: &[u64; FILTERS], first: usize) -> [S::Vecto
 /// # Panics
 ///
 /// The number of rows is less than 16, or not a power of two.
-pub(crate) fn sort_columns<S: Decodes>(simd: S, rows: &mut [Row]) {
+pub(crate) fn sort_columns<S: Decodes>(simd: S, rows: &mut [TargetRow]) {
     assert!(rows.len() >= 16 && rows.len().is_power_of_two());
     simd.compiled(
         #[inline(always)]
@@ -129,7 +129,7 @@ pub(crate) fn sort_columns<S: Decodes>(simd: S, rows: &mut [Row]) {
 #[inline(always)]
 fn sort<S: Decodes>(
     simd: S,
-    rows: &mut [Row],
+    rows: &mut [TargetRow],
     part: usize,
     exchange: impl Fn(S::Vector, S::Vector) -> (S::Vector, S::Vector),
 ) {
@@ -145,7 +145,7 @@ fn sort<S: Decodes>(
 
 /// Four levels at a time, the rest first.
 #[inline(always)]
-fn merge_all<S: Decodes, const DOWN: bool>(simd: S, rows: &mut [Row], part: usize) {
+fn merge_all<S: Decodes, const DOWN: bool>(simd: S, rows: &mut [TargetRow], part: usize) {
     let levels = rows.len().ilog2();
     let mut stride = 1 << ((levels - 1) / 4 * 4);
     match rows.len() / stride {
@@ -164,7 +164,7 @@ fn merge_all<S: Decodes, const DOWN: bool>(simd: S, rows: &mut [Row], part: usiz
 #[inline(always)]
 fn merge<S: Decodes, const N: usize, const DOWN: bool>(
     simd: S,
-    rows: &mut [Row],
+    rows: &mut [TargetRow],
     stride: usize,
     part: usize,
 ) {
@@ -201,7 +201,7 @@ fn order<S: Decodes, const DOWN: bool>(
 }
 
 /// Writes the columns, one after another. `out` has an equal share for each; the rows that exceed it are left out.
-pub(crate) fn write_columns(rows: &[Row], out: &mut [u32]) {
+pub(crate) fn write_columns(rows: &[TargetRow], out: &mut [u32]) {
     let share = out.len() / FILTERS;
     for (first, rows) in (0..share).step_by(16).zip(rows.as_chunks::<16>().0) {
         for (filter, out) in out.chunks_exact_mut(share).enumerate() {
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::arch::x86_64::{Avx2, Avx512};
     use crate::hash::{ItemHash as _, SipHash};
-    use crate::splitmix::Random;
+    use crate::tests::Noise;
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -229,15 +229,16 @@ mod tests {
     }
 
     fn check(simd: impl Decodes) {
-        let mut random = Random::new(3);
+        let mut random = Noise::of(3);
         for count in [0_usize, 1, 15, 16, 17, 33, 100, 128, 256, 700, 1024, 2048] {
-            let scripts: Vec<[u64; 2]> =
-                (0..count).map(|_| [random.next(), random.next() & 0xff_ffff | 11 << 56]).collect();
+            let scripts: Vec<[u64; 2]> = (0..count)
+                .map(|_| [random.number(), random.number() & 0xff_ffff | 11 << 56])
+                .collect();
             let words: Vec<u8> =
                 scripts.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect();
             let filters: Vec<_> = (0..FILTERS as u64)
                 .map(|lane| {
-                    let key = SipHash::new(random.next(), random.next());
+                    let key = SipHash::new(random.number(), random.number());
                     (key, random.below(1 << (20 + lane)) + 1, lane.saturating_sub(11))
                 })
                 .collect();

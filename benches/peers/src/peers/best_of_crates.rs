@@ -13,12 +13,12 @@ use dsi_bitstream::prelude::{
 use nutfilter::Params;
 use nutfilter_benchmarks::record::BEST_OF_CRATES;
 use nutfilter_benchmarks::rows::{NEW, Stream, new_hashes, stream, targets};
-use nutfilter_benchmarks::{Fixture, Group, Who};
+use nutfilter_benchmarks::{Contender, Fixture, Group};
 use nutfilter_reference as reference;
 
 use super::sorts_and_hashes::{fastest_sort, fastmurmur3, mur3_crate, profile_of, siphasher};
 
-const WHO: Who = Who::peer(BEST_OF_CRATES);
+const WHO: Contender = Contender::peer(BEST_OF_CRATES);
 
 type Reader<'w> = BufBitReader<BE, MemWordReader<u32, &'w [u32], true>>;
 

@@ -1,7 +1,7 @@
 //! Adds the rows of other libraries, each used in its fastest way, to our groups.
 
 mod best_of_crates;
-mod bip158;
+mod bip158_crates;
 mod other_formats;
 mod sorts_and_hashes;
 
@@ -36,12 +36,12 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         ("match", task) => {
             best_of_crates::ask(group, fixture);
             if task == "1k-absent" {
-                bip158::match_any(group, fixture);
+                bip158_crates::match_any(group, fixture);
             }
         }
         ("lookup", _) => other_formats::look_up(group, fixture),
         ("scan", task) => {
-            bip158::scan(group, fixture);
+            bip158_crates::scan(group, fixture);
             if !task.ends_with("-verified") {
                 other_formats::scan(group, fixture);
             }

@@ -16,7 +16,7 @@ use nutfilter::Params;
 use nutfilter_benchmarks::rows::{
     BLOCKS, WINDOW, block_scripts, next_window, scan as scan_of, targets,
 };
-use nutfilter_benchmarks::{Fixture, Group, Who};
+use nutfilter_benchmarks::{Contender, Fixture, Group};
 use nutfilter_reference as reference;
 use sux::bits::BitFieldVec;
 use sux::dict::VFilter;
@@ -176,9 +176,9 @@ impl Structure for Bloom {
 
 /// A hash is its own hash.
 #[derive(Default)]
-struct Identity(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Identity {
+impl Hasher for IdentityHasher {
     fn write(&mut self, _: &[u8]) {
         unreachable!("only numbers are hashed")
     }
@@ -192,7 +192,7 @@ impl Hasher for Identity {
     }
 }
 
-type HashSet64 = HashSet<u64, BuildHasherDefault<Identity>>;
+type HashSet64 = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
 
 impl Structure for HashSet64 {
     const NAME: &'static str = "std-hash-set";
@@ -255,7 +255,7 @@ fn build_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture)
         measured = Some((bits_per_item(set, fixture), set.rate()));
         is_right(set, fixture)
     };
-    let row = group.add(Who::other_format(S::NAME), || S::make(hashes(fixture)), right);
+    let row = group.add(Contender::other_format(S::NAME), || S::make(hashes(fixture)), right);
     if let (Some(row), Some((bits, rate))) = (row, measured) {
         row.structure(bits, rate);
     }
@@ -280,7 +280,7 @@ fn ask_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let members = asked.expected.iter().zip(found);
         members.filter(|(expected, found)| found != expected).count() <= 5
     };
-    if let Some(row) = group.add(Who::other_format(S::NAME), ask, right) {
+    if let Some(row) = group.add(Contender::other_format(S::NAME), ask, right) {
         row.structure(bits, rate);
     }
 }
@@ -309,7 +309,7 @@ fn scan_one<'a, S: Structure + 'a>(
     };
     // Blocks without a match may have false positives of their own.
     let right = |found: &Vec<bool>| found.len() == BLOCKS;
-    if let Some(row) = group.add(Who::other_format(S::NAME), ask, right) {
+    if let Some(row) = group.add(Contender::other_format(S::NAME), ask, right) {
         row.structure(bits, rate);
     }
 }
@@ -338,7 +338,7 @@ fn look_up_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixtur
         }
     };
     let right = |_: &usize, &found: &usize| found <= 5;
-    let who = Who::other_format(S::NAME);
+    let who = Contender::other_format(S::NAME);
     if let Some(row) = group.add_with(who, 0, |_| (), look_up, right) {
         row.structure(bits, rate);
     }
@@ -348,7 +348,7 @@ fn look_up_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixtur
 pub(super) fn iterate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let set = EliasFano::of(&fixture.values, fixture.n() * Params::default().m());
     let (bits, rate) = (bits_per_item(&set, fixture), set.rate());
-    let who = Who::other_format(EliasFano::NAME);
+    let who = Contender::other_format(EliasFano::NAME);
     let row = if group.task != "to-vec" {
         let sum = move || set.dict.iter().fold(0, u64::wrapping_add);
         group.add(who, sum, |&sum| sum == fixture.sum())

@@ -5,7 +5,7 @@ use std::mem;
 
 use nutfilter::Params;
 use nutfilter_benchmarks::rows::{BIP158_KEY, expected_values, hostile_hashes};
-use nutfilter_benchmarks::{Fixture, Group, Who};
+use nutfilter_benchmarks::{Contender, Fixture, Group};
 use nutfilter_reference as reference;
 use rdst::RadixSort as _;
 use siphasher::sip::SipHasher24;
@@ -66,7 +66,7 @@ fn row<'a>(
     };
     let right = |values: &Vec<u64>, (): &()| *values == expected;
     let places = vec![0; fixture.items.len()];
-    group.add_with(Who::peer(name), places, |_| (), fill, right);
+    group.add_with(Contender::peer(name), places, |_| (), fill, right);
 }
 
 /// The fastest crate for so many numbers: see the rows of `sort`, and docs/benchmarking.md about rdst.
@@ -87,7 +87,7 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     expected.sort();
     let mut row = |name, sort: fn(&mut [u64])| {
         group.add_with(
-            Who::peer(name),
+            Contender::peer(name),
             (hashes.clone(), Vec::new()),
             |(hashes, copy)| copy.clone_from(hashes),
             move |(_, copy)| {

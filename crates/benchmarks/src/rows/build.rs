@@ -10,7 +10,7 @@ use nutfilter_reference::{self as reference, generate_items};
 
 use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT};
 use crate::fixture::{Fixture, SEED};
-use crate::{Group, Who};
+use crate::{Contender, Group};
 
 /// Items that an increment adds.
 pub const NEW: u64 = 10_000;
@@ -45,7 +45,7 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture, ground: fn(u
     sorted.sort();
     for level in SimdLevel::available() {
         group.add_with(
-            Who::Ours(level),
+            Contender::Ours(level),
             (hashes.clone(), Vec::new()),
             |(hashes, copy)| copy.clone_from(hashes),
             move |(_, copy)| builder(level, Nut25).sort(mem::take(copy)),
@@ -94,7 +94,7 @@ fn whole<'a, H: ItemHash + 'a>(
     let build = move || reference::build(profile, &fixture.items, params.p(), params.m());
     let expected = build();
     if fixture.n() <= LARGEST_FOR_SLOW {
-        group.add(Who::Reference, build, |bytes| *bytes == expected);
+        group.add(Contender::Reference, build, |bytes| *bytes == expected);
     }
     for level in SimdLevel::available() {
         let hasher = hasher.clone();
@@ -103,7 +103,7 @@ fn whole<'a, H: ItemHash + 'a>(
             let built = built.as_ref();
             built.is_ok_and(|filter| filter.bytes() == expected)
         };
-        group.add(Who::Ours(level), build, right);
+        group.add(Contender::Ours(level), build, right);
     }
     let bits = expected.len() as f64 * 8.0 / fixture.n() as f64;
     for row in &mut group.rows {
@@ -123,7 +123,7 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let expected = reference::encode_values(&values, params.p());
     for level in SimdLevel::available() {
         group.add_with(
-            Who::Ours(level),
+            Contender::Ours(level),
             (new.clone(), None),
             move |(new, prepared)| *prepared = Some((set_with_room(fixture, level), new.clone())),
             move |(_, prepared)| {

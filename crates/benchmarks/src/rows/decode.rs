@@ -8,7 +8,7 @@ use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
 use crate::fixture::Fixture;
-use crate::{Group, Who};
+use crate::{Contender, Group};
 
 /// The input of a task of the stage `decode`.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     if n <= LARGEST_FOR_SLOW {
         let bytes = bytes.clone();
         let decode = move || reference::decode(&bytes, n, params.p(), params.m());
-        group.add(Who::Reference, decode, |read| read.as_ref() == Ok(&values));
+        group.add(Contender::Reference, decode, |read| read.as_ref() == Ok(&values));
     }
     let parse = move |bytes: &[u8], n, level| {
         let admitted = Filter::check_length(bytes, n, params)?;
@@ -62,7 +62,7 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         // With one item less there are bits after the last item: only a reader of all bits notices.
         let right =
             |read: &Result<u32, _>| *read == Ok(n as u32) && parse(&bytes, n - 1, level).is_err();
-        group.add(Who::Ours(level), move || parse(&received, n, level), right);
+        group.add(Contender::Ours(level), move || parse(&received, n, level), right);
     }
     let bits = bytes.len() as f64 * 8.0 / n as f64;
     for row in &mut group.rows {
@@ -75,7 +75,7 @@ fn reference_row<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let decode = move || reference::decode(&fixture.bytes, fixture.n(), p, m);
     if fixture.n() <= LARGEST_FOR_SLOW {
         let right = |read: &Result<Vec<u64>, _>| read.as_ref() == Ok(&fixture.values);
-        group.add(Who::Reference, decode, right);
+        group.add(Contender::Reference, decode, right);
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn fold<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     reference_row(group, fixture);
     for (level, filter) in &fixture.filters {
         let sum_up = || filter.values().fold(0, u64::wrapping_add);
-        group.add(Who::Ours(*level), sum_up, |&answer| {
+        group.add(Contender::Ours(*level), sum_up, |&answer| {
             answer == sum && filter.values().eq(fixture.values.iter().copied())
         });
     }
@@ -104,7 +104,7 @@ pub(super) fn serial<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             }
             sum
         };
-        group.add(Who::Ours(*level), sum_up, |&answer| answer == sum);
+        group.add(Contender::Ours(*level), sum_up, |&answer| answer == sum);
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             filter.append_values(values);
         };
         let right = |values: &Vec<u64>, (): &()| *values == fixture.values;
-        group.add_with(Who::Ours(*level), Vec::new(), |_| (), collect, right);
+        group.add_with(Contender::Ours(*level), Vec::new(), |_| (), collect, right);
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let build = || filter.with_hasher(Nut25).into_indexed(IndexInterval::Items(16));
         // Every member must be found; `lookup` checks non-members. Levels may choose different entries, so the
         // indexes themselves are not compared.
-        group.add(Who::Ours(*level), build, |indexed| {
+        group.add(Contender::Ours(*level), build, |indexed| {
             let mut members = fixture.values.iter();
             members.all(|&value| indexed.contains_value(value))
         });
@@ -138,7 +138,7 @@ pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 pub(super) fn resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for (level, filter) in &fixture.filters {
         let make = || filter.to_resident();
-        group.add(Who::Ours(*level), make, |resident| {
+        group.add(Contender::Ours(*level), make, |resident| {
             let matches = |resident: &ResidentFilter| resident.matches_values(&fixture.values);
             resident.as_ref().is_ok_and(|resident| !matches(resident).contains(&false))
         });

@@ -6,7 +6,7 @@ use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
 use crate::fixture::Fixture;
-use crate::{Group, Who};
+use crate::{Contender, Group};
 
 /// Maps, takes differences and encodes.
 pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
@@ -18,13 +18,13 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             let values: Vec<u64> = fixture.hashes.iter().map(map).collect();
             reference::encode_values(&values, params.p())
         };
-        group.add(Who::Reference, encode, |bytes| *bytes == fixture.bytes);
+        group.add(Contender::Reference, encode, |bytes| *bytes == fixture.bytes);
     }
     for level in SimdLevel::available() {
         let set = SortedHashes::builder(Nut25).sorted(fixture.hashes.clone());
         let set = set.expect("sorted").with_level(level);
         let encode = move || set.encode(params);
-        group.add(Who::Ours(level), encode, |filter| {
+        group.add(Contender::Ours(level), encode, |filter| {
             filter.as_ref().is_ok_and(|filter| filter.bytes() == fixture.bytes)
         });
     }

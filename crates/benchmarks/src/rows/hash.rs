@@ -10,7 +10,7 @@ use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
 use crate::fixture::Fixture;
-use crate::{Group, Who};
+use crate::{Contender, Group};
 
 /// Length of an item.
 pub const POINT: NonZeroUsize = NonZeroUsize::new(33).expect("not zero");
@@ -79,7 +79,7 @@ fn rows<'a, H: ItemHash + 'a>(
                 *out = value(item);
             }
         };
-        group.add_with(Who::Reference, places(), |_| (), hash, right);
+        group.add_with(Contender::Reference, places(), |_| (), hash, right);
     }
     for level in SimdLevel::available() {
         let (hasher, records) = (hasher.clone(), Arc::clone(&records));
@@ -87,6 +87,6 @@ fn rows<'a, H: ItemHash + 'a>(
             hasher.hash_records_at(level, &records, bytes, values);
             map_all_at(level, values, range);
         };
-        group.add_with(Who::Ours(level), places(), |_| (), hash, right);
+        group.add_with(Contender::Ours(level), places(), |_| (), hash, right);
     }
 }

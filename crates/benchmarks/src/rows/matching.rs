@@ -9,7 +9,7 @@ use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
 use crate::fixture::{Fixture, NON_MEMBERS};
-use crate::{Group, Who};
+use crate::{Contender, Group};
 
 /// Targets per call of the look-up rows. Each call takes the next ones, so that it meets cold parts of the filter.
 pub const WINDOW: usize = 4096;
@@ -54,26 +54,26 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let (n, Targets { items, expected }) = (fixture.n(), targets(fixture, &group.task));
     if n <= LARGEST_FOR_SLOW {
         let ask = move || ask_reference(fixture, items);
-        group.add(Who::Reference, ask, |found| *found == expected);
+        group.add(Contender::Reference, ask, |found| *found == expected);
     }
     for level in SimdLevel::available() {
         let ask = move || {
             let received = Filter::check_length(fixture.bytes.as_slice(), n, params)?;
             received.with_level(level).matches(items)
         };
-        group.add(Who::Ours(level), ask, |found| found.as_ref() == Ok(&expected));
+        group.add(Contender::Ours(level), ask, |found| found.as_ref() == Ok(&expected));
     }
 }
 
 /// A filter in a form for repeated queries.
-trait Prepared<'a>: Send + Sync + Sized {
+trait RepeatedQueries<'a>: Send + Sync + Sized {
     fn of(level: SimdLevel, filter: &'a Filter) -> Self;
     fn contains(&self, item: &[u8; 33]) -> bool;
     fn matches(&self, items: &[[u8; 33]]) -> Vec<bool>;
     fn bits_per_item(&self, fixture: &Fixture) -> f64;
 }
 
-impl<'a> Prepared<'a> for IndexedFilter<&'a [u8], Nut25> {
+impl<'a> RepeatedQueries<'a> for IndexedFilter<&'a [u8], Nut25> {
     fn of(_: SimdLevel, filter: &'a Filter) -> Self {
         filter.with_hasher(Nut25).into_indexed(IndexInterval::default())
     }
@@ -91,7 +91,7 @@ impl<'a> Prepared<'a> for IndexedFilter<&'a [u8], Nut25> {
     }
 }
 
-impl Prepared<'_> for ResidentFilter {
+impl RepeatedQueries<'_> for ResidentFilter {
     fn of(level: SimdLevel, filter: &Filter) -> Self {
         let resident = filter.to_resident().expect("uniform hashes");
         resident.with_level(level)
@@ -120,13 +120,13 @@ pub(super) fn resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     many::<ResidentFilter>(group, fixture);
 }
 
-fn many<'a, P: Prepared<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+fn many<'a, P: RepeatedQueries<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let Targets { items, expected } = targets(fixture, &group.task);
     for (level, filter) in &fixture.filters {
         let prepared = P::of(*level, filter);
         let bits = prepared.bits_per_item(fixture);
         let ask = move || prepared.matches(items);
-        if let Some(row) = group.add(Who::Ours(*level), ask, |found| *found == expected) {
+        if let Some(row) = group.add(Contender::Ours(*level), ask, |found| *found == expected) {
             row.structure(bits, Params::default().false_positive_rate());
         }
     }
@@ -144,7 +144,7 @@ pub(super) fn look_up_resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) 
 
 /// `throughput`: independent look-ups. `latency`: with a full fence after each, which itself costs about 10 ns.
 /// `batched`: the same number in one call.
-fn look_up<'a, P: Prepared<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+fn look_up<'a, P: RepeatedQueries<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let count = match group.task.split('-').next() {
         Some("throughput") => |prepared: &P, window: &[[u8; 33]]| {
             let found = window.iter().filter(|item| prepared.contains(item));
@@ -174,7 +174,7 @@ fn look_up<'a, P: Prepared<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture
             let members = &fixture.items[..fixture.items.len().min(WINDOW)];
             found == expected && count(&prepared, members) == members.len()
         };
-        if let Some(row) = group.add_with(Who::Ours(*level), 0, |_| (), ask, right) {
+        if let Some(row) = group.add_with(Contender::Ours(*level), 0, |_| (), ask, right) {
             row.structure(bits, Params::default().false_positive_rate());
         }
     }

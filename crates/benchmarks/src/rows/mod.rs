@@ -1,20 +1,20 @@
 //! The rows of this library and of the reference, by stage.
 
+mod block_scan;
 mod build;
 mod decode;
 mod encode;
 mod hash;
 mod matching;
-mod scan;
 
 use crate::fixture::{Fixture, LARGEST_FOR_ALL, Size};
 use crate::{Group, Selection};
 
+pub use block_scan::{BLOCKS, Block, Scan, block_scripts, chain, heights, scan};
 pub use build::{NEW, hostile_hashes, new_hashes};
 pub use decode::{Stream, stream};
 pub use hash::{BIP158_KEY, POINT, expected_values};
 pub use matching::{Targets, WINDOW, next_window, targets};
-pub use scan::{BLOCKS, Block, Scan, block_scripts, chain, heights, scan};
 
 /// The largest set for the reference and other slow code.
 pub const LARGEST_FOR_SLOW: u64 = 1_000_000;
@@ -31,7 +31,7 @@ pub struct Task {
 const ITEMS: (u64, &str) = (0, "item");
 const CALL: (u64, &str) = (1, "call");
 const FILTERS: (u64, &str) = (BLOCKS as u64, "filter");
-const HEIGHTS: (u64, &str) = ((scan::ROUNDS * BLOCKS) as u64, "filter");
+const HEIGHTS: (u64, &str) = ((block_scan::ROUNDS * BLOCKS) as u64, "filter");
 const TARGETS: (u64, &str) = (WINDOW as u64, "target");
 
 impl Task {
@@ -111,19 +111,19 @@ const TASKS: &[Task] = &[
     Task { stage: "lookup", task: "throughput-resident", unit: TARGETS, fill: matching::look_up_resident },
     Task { stage: "lookup", task: "latency-resident", unit: TARGETS, fill: matching::look_up_resident },
     Task { stage: "lookup", task: "batched-resident", unit: TARGETS, fill: matching::look_up_resident },
-    Task { stage: "scan", task: "1-script", unit: FILTERS, fill: scan::watchlist },
-    Task { stage: "scan", task: "20-scripts", unit: FILTERS, fill: scan::watchlist },
-    Task { stage: "scan", task: "1k-scripts", unit: FILTERS, fill: scan::watchlist },
-    Task { stage: "scan", task: "20k-scripts", unit: FILTERS, fill: scan::watchlist },
-    Task { stage: "scan", task: "20-verified", unit: HEIGHTS, fill: scan::verified },
-    Task { stage: "scan", task: "20k-mixed", unit: FILTERS, fill: scan::watchlist },
+    Task { stage: "scan", task: "1-script", unit: FILTERS, fill: block_scan::watchlist },
+    Task { stage: "scan", task: "20-scripts", unit: FILTERS, fill: block_scan::watchlist },
+    Task { stage: "scan", task: "1k-scripts", unit: FILTERS, fill: block_scan::watchlist },
+    Task { stage: "scan", task: "20k-scripts", unit: FILTERS, fill: block_scan::watchlist },
+    Task { stage: "scan", task: "20-verified", unit: HEIGHTS, fill: block_scan::verified },
+    Task { stage: "scan", task: "20k-mixed", unit: FILTERS, fill: block_scan::watchlist },
 ];
 
 /// The tasks for sets of this size. Above [`LARGEST_FOR_ALL`] items only `sort`
 /// and `build`. `scan` only up to the size of a block.
 pub fn tasks(size: &Size) -> impl Iterator<Item = &'static Task> {
     let large = size.n > LARGEST_FOR_ALL;
-    let block = size.n <= scan::LARGEST_BLOCK;
+    let block = size.n <= block_scan::LARGEST_BLOCK;
     TASKS.iter().filter(move |task| match task.stage {
         "sort" | "build" => true,
         "scan" => block,

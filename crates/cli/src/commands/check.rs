@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use nutfilter::{ItemHash, Nut23, Nut25};
+use nutfilter::{AnyHash, ItemHash, Nut23, Nut25};
 use nutfilter_cashu::PointKind;
 use nutfilter_wallet::{Answer, CheckError, MintFilter, NoteKind, Warning, other_dialect};
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::io::filter_file;
 use crate::io::items::{Input, InputArgs, ItemList, is_stdin};
 use crate::io::output::{self, utc};
 use crate::messages::Globals;
-use crate::profile::{AnyHash, ProfileArgs};
+use crate::profile::ProfileArgs;
 use crate::value_parsers;
 
 #[derive(Debug, Args)]
@@ -211,8 +211,8 @@ fn check_mint(
     let hasher = args.profile.hasher()?;
     let items = read(items, &args.input.of_points())?;
     let checked = match hasher {
-        AnyHash::Nut25(_) => ask_mint::<Nut25>(args, url, &items, globals),
-        AnyHash::Nut23(_) => ask_mint::<Nut23>(args, url, &items, globals),
+        AnyHash::Nut25 => ask_mint::<Nut25>(args, url, &items, globals),
+        AnyHash::Nut23 => ask_mint::<Nut23>(args, url, &items, globals),
         _ => Err(CliError::usage("mints do not use this hash; use --profile nut25 or nut23")),
     };
     Ok((checked?, items))

@@ -230,7 +230,7 @@ fn members(body: &str, name: &str) -> Vec<Value> {
 }
 
 /// What the wallet got.
-struct Found {
+struct WalletRestore {
     restored: Restored,
     /// A line about each filter, and the bytes of both.
     filters: String,
@@ -264,7 +264,7 @@ impl DemoRun {
 
     fn write_sample(&self) -> Result<(), CliError> {
         let database = self.path(DATABASE);
-        let step = Step::start(&self.globals, 1, "write the database of a sample mint");
+        let step = DemoStep::start(&self.globals, 1, "write the database of a sample mint");
         let written = self.sample.write(&database);
         written.map_err(|error| CliError::at(database.display(), error))?;
         step.finish(format_args!(
@@ -281,7 +281,7 @@ impl DemoRun {
         let source = SqliteSource::open(&location, None)?;
         let monitor = Arc::clone(&self.monitor);
         let mut refresher = Refresher::new(source, monitor, RefreshOptions::default());
-        let step = Step::start(&self.globals, 2, "read it and build the filters");
+        let step = DemoStep::start(&self.globals, 2, "read it and build the filters");
         let mut report = refresher.refresh(true).map_err(CliError::failed)?;
         if let Some((what, error)) = report.failures.pop() {
             return Err(CliError::at(what, error));
@@ -308,9 +308,9 @@ impl DemoRun {
 
     /// Does what a wallet does that has only its seed: fetches both filters, looks its candidates up, and asks the mint
     /// about the live ones.
-    fn restore(&self) -> Result<Found, CliError> {
+    fn restore(&self) -> Result<WalletRestore, CliError> {
         let pairs = &self.wallet.pairs;
-        let step = Step::start(&self.globals, 3, "restore a wallet");
+        let step = DemoStep::start(&self.globals, 3, "restore a wallet");
         let client = MintClient::new(&self.base, Policy::default())?;
         let keyset = &self.sample.keyset;
         let (mut lines, mut bytes, mut filters) = (String::new(), 0, Vec::new());
@@ -341,7 +341,7 @@ impl DemoRun {
         let restored = client.resume(restore, &pairs[..]).map_err(CliError::failed)?;
         let ask = start.elapsed();
         step.finish(format_args!("{} candidates", count(pairs.len() as u64)));
-        Ok(Found { restored, filters: lines, bytes, look_up, ask })
+        Ok(WalletRestore { restored, filters: lines, bytes, look_up, ask })
     }
 
     /// Writes the response as served, and the wallet.
@@ -359,7 +359,7 @@ impl DemoRun {
     }
 
     /// What the wallet got, and what the mint was shown.
-    fn conclusion(&self, found: &Found) -> String {
+    fn conclusion(&self, found: &WalletRestore) -> String {
         let number = |word| {
             let outcomes = found.restored.outcomes.iter();
             count(outcomes.filter(|outcome| outcome.word() == word).count() as u64)
@@ -399,7 +399,7 @@ impl DemoRun {
 }
 
 /// A numbered step, with a line when it is finished.
-struct Step {
+struct DemoStep {
     number: u32,
     what: &'static str,
     start: Instant,
@@ -409,7 +409,7 @@ struct Step {
 /// The steps are: write, build, restore.
 const STEPS: u32 = 3;
 
-impl Step {
+impl DemoStep {
     fn start(globals: &Globals, number: u32, what: &'static str) -> Self {
         Self { number, what, start: Instant::now(), globals: *globals }
     }

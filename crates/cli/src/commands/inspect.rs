@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use nutfilter::{Filter, Nut25};
+use nutfilter::{AnyHash, Filter, Nut25};
 use nutfilter_wallet::{KeysetId, NoteKind};
 use serde_json::{Value, json};
 
@@ -15,7 +15,6 @@ use crate::io::fetch::{self, FetchArgs};
 use crate::io::filter_file::{self, FilterFile};
 use crate::io::output::{self, utc};
 use crate::messages::Globals;
-use crate::profile::AnyHash;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

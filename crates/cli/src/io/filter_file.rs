@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use nutfilter::gcs::{FilterHeader, is_gcs};
-use nutfilter::{Filter, Nut25, Params, SipHash, bip158};
+use nutfilter::gcs::{GcsHeader, is_gcs};
+use nutfilter::{AnyHash, Filter, Params, SipHash, bip158};
 use nutfilter_cashu::FilterResponse;
 use serde_json::Value;
 
 use crate::error::CliError;
 use crate::io::hex;
 use crate::io::items::Input;
-use crate::profile::{AnyHash, Profile, ProfileArgs};
+use crate::profile::{Profile, ProfileArgs};
 
 /// A validated filter, and the metadata of its file.
 pub(crate) struct FilterFile {
@@ -26,7 +26,7 @@ pub(crate) struct FilterFile {
 /// The hasher for a filter of this profile, if its file names one. A filter that is only validated needs none.
 fn hasher(args: Option<&ProfileArgs>, named: Option<Profile>) -> Result<AnyHash, CliError> {
     match (args, named) {
-        (None, _) => Ok(AnyHash::Nut25(Nut25)),
+        (None, _) => Ok(AnyHash::Nut25),
         (Some(args), None) => args.hasher(),
         (Some(args), Some(profile)) => args.hasher_for_file(profile),
     }
@@ -91,14 +91,14 @@ fn read_gcs(
     mut bytes: Vec<u8>,
     args: Option<&ProfileArgs>,
 ) -> Result<FilterFile, CliError> {
-    let (header, coded) = FilterHeader::parse(&bytes).map_err(|error| CliError::at(name, error))?;
+    let (header, coded) = GcsHeader::parse(&bytes).map_err(|error| CliError::at(name, error))?;
     let length = coded.len();
     let profile = Profile::of_header(header.hash);
     let hasher = hasher(args, Some(profile))?;
     if args.is_some() && profile.key_check(&hasher) != header.key_check {
         return Err(CliError::at(name, "built with a different key"));
     }
-    bytes.drain(..FilterHeader::BYTES);
+    bytes.drain(..GcsHeader::BYTES);
     bytes.truncate(length);
     let filter = Filter::parse_with(hasher, bytes, header.n, header.params)
         .map_err(|error| CliError::at(name, error))?;

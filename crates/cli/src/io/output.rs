@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::error::CliError;
-use crate::io::output_file::Output;
+use crate::io::output_file::OutputFile;
 
 /// Buffered stdout. Flush it explicitly: `drop` ignores the error of a flush.
 pub(crate) fn stdout() -> impl Write {
@@ -27,15 +27,7 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), CliError> {
 
 /// Formats a number for display: `2,631,549`.
 pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    indicatif::HumanCount(number).to_string()
 }
 
 /// Formats a number of bytes for display: `2,631,549 (2.5 MiB)`.
@@ -108,7 +100,7 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// Writes the output of `contents`: directly to standard output, or to a file as [`Output`] does.
+    /// Writes the output of `contents`: directly to standard output, or to a file as [`OutputFile`] does.
     pub(crate) fn write(
         self,
         contents: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
@@ -121,7 +113,7 @@ impl<'a> Destination<'a> {
             }
             Destination::File(path) => {
                 let at = |error: io::Error| CliError::at(path.display(), error);
-                let mut output = Output::create(path).map_err(at)?;
+                let mut output = OutputFile::create(path).map_err(at)?;
                 contents(output.file())?;
                 output.finish().map_err(at)
             }

@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 /// The mode of an existing file is kept, but not its owner, which only root could restore. A symbolic link stays,
 /// and its target is replaced. A pipe or device is written to directly.
 #[derive(Debug)]
-pub(crate) enum Output {
+pub(crate) enum OutputFile {
     /// A pipe or device.
     Direct(File),
     /// A draft without a name, and the file that it will replace.
@@ -26,7 +26,7 @@ pub(crate) enum Output {
     Draft(NamedTempFile, PathBuf),
 }
 
-impl Output {
+impl OutputFile {
     /// Begins a file. Nothing appears under its name before [`finish`](Self::finish).
     ///
     /// # Errors
@@ -149,7 +149,7 @@ mod tests {
         let path = place.path().join("filter");
         for text in ["first", "second"] {
             let before = names();
-            let mut output = Output::create(&path).unwrap();
+            let mut output = OutputFile::create(&path).unwrap();
             output.file().write_all(text.as_bytes()).unwrap();
             assert_eq!(names(), before);
             output.finish().unwrap();

@@ -11,7 +11,7 @@
 use core::arch::x86_64::*;
 
 use crate::arch::lanes::{GROUP, Simd, Vectors};
-use crate::arch::lookup::LookUp;
+use crate::arch::lookup_lanes::LookUp;
 use crate::arch::x86_64::Avx2;
 
 // SAFETY: each operation is that of its instruction.

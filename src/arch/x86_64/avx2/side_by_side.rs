@@ -27,7 +27,7 @@ impl Decodes for Avx2 {
         }
     }
 
-    unsafe fn advance(
+    unsafe fn decode_groups(
         self,
         lanes: &mut SideBySide,
         bytes: &[*const u8; LANES],
@@ -36,15 +36,15 @@ impl Decodes for Avx2 {
         targets: &[*const u32; LANES],
     ) -> Stopped {
         // SAFETY: the token proves that the CPU has the features; the rest is the contract of the method.
-        unsafe { advance(lanes, bytes, limits, groups, targets) }
+        unsafe { decode_groups(lanes, bytes, limits, groups, targets) }
     }
 }
 
 /// # Safety
 ///
-/// As [`Decodes::advance`].
+/// As [`Decodes::decode_groups`].
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn advance(
+unsafe fn decode_groups(
     lanes: &mut SideBySide,
     bytes: &[*const u8; LANES],
     limits: &[u64; LANES],

@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use crate::arch::lanes::{GROUP, Simd, Vectors};
-use crate::arch::lookup::LookUp;
+use crate::arch::lookup_lanes::LookUp;
 use crate::arch::x86_64::Avx512;
 
 // SAFETY: each operation is that of its instruction.

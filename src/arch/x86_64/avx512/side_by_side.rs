@@ -24,7 +24,7 @@ impl Decodes for Avx512 {
         }
     }
 
-    unsafe fn advance(
+    unsafe fn decode_groups(
         self,
         lanes: &mut SideBySide,
         bytes: &[*const u8; LANES],
@@ -33,17 +33,17 @@ impl Decodes for Avx512 {
         targets: &[*const u32; LANES],
     ) -> Stopped {
         // SAFETY: the token proves that the CPU has the features; the rest is the contract of the method.
-        unsafe { advance(lanes, bytes, limits, groups, targets) }
+        unsafe { decode_groups(lanes, bytes, limits, groups, targets) }
     }
 }
 
 /// # Safety
 ///
-/// As [`Decodes::advance`].
+/// As [`Decodes::decode_groups`].
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi2"
 )]
-unsafe fn advance(
+unsafe fn decode_groups(
     lanes: &mut SideBySide,
     bytes: &[*const u8; LANES],
     limits: &[u64; LANES],

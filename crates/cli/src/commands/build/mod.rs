@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use nutfilter::gcs::FilterHeader;
-use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
+use nutfilter::gcs::GcsHeader;
+use nutfilter::{AnyHash, Filter, Params, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::FilterResponse;
 
 use crate::error::CliError;
 use crate::io::filter_file;
-use crate::io::items::{HashSink, Input, InputArgs, ItemSink, check_point};
+use crate::io::items::{HashSink, Input, InputArgs, ItemReceiver, check_point};
 use crate::io::output::{self, Destination};
 use crate::messages::Globals;
-use crate::profile::{AnyHash, Profile, ProfileArgs};
+use crate::profile::{Profile, ProfileArgs};
 
-mod sort_memory;
+mod memory_check;
 
-use self::sort_memory::Expected;
+use self::memory_check::Expected;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -153,7 +153,7 @@ fn write(
     let (n, params) = (filter.n(), filter.params());
     match args.format() {
         Format::Gcs => {
-            let header = FilterHeader {
+            let header = GcsHeader {
                 hash: profile.in_header(),
                 params,
                 n: u64::from(n),
@@ -259,7 +259,11 @@ fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<B
 }
 
 /// Reads all items into `sink`.
-fn gather(args: &BuildArgs, sink: &mut dyn ItemSink, globals: &Globals) -> Result<(), CliError> {
+fn gather(
+    args: &BuildArgs,
+    sink: &mut dyn ItemReceiver,
+    globals: &Globals,
+) -> Result<(), CliError> {
     let mut input = Input::open(&args.items)?;
     if !globals.quiet {
         input = input.shown(&args.items);

@@ -19,7 +19,7 @@ use super::service_manager;
 use super::signals::{Hangup, stop_signal};
 use super::waiting::Waiting;
 use crate::error::CliError;
-use crate::io::output_file::Output;
+use crate::io::output_file::OutputFile;
 use crate::log;
 use crate::messages::Globals;
 
@@ -96,7 +96,7 @@ fn filter_options(options: &Options) -> Result<nutfilter_mint::Options, CliError
 fn once(source: Waiting, how: nutfilter_mint::Options, output: &Path) -> Result<(), CliError> {
     let (filters, refreshed) = Filters::once(source, how).map_err(CliError::failed)?;
     let metrics = filters.metrics() + &metrics::text();
-    let mut file = Output::create(&output.join(METRICS))?;
+    let mut file = OutputFile::create(&output.join(METRICS))?;
     file.file().write_all(metrics.as_bytes())?;
     file.finish()?;
     // It is in the log.

@@ -125,7 +125,7 @@ const HINT: &str = "; items are lines of hex unless --input text (lines of text)
 impl Input {
     /// Passes each item to `sink`. Ignores empty items and a byte-order mark at the beginning.
     pub(crate) fn items(self, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
-        let each = |piece: &mut Piece, block: &_| piece.items(block).try_for_each(&mut *sink);
+        let each = |piece: &mut LinePiece, block: &_| piece.items(block).try_for_each(&mut *sink);
         lines(&self.name, self.reader, args, each)
     }
 
@@ -136,7 +136,7 @@ impl Input {
         hasher: &impl ItemHash,
         sink: &mut dyn FnMut(&[u64]),
     ) -> Result<(), CliError> {
-        let each = |piece: &mut Piece, block: &_| {
+        let each = |piece: &mut LinePiece, block: &_| {
             piece.hash(hasher, block);
             sink(&piece.hashes);
             Ok(())
@@ -226,7 +226,7 @@ const BATCH: usize = 512;
 
 /// The items of a piece of whole lines. Keeps its memory for the next block.
 #[derive(Default)]
-struct Piece {
+struct LinePiece {
     encoding: Encoding,
     /// Where the text of each item is in the piece.
     texts: Vec<Range<usize>>,
@@ -239,7 +239,7 @@ struct Piece {
     invalid: Option<(Vec<u8>, String)>,
 }
 
-impl Piece {
+impl LinePiece {
     /// Replaces the items by those of `piece`.
     fn decode(&mut self, piece: &[u8], args: &InputArgs) {
         let encoding = args.encoding;
@@ -326,11 +326,11 @@ fn lines(
     name: &str,
     reader: impl Read,
     args: &InputArgs,
-    mut each: impl FnMut(&mut Piece, &[u8]) -> Result<(), CliError>,
+    mut each: impl FnMut(&mut LinePiece, &[u8]) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let mut blocks = Blocks::new(reader);
     let (mut lines, mut is_first) = (0, true);
-    let mut piece = Piece::default();
+    let mut piece = LinePiece::default();
     loop {
         let block = match blocks.next() {
             Ok(Some(block)) => block,
@@ -361,9 +361,8 @@ fn lines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::items::{HashSink, ItemSink as _};
-    use crate::profile::AnyHash;
-    use nutfilter::Nut25;
+    use crate::io::items::{HashSink, ItemReceiver as _};
+    use nutfilter::{AnyHash, Nut25};
 
     /// Returns at most so many bytes per read.
     struct Short<'a>(&'a [u8], usize);
@@ -395,7 +394,7 @@ mod tests {
     /// The items, and the error of the last line.
     fn read(text: &[u8], per_read: usize) -> (Vec<Vec<u8>>, String) {
         let mut items = vec![];
-        let each = |piece: &mut Piece, text: &_| {
+        let each = |piece: &mut LinePiece, text: &_| {
             items.extend(piece.items(text).map(|item| item.bytes.to_vec()));
             Ok(())
         };
@@ -445,7 +444,7 @@ mod tests {
             let args = InputArgs { encoding, ..InputArgs::default() };
             let input =
                 Input { name: "in".to_owned(), reader: Box::new(io::Cursor::new(text.clone())) };
-            let mut sink = HashSink::new(AnyHash::Nut25(Nut25), 0);
+            let mut sink = HashSink::new(AnyHash::Nut25, 0);
             let read = sink.push_lines(input, &args);
             read.expect("valid lines");
             wanted.sort_unstable();

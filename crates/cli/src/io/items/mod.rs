@@ -5,11 +5,10 @@ use std::io::{self, IsTerminal as _, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use nutfilter::{HashCollector, SortedHashes};
+use nutfilter::{AnyHash, HashCollector, SortedHashes};
 
 use crate::error::CliError;
 use crate::io::progress::ShownReader;
-use crate::profile::AnyHash;
 
 mod format;
 
@@ -69,7 +68,8 @@ impl Input {
         let mut buffer = Vec::new();
         let mut before = 0_u64;
         loop {
-            let read = fill(&mut self.reader, &mut buffer, chunk);
+            buffer.clear();
+            let read = self.reader.by_ref().take(chunk as u64).read_to_end(&mut buffer);
             let read = read.map_err(|error| CliError::at(&self.name, error))?;
             if read == 0 {
                 return Ok(());
@@ -86,26 +86,9 @@ impl Input {
                 ));
             }
             before += read as u64;
-            sink(&buffer[..read])?;
+            sink(&buffer)?;
         }
     }
-}
-
-/// Reads `bytes` bytes, or fewer at the end of the input, to the front of the buffer. Returns their number.
-fn fill(reader: &mut dyn Read, buffer: &mut Vec<u8>, bytes: usize) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < bytes {
-        if filled == buffer.len() {
-            // Not all at once, because a record may be longer than the input.
-            buffer.resize(bytes.min(CHUNK.max(2 * filled)), 0);
-        }
-        match reader.read(&mut buffer[filled..]) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Ok(0) => break,
-            read => filled += read?,
-        }
-    }
-    Ok(filled)
 }
 
 /// Whether a path means standard input.
@@ -114,7 +97,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 }
 
 /// A destination of items.
-pub(crate) trait ItemSink {
+pub(crate) trait ItemReceiver {
     /// Adds many items of one length, stored one after another.
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError>;
 
@@ -123,7 +106,7 @@ pub(crate) trait ItemSink {
 }
 
 /// Keeps the items themselves.
-impl ItemSink for Vec<Vec<u8>> {
+impl ItemReceiver for Vec<Vec<u8>> {
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
         self.extend(records.chunks_exact(record_bytes.get()).map(<[u8]>::to_vec));
         Ok(())
@@ -147,7 +130,7 @@ impl HashSink {
     /// For about `expected` items; 0 if their number is unknown.
     pub(crate) fn new(hasher: AnyHash, expected: usize) -> Self {
         // Sorting takes a tenth of the time. Threads need memory of their own, and more time to clear it.
-        let builder = SortedHashes::builder(hasher.clone());
+        let builder = SortedHashes::builder(hasher);
         Self { hashes: builder.collector(expected), hasher }
     }
 
@@ -156,7 +139,7 @@ impl HashSink {
     }
 }
 
-impl ItemSink for HashSink {
+impl ItemReceiver for HashSink {
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
         Ok(self.hashes.push_records(records, record_bytes.get())?)
     }

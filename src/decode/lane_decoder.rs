@@ -22,12 +22,12 @@ pub(super) trait Take<const N: usize> {
     fn mark_one(&mut self, _lane: usize, _done: usize, _position: u64, _value: u64) {}
 
     /// One lane decoded item number `done`. Returns false if there is no room for it.
-    fn put(&mut self, _lane: usize, _done: usize, _value: u64) -> bool {
+    fn store_value(&mut self, _lane: usize, _done: usize, _value: u64) -> bool {
         true
     }
 
     /// Calls the kernel for lanes at item number `done`.
-    fn advance(
+    fn decode_groups(
         &mut self,
         simd: impl Simd<N>,
         bytes: &[u8],
@@ -36,7 +36,7 @@ pub(super) trait Take<const N: usize> {
         _done: usize,
         groups: usize,
     ) -> Advanced {
-        lanes::advance(simd, bytes, p, lanes, groups)
+        lanes::decode_groups(simd, bytes, p, lanes, groups)
     }
 }
 
@@ -189,7 +189,7 @@ impl<S> Decoder<'_, S> {
                 break;
             }
             let before = lanes.positions;
-            let advanced = take.advance(self.simd, self.bytes, self.p, lanes, *done, wanted);
+            let advanced = take.decode_groups(self.simd, self.bytes, self.p, lanes, *done, wanted);
             cost::count(|| {
                 let moved = lanes.positions.iter().zip(&before);
                 moved.map(|(now, before)| now - before).sum()
@@ -239,6 +239,6 @@ impl<S> Decoder<'_, S> {
         let (number, next) = self.one(lanes.positions[lane])?;
         lanes.positions[lane] = next;
         lanes.values[lane] = lanes.values[lane].wrapping_add(number);
-        if take.put(lane, done, lanes.values[lane]) { Ok(()) } else { Err(Odd) }
+        if take.store_value(lane, done, lanes.values[lane]) { Ok(()) } else { Err(Odd) }
     }
 }

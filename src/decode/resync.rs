@@ -19,7 +19,7 @@
 
 use core::ops::ControlFlow;
 
-use super::lanes::{Decoder, Odd, Take};
+use super::lane_decoder::{Decoder, Odd, Take};
 use super::{BLOCK, Scanner};
 use crate::arch::SimdLevel;
 use crate::arch::lanes::{GROUP, Lanes, Simd, WINDOW};
@@ -59,7 +59,7 @@ pub(super) fn crowded(lanes: usize, lane_bits: u64) -> bool {
 
 /// A boundary between two items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Boundary {
     /// The bit position of the next item.
     pub(super) position: u64,
     /// The value of the previous item, or 0 before the first.
@@ -68,7 +68,7 @@ pub(super) struct Place {
     pub(super) item: u32,
 }
 
-impl Place {
+impl Boundary {
     pub(super) const START: Self = Self { position: 0, value: 0, item: 0 };
 
     /// The position of a scanner that counts items.
@@ -83,7 +83,7 @@ impl Place {
 
 /// Receives the items. Items from lanes come by [`Take`], and `lane` then tells which of them are valid. Items
 /// from the serial scan come by `place` and `values`.
-pub(super) trait Sink<const N: usize>: Take<N> {
+pub(super) trait ValueSink<const N: usize>: Take<N> {
     /// Lanes of at most `room` items will be decoded next.
     fn begin(&mut self, _room: usize) {}
 
@@ -98,7 +98,7 @@ pub(super) trait Sink<const N: usize>: Take<N> {
     }
 
     /// The next items in order, from the serial scan.
-    fn values(&mut self, _values: &[u64]) -> ControlFlow<()> {
+    fn serial_values(&mut self, _values: &[u64]) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
@@ -167,7 +167,7 @@ impl<'a> Coded<'a> {
         self.bits().saturating_sub(TAIL)
     }
 
-    pub(super) fn scanner(&self, place: Place) -> Scanner<'a> {
+    pub(super) fn scanner(&self, place: Boundary) -> Scanner<'a> {
         Scanner::at_item(
             self.level,
             self.bytes,
@@ -196,9 +196,9 @@ impl<'a> Coded<'a> {
 pub(super) fn drive<const N: usize>(
     coded: Coded<'_>,
     simd: impl Simd<N>,
-    place: Place,
+    place: Boundary,
     lane_items: u64,
-    sink: &mut impl Sink<N>,
+    sink: &mut impl ValueSink<N>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     let mut driver = Driver::new(coded, place);
     if let Some(decoder) = coded.decoder(simd) {
@@ -218,10 +218,10 @@ pub(super) fn drive<const N: usize>(
 pub(super) fn drive_to<'a, const N: usize>(
     coded: Coded<'a>,
     simd: impl Simd<N>,
-    place: Place,
+    place: Boundary,
     stop: u64,
     lane_items: u64,
-    sink: &mut impl Sink<N>,
+    sink: &mut impl ValueSink<N>,
 ) -> Result<Driver<'a>, DecodeError> {
     let mut driver = Driver::new(coded, place);
     if let Some(decoder) = coded.decoder(simd) {
@@ -235,8 +235,8 @@ pub(super) fn drive_to<'a, const N: usize>(
 /// [`drive`] without lanes.
 pub(super) fn drive_serially(
     coded: Coded<'_>,
-    place: Place,
-    sink: &mut impl Sink<1>,
+    place: Boundary,
+    sink: &mut impl ValueSink<1>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     Driver::new(coded, place).rest(sink)
 }
@@ -244,7 +244,7 @@ pub(super) fn drive_serially(
 pub(super) struct Driver<'a> {
     coded: Coded<'a>,
     /// Everything before this place is decoded and true.
-    pub(super) place: Place,
+    pub(super) place: Boundary,
     /// The largest valid value.
     largest: u64,
     /// The number of failed chunks.
@@ -262,7 +262,7 @@ struct Chunk<const N: usize> {
 }
 
 impl<'a> Driver<'a> {
-    pub(super) fn new(coded: Coded<'a>, place: Place) -> Self {
+    pub(super) fn new(coded: Coded<'a>, place: Boundary) -> Self {
         Self { coded, place, largest: coded.params.range(coded.n).saturating_sub(1), failed: 0 }
     }
 
@@ -274,7 +274,7 @@ impl<'a> Driver<'a> {
     /// Decodes the rest serially, and checks the padding.
     pub(super) fn rest<const N: usize>(
         &mut self,
-        sink: &mut impl Sink<N>,
+        sink: &mut impl ValueSink<N>,
     ) -> Result<ControlFlow<(), u64>, DecodeError> {
         if self.serial(u64::MAX, sink)?.is_break() {
             return Ok(ControlFlow::Break(()));
@@ -288,7 +288,7 @@ impl<'a> Driver<'a> {
         decoder: &Decoder<'_, S>,
         end: u64,
         lane_items: u64,
-        sink: &mut impl Sink<N>,
+        sink: &mut impl ValueSink<N>,
     ) -> Result<ControlFlow<()>, DecodeError> {
         let warm_up = self.coded.bits_of(self.coded.warm_up()).min(MAX_LANE_BITS);
         let longest = self.coded.bits_of(lane_items).clamp(1, MAX_LANE_BITS);
@@ -326,7 +326,7 @@ impl<'a> Driver<'a> {
         stops: [u64; N],
         lane_bits: u64,
         warm_up: u64,
-        sink: &mut impl Sink<N>,
+        sink: &mut impl ValueSink<N>,
     ) -> Result<Chunk<N>, Odd> {
         let fixed = u64::from(self.coded.params.p()) + 1;
         // More than usual, but never more than possible.
@@ -346,7 +346,7 @@ impl<'a> Driver<'a> {
             values: [0; N],
         };
         let cuts = core::array::from_fn(|lane: usize| stops[lane.saturating_sub(1)]);
-        decoder.run(&mut lanes, &cuts, &mut super::lanes::Totals, &mut budget)?;
+        decoder.run(&mut lanes, &cuts, &mut super::lane_decoder::Totals, &mut budget)?;
         lanes.positions[0] = self.place.position;
         lanes.values = [0; N];
 
@@ -360,12 +360,12 @@ impl<'a> Driver<'a> {
     fn join<const N: usize>(
         &mut self,
         chunk: &Chunk<N>,
-        sink: &mut impl Sink<N>,
+        sink: &mut impl ValueSink<N>,
     ) -> Result<ControlFlow<()>, DecodeError> {
         let mut again = 0;
         for lane in 0..N {
             let base = self.place.value;
-            let end = Place {
+            let end = Boundary {
                 position: chunk.lanes.positions[lane],
                 value: chunk.lanes.values[lane],
                 // No filter has more items than fit in 32 bits.
@@ -389,7 +389,7 @@ impl<'a> Driver<'a> {
 
     /// Moves the place past a lane or a range if that starts there and its items are valid. Otherwise leaves it
     /// unchanged. The value and the number of items of `end` are relative to the start.
-    pub(super) fn accept(&mut self, start: u64, end: Place) -> bool {
+    pub(super) fn accept(&mut self, start: u64, end: Boundary) -> bool {
         let item = self.place.item.checked_add(end.item);
         // No difference is negative, so checking the last value checks all.
         let value = self.place.value.checked_add(end.value);
@@ -399,7 +399,7 @@ impl<'a> Driver<'a> {
                     && item <= self.coded.n
                     && value <= self.largest =>
             {
-                self.place = Place { position: end.position, value, item };
+                self.place = Boundary { position: end.position, value, item };
                 true
             }
             _ => false,
@@ -410,7 +410,7 @@ impl<'a> Driver<'a> {
     fn serial<const N: usize>(
         &mut self,
         stop: u64,
-        sink: &mut impl Sink<N>,
+        sink: &mut impl ValueSink<N>,
     ) -> Result<ControlFlow<()>, DecodeError> {
         let mut longest = if stop == u64::MAX { 1 } else { 57 };
         let mut scanner = self.coded.scanner(self.place);
@@ -429,9 +429,9 @@ impl<'a> Driver<'a> {
                 longest = u64::MAX;
                 filled = scanner.fill(&mut block[..1])?;
             }
-            flow = sink.values(&block[..filled]);
+            flow = sink.serial_values(&block[..filled]);
         }
-        self.place = Place::of(&scanner);
+        self.place = Boundary::of(&scanner);
         Ok(flow)
     }
 }

@@ -6,10 +6,10 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::scan::Scanner;
-use super::sync::Coded;
+use super::resync::Coded;
+use super::scanner::Scanner;
 use crate::arch::x86_64::side_by_side::{CODES, Decodes, LANES, LOADED, NEXT, P, SideBySide};
-use crate::arch::x86_64::targets::{FILTERS, Keyed, LAST, Row, sort_columns, write_columns};
+use crate::arch::x86_64::targets::{FILTERS, Keyed, LAST, TargetRow, sort_columns, write_columns};
 use crate::cost;
 use crate::hash::SipHash;
 use crate::params::Params;
@@ -23,7 +23,7 @@ const ITEMS: core::ops::RangeInclusive<u32> = 2 * CODES as u32..=1 << 16;
 /// The memory of a batch, kept for the next one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
-    rows: Vec<Row>,
+    rows: Vec<TargetRow>,
     /// For each filter an equal share: its sorted targets and at least [`NEXT`] numbers `u32::MAX`.
     targets: Vec<u32>,
     share: usize,
@@ -50,7 +50,7 @@ impl Batch {
         simd: impl Decodes,
         filters: &[(Coded<'_>, SipHash)],
         count: usize,
-        hash: impl Fn(&Keyed, &mut [Row]),
+        hash: impl Fn(&Keyed, &mut [TargetRow]),
     ) -> Vec<Option<bool>> {
         let mut answers = Vec::new();
         answers.resize(filters.len(), None);
@@ -96,7 +96,7 @@ impl Batch {
                 return answers;
             };
             let before = lanes.positions;
-            let stopped = lanes.advance(simd, &bytes, next - done, targets);
+            let stopped = lanes.decode_groups(simd, &bytes, next - done, targets);
             done += stopped.groups;
             for lane in 0..LANES {
                 let Some(job) = jobs[lane] else { continue };
@@ -127,7 +127,7 @@ impl Batch {
         simd: impl Decodes,
         filters: impl ExactSizeIterator<Item = &'f (Coded<'f>, SipHash)>,
         count: usize,
-        hash: impl Fn(&Keyed, &mut [Row]),
+        hash: impl Fn(&Keyed, &mut [TargetRow]),
     ) -> (&[u32], usize) {
         let share = (count + NEXT).next_multiple_of(16);
         let len = filters.len().next_multiple_of(FILTERS) * share;

@@ -6,7 +6,7 @@ use nutfilter::{Params, SipHash};
 use nutfilter_reference::{self as reference, Profile, generate_items};
 
 use crate::fixture::{Fixture, SEED, Size};
-use crate::{Group, Who};
+use crate::{Contender, Group};
 
 /// Blocks per call. Each has a filter of its own, because a processor learns the branches of a single one.
 pub const BLOCKS: usize = 20;
@@ -87,7 +87,7 @@ pub(super) fn watchlist<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             });
             any.collect::<Result<_, _>>().expect("valid filters")
         };
-        group.add(Who::Ours(level), ask, |found| *found == scan.expected);
+        group.add(Contender::Ours(level), ask, |found| *found == scan.expected);
     }
 }
 
@@ -124,6 +124,8 @@ pub(super) fn verified<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             }
             any
         };
-        group.add(Who::Ours(level), ask, |any| any.chunks(BLOCKS).all(|any| any == scan.expected));
+        group.add(Contender::Ours(level), ask, |any| {
+            any.chunks(BLOCKS).all(|any| any == scan.expected)
+        });
     }
 }

@@ -9,7 +9,7 @@ use nutfilter_benchmarks::schedule::Effort;
 
 /// Measure nutfilter and other libraries in turns and write a record.
 #[derive(Parser)]
-pub(crate) struct Options {
+pub(crate) struct BenchOptions {
     /// A quick run of the README's rows: --sizes 1m --seconds 0.5; prints for each our time and that of the fastest other
     #[arg(long)]
     pub(crate) quick: bool,
@@ -48,7 +48,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-impl Options {
+impl BenchOptions {
     pub(crate) fn only(&self) -> Vec<String> {
         match self.quick && self.only.is_empty() {
             true => README.map(|group| format!("{group}/")).to_vec(),
@@ -70,7 +70,7 @@ impl Options {
 fn explicit_options_override_quick() {
     let parse = |line: &'static str| {
         let words = ["peers"].into_iter().chain(line.split_whitespace());
-        let options = Options::try_parse_from(words).ok()?;
+        let options = BenchOptions::try_parse_from(words).ok()?;
         let sizes: Vec<_> = options.sizes.into_iter().map(|size| size.name).collect();
         Some((sizes.join(","), options.seconds.as_secs_f64()))
     };

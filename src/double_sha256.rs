@@ -8,18 +8,18 @@ use alloc::vec::Vec;
 
 use sha2::block_api::compress256;
 
-use crate::arch::sha256::{Block, State};
+use crate::arch::sha256::{Sha256Block, Sha256State};
 use crate::arch::{Kind, SimdLevel};
 
 #[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::sha256::{LANES, Sha, WIDE};
+use crate::arch::x86_64::sha256_kernels::{LANES, Sha, WIDE};
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx2, Avx512};
 
 pub(crate) type Digest = [u8; 32];
 
 /// The fractional parts of the square roots of the first eight primes.
-const START: State = [
+const START: Sha256State = [
     0x6a09_e667,
     0xbb67_ae85,
     0x3c6e_f372,
@@ -91,7 +91,7 @@ impl Sha256 {
     ) {
         match self {
             Self::Single => side_by_side(
-                |[state]: &mut [State; 1], [blocks]| compress256(state, blocks),
+                |[state]: &mut [Sha256State; 1], [blocks]| compress256(state, blocks),
                 messages,
                 done,
             ),
@@ -119,9 +119,9 @@ impl Sha256 {
 struct Lane<'a> {
     index: usize,
     /// The whole blocks that are left.
-    blocks: &'a [Block],
+    blocks: &'a [Sha256Block],
     /// The last blocks, padded; then the digest, padded.
-    tail: [Block; 2],
+    tail: [Sha256Block; 2],
     /// The blocks of the tail that are left.
     left: core::ops::Range<usize>,
     /// Whether the digest is being hashed.
@@ -149,12 +149,12 @@ impl<'a> Lane<'a> {
     }
 
     /// The blocks that come next; at least one.
-    fn next(&self) -> &[Block] {
+    fn next(&self) -> &[Sha256Block] {
         if self.blocks.is_empty() { &self.tail[self.left.clone()] } else { self.blocks }
     }
 
     /// Skips blocks that were compressed. Returns the digest after the last one.
-    fn advance(&mut self, count: usize, state: &mut State) -> Option<Digest> {
+    fn skip(&mut self, count: usize, state: &mut Sha256State) -> Option<Digest> {
         if !self.blocks.is_empty() {
             self.blocks = &self.blocks[count..];
             return None;
@@ -179,7 +179,7 @@ impl<'a> Lane<'a> {
 
 /// [`Sha256::hash_twice`] with a kernel for `N` messages, which compresses as many blocks as all of them have.
 fn side_by_side<'a, const N: usize>(
-    mut compress: impl FnMut(&mut [State; N], [&[Block]; N]),
+    mut compress: impl FnMut(&mut [Sha256State; N], [&[Sha256Block]; N]),
     messages: impl Iterator<Item = &'a [u8]>,
     mut done: impl FnMut(usize, Digest),
 ) {
@@ -215,7 +215,7 @@ fn side_by_side<'a, const N: usize>(
             compress(&mut states, parts.map(|part| &part[..count]));
         }
         for (lane, state) in lanes.iter_mut().zip(&mut states) {
-            let digest = lane.as_mut().and_then(|lane| lane.advance(count, state));
+            let digest = lane.as_mut().and_then(|lane| lane.skip(count, state));
             if let (Some(digest), Some(finished)) = (digest, &*lane) {
                 done(finished.index, digest);
                 *lane = None;
@@ -227,7 +227,7 @@ fn side_by_side<'a, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splitmix::Random;
+    use crate::tests::Noise;
     use alloc::vec;
     use sha2::Digest as _;
 
@@ -260,14 +260,14 @@ mod tests {
 
     #[test]
     fn long_and_short_messages_in_any_order_equal_the_reference() {
-        let mut random = Random::new(7);
+        let mut random = Noise::of(7);
         for kind in Sha256::available() {
             for _ in 0..40 {
-                let count = random.next() % 20;
+                let count = random.number() % 20;
                 let messages = (0..count).map(|_| {
-                    let most = [1, 64, 129, 5000, 70_000][random.next() as usize % 5];
-                    let len = random.next() % most;
-                    (0..len).map(|_| random.next() as u8).collect()
+                    let most = [1, 64, 129, 5000, 70_000][random.number() as usize % 5];
+                    let len = random.number() % most;
+                    (0..len).map(|_| random.number() as u8).collect()
                 });
                 check(&messages.collect::<Vec<_>>(), kind);
             }

@@ -217,7 +217,7 @@ fn nut23_groups<S: Words, R: Rows, const WIDTH: usize, const GROUPS: usize>(
         done = start + count;
         let records = records.part(start, count);
         records.ask_ahead();
-        let mut states = [Pair { a: zero, b: zero }; GROUPS];
+        let mut states = [MurmurState { a: zero, b: zero }; GROUPS];
         // Not a loop over `step_by`, which the compiler does not unroll for points.
         for block in 0..width.div_ceil(8 * S::LOADED) {
             let at = 8 * S::LOADED * block;
@@ -241,7 +241,7 @@ fn nut23_groups<S: Words, R: Rows, const WIDTH: usize, const GROUPS: usize>(
         let length = simd.splat(width as u64);
         let out = out[start..][..count].chunks_exact_mut(S::LANES);
         for (group, out) in out.enumerate() {
-            let Pair { a, b } = states[group];
+            let MurmurState { a, b } = states[group];
             let (a, b) = (simd.xor(a, length), simd.xor(b, length));
             let a = simd.add(a, b);
             let b = simd.add(b, a);
@@ -254,7 +254,7 @@ fn nut23_groups<S: Words, R: Rows, const WIDTH: usize, const GROUPS: usize>(
 
 /// The two words of state of a group.
 #[derive(Clone, Copy)]
-struct Pair<V> {
+struct MurmurState<V> {
     a: V,
     b: V,
 }
@@ -262,10 +262,10 @@ struct Pair<V> {
 #[inline(always)]
 fn fold_64<S: Words>(
     simd: S,
-    Pair { a, b }: Pair<S::Vector>,
+    MurmurState { a, b }: MurmurState<S::Vector>,
     first: S::Vector,
     second: S::Vector,
-) -> Pair<S::Vector> {
+) -> MurmurState<S::Vector> {
     let five_times_plus = |x, constant| {
         let moved = simd.add(x, simd.splat(constant));
         simd.add(simd.shl_64(x, 2), moved)
@@ -274,7 +274,7 @@ fn fold_64<S: Words>(
     let a = five_times_plus(simd.add(a, b), 0x52dc_e729);
     let b = simd.rotate_64(simd.xor(b, scramble_second(simd, second)), 31);
     let b = five_times_plus(simd.add(b, a), 0x3849_5ab5);
-    Pair { a, b }
+    MurmurState { a, b }
 }
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;

@@ -1,8 +1,7 @@
 //! The messages of BIP157 that carry filters and headers, as they come from the network: no copies.
 
-use core::fmt;
-
 use super::{FilterHash, FilterHeader, compact_size};
+use crate::error::error_texts;
 
 /// The only type of filter that BIP158 defines.
 const BASIC: u8 = 0;
@@ -28,19 +27,11 @@ pub enum MessageError {
     },
 }
 
-impl fmt::Display for MessageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length { bytes } => write!(f, "{bytes} bytes are not a whole message"),
-            Self::FilterType(found) => write!(f, "unknown filter type {found}, expected {BASIC}"),
-            Self::TooMany { count } => {
-                write!(f, "{count} hashes in a message, at most {MOST_HASHES} are allowed")
-            }
-        }
-    }
-}
-
-impl core::error::Error for MessageError {}
+error_texts!(MessageError {
+    Self::Length { bytes } => "{bytes} bytes are not a whole message";
+    Self::FilterType(found) => "unknown filter type {found}, expected {BASIC}";
+    Self::TooMany { count } => "{count} hashes in a message, at most {MOST_HASHES} are allowed";
+});
 
 /// A message `cfilter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use nutfilter::Params;
 use nutfilter_benchmarks::rows::{
     BIP158_KEY, BLOCKS, Block, chain, heights, scan as scan_of, targets,
 };
-use nutfilter_benchmarks::{Fixture, Group, Who};
+use nutfilter_benchmarks::{Contender, Fixture, Group};
 use nutfilter_reference as reference;
 
 use super::is_small;
 
-const RUST_BITCOIN: Who = Who::peer("rust-bitcoin");
+const RUST_BITCOIN: Contender = Contender::peer("rust-bitcoin");
 const P: u8 = 19;
 
 /// Whether any target matches. The library does not tell which.

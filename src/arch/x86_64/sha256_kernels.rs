@@ -7,7 +7,7 @@
 use core::arch::x86_64::*;
 
 use super::{Avx2, Avx512};
-use crate::arch::sha256::{Block, K, State};
+use crate::arch::sha256::{K, Sha256Block, Sha256State};
 
 /// This CPU has the SHA instructions, SSSE3 and SSE4.1.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,11 @@ impl Sha {
 
     /// Compresses as many blocks of each message as the shortest slice has.
     #[inline]
-    pub(crate) fn compress<const N: usize>(self, states: &mut [State; N], blocks: [&[Block]; N]) {
+    pub(crate) fn compress<const N: usize>(
+        self,
+        states: &mut [Sha256State; N],
+        blocks: [&[Sha256Block]; N],
+    ) {
         // SAFETY: the token proves that the CPU has the features.
         unsafe { compress_with_sha(states, blocks) }
     }
@@ -30,7 +34,11 @@ impl Sha {
 impl Avx2 {
     /// As [`Sha::compress`].
     #[inline]
-    pub(crate) fn sha256_compress(self, states: &mut [State; LANES], blocks: [&[Block]; LANES]) {
+    pub(crate) fn sha256_compress(
+        self,
+        states: &mut [Sha256State; LANES],
+        blocks: [&[Sha256Block]; LANES],
+    ) {
         // SAFETY: the token proves that the CPU has the features.
         unsafe { compress_in_lanes(states, blocks) }
     }
@@ -39,7 +47,11 @@ impl Avx2 {
 impl Avx512 {
     /// As [`Sha::compress`].
     #[inline]
-    pub(crate) fn sha256_compress(self, states: &mut [State; WIDE], blocks: [&[Block]; WIDE]) {
+    pub(crate) fn sha256_compress(
+        self,
+        states: &mut [Sha256State; WIDE],
+        blocks: [&[Sha256Block]; WIDE],
+    ) {
         // SAFETY: the token proves that the CPU has the features.
         unsafe { compress_in_wide_lanes(states, blocks) }
     }
@@ -53,7 +65,7 @@ pub(crate) const WIDE: usize = 16;
 
 // Loops here and below: a closure is not always inlined, and then passes vectors through memory.
 #[target_feature(enable = "sha,ssse3,sse4.1")]
-fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block]; N]) {
+fn compress_with_sha<const N: usize>(states: &mut [Sha256State; N], blocks: [&[Sha256Block]; N]) {
     let count = blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
     let blocks = blocks.map(|blocks| &blocks[..count]);
     let big_endian = _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12);
@@ -104,7 +116,7 @@ fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block];
         let dchg = _mm_shuffle_epi32::<0xb1>(cdgh[i]);
         let halves = [_mm_blend_epi16::<0xf0>(feba, dchg), _mm_alignr_epi8::<8>(dchg, feba)];
         // SAFETY: two vectors have the size of the state, and any bits are numbers.
-        *state = unsafe { core::mem::transmute::<[__m128i; 2], State>(halves) };
+        *state = unsafe { core::mem::transmute::<[__m128i; 2], Sha256State>(halves) };
     }
 }
 
@@ -138,7 +150,7 @@ macro_rules! xor3 {
 }
 
 #[target_feature(enable = "avx2")]
-fn compress_in_lanes(states: &mut [State; LANES], blocks: [&[Block]; LANES]) {
+fn compress_in_lanes(states: &mut [Sha256State; LANES], blocks: [&[Sha256Block]; LANES]) {
     let count = blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
     let blocks = blocks.map(|blocks| &blocks[..count]);
     let big_endian = _mm256_broadcastsi128_si256(_mm_setr_epi8(
@@ -188,7 +200,7 @@ fn compress_in_lanes(states: &mut [State; LANES], blocks: [&[Block]; LANES]) {
     }
     for (state, row) in states.iter_mut().zip(transpose(state)) {
         // SAFETY: a vector has the size of a state, and any bits are numbers.
-        *state = unsafe { core::mem::transmute::<__m256i, State>(row) };
+        *state = unsafe { core::mem::transmute::<__m256i, Sha256State>(row) };
     }
 }
 
@@ -231,7 +243,7 @@ fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-fn compress_in_wide_lanes(states: &mut [State; WIDE], blocks: [&[Block]; WIDE]) {
+fn compress_in_wide_lanes(states: &mut [Sha256State; WIDE], blocks: [&[Sha256Block]; WIDE]) {
     const XOR: i32 = 0x96;
     const CHOICE: i32 = 0xca;
     const MAJORITY: i32 = 0xe8;

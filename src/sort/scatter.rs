@@ -40,7 +40,7 @@ pub(super) struct Split {
 /// Compiled for the baseline at every level. It has nothing for vectors, and compiled with AVX2 and BMI2 the same
 /// loop made the whole sort take 1.4 to 1.7 times as long on a Zen 4.
 #[inline]
-pub(super) fn deal(
+pub(super) fn scatter(
     slots: &mut [u64],
     runs: &mut [Run],
     split: Split,

@@ -1,4 +1,4 @@
-//! [`Table`]: finds a place in the bits shortly before a value.
+//! [`PointTable`]: finds a place in the bits shortly before a value.
 //!
 //! A stream of differences can only be decoded from its start, or from a recorded [`Point`]. The range `[0, F)` is
 //! divided into equal parts, and a table has the last point before each, as the table in A. Langley's article on
@@ -9,7 +9,7 @@
 //! recorded with their values: a target within a gap is answered without decoding it.
 //!
 //! A look-up waits for its point and then for the bits. The points of groups of parts tell about where the bits are,
-//! so that both can be fetched at once ([`Table::estimate`]).
+//! so that both can be fetched at once ([`PointTable::estimate`]).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,11 +27,11 @@ const GROUP: usize = 16;
 
 /// The points of a filter.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Table {
+pub(crate) struct PointTable {
     /// The mean number of items of a part.
     pub(crate) interval: u32,
     /// The last point before each part, relative to that before the first of [`GROUP`] parts: the base above
-    /// [`Table::position_bits`], and the position.
+    /// [`PointTable::position_bits`], and the position.
     pub(crate) starts: Vec<u64>,
     position_bits: u32,
     /// The last point before every [`GROUP`]th part, and before the last one.
@@ -42,9 +42,9 @@ pub(crate) struct Table {
     pub(crate) crowded: Option<SeekTable>,
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for PointTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("entries", &self.entries()).finish_non_exhaustive()
+        f.debug_struct("PointTable").field("entries", &self.entries()).finish_non_exhaustive()
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) const fn most_items(interval: u32) -> u64 {
     4 * interval as u64 + 64
 }
 
-impl Table {
+impl PointTable {
     /// Builds the table of a validated filter, with a part for every `interval` items ([`step`]).
     pub(crate) fn build(coded: &Coded<'_>, interval: u32) -> Self {
         let (n, len) = (coded.n, coded.bytes.len() as u64);
@@ -191,7 +191,7 @@ impl Table {
         gaps::beyond(&all.gaps, value, all.point(before.saturating_sub(1)))
     }
 
-    /// [`Table::locate`] for many values.
+    /// [`PointTable::locate`] for many values.
     pub(crate) fn locate_all(&self, level: SimdLevel, values: &[u64], points: &mut [Point]) {
         if let Some(all) = &self.crowded {
             return super::locate_all(level, all, values, points);
@@ -207,7 +207,12 @@ impl Table {
     }
 
     /// The strategy for so many targets in a filter of this size.
-    pub(crate) fn planned(&self, level: SimdLevel, size: plan::Size, targets: usize) -> Strategy {
+    pub(crate) fn planned(
+        &self,
+        level: SimdLevel,
+        size: plan::FilterSize,
+        targets: usize,
+    ) -> Strategy {
         plan::indexed(level, size, targets, self.interval)
     }
 

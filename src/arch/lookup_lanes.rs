@@ -5,12 +5,12 @@
 //! cycles and more, and one vector would use only a few of them. A step decodes two codes, or one if two usually do
 //! not fit in the 57 bits that one load gives at any bit position.
 //!
-//! Lanes are checked once per lap of [`STEPS`] steps. In between, a lane may pass its target. Values never
+//! LookupLanes are checked once per lap of [`STEPS`] steps. In between, a lane may pass its target. Values never
 //! decrease, so it cannot meet the target again. It may also pass the end, or meet a code that does not fit. What
 //! it decodes is then meaningless, the check at the end of the lap detects it, and the answer is [`REDO`]: the
 //! caller looks up that target in scalar code. With the usual parameters that is one target in a thousand.
 //!
-//! Memory safety: a lap begins only if the positions of all lanes leave room for its steps. Lanes beyond that, and
+//! Memory safety: a lap begins only if the positions of all lanes leave room for its steps. LookupLanes beyond that, and
 //! places of other bytes, are left to the caller. Every lap consumes bits in each lane, so the loop ends for any places.
 //!
 //! Rows `match/1k-absent-indexed` and `lookup/batched` in docs/benchmarking.md.
@@ -76,7 +76,7 @@ struct Lists<'a> {
 
 /// The lanes of a vector.
 #[derive(Clone, Copy)]
-struct Lanes<V, S> {
+struct LookupLanes<V, S> {
     position: V,
     value: V,
     target: V,
@@ -182,7 +182,7 @@ unsafe fn body<const N: usize, S: LookUp<N>, const CODES: u64>(
     let room = simd.splat(room as u64);
 
     let mut next = 0;
-    let mut vectors = [Lanes {
+    let mut vectors = [LookupLanes {
         position: zero,
         value: zero,
         target: zero,
@@ -241,7 +241,7 @@ unsafe fn body<const N: usize, S: LookUp<N>, const CODES: u64>(
 #[inline(always)]
 fn finish<const N: usize, S: LookUp<N>>(
     simd: S,
-    lanes: &mut Lanes<S::Vector, S::Set>,
+    lanes: &mut LookupLanes<S::Vector, S::Set>,
     limit: S::Vector,
     answers: &mut [u8],
 ) {
@@ -284,7 +284,7 @@ fn expand<const N: usize, S: LookUp<N>>(
 #[inline(always)]
 fn refill<const N: usize, S: LookUp<N>>(
     simd: S,
-    lanes: &mut Lanes<S::Vector, S::Set>,
+    lanes: &mut LookupLanes<S::Vector, S::Set>,
     lists: Lists<'_>,
     next: usize,
 ) -> usize {
