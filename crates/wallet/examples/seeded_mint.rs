@@ -22,12 +22,15 @@ use serde_json::{Value, json};
 
 type Error = Box<dyn std::error::Error>;
 
-/// The keysets with notes.
+/// The keysets with notes: the ids of their keys.
 pub(crate) const KEYSETS: [&str; 3] = [
-    "009a1f293253e41e",
-    "012e23479a0029432eaad0d2040c09be53bab592d5cbf1d55e0dd26c9495951b30",
-    "I2yN+iRYfk/T",
+    "0049c41fb72a472f",
+    "01fcdc3bc5910548439b66048d77354e56ae4b8fb930b3a8dfdd7c41539a5d733a",
+    "F87AqWquk/+C",
 ];
+
+/// The id of other keys, of the same number in the path of BIP32 as the first one.
+pub(crate) const TWIN: &str = "00e7cd42b5ee34e9";
 
 /// The mint answers 400 to every question about this keyset.
 pub(crate) const BROKEN: &str = "00ffffffffffffff";
@@ -62,8 +65,8 @@ pub(crate) struct Mint {
     pub(crate) others: Vec<&'static str>,
     /// Its keyset of unit `usd`, if any.
     pub(crate) usd: &'static str,
-    /// A keyset for which it serves what it knows of the first one.
-    pub(crate) twin: &'static str,
+    /// The keyset for which it gives the keys of another one.
+    pub(crate) forged: &'static str,
     /// The paths, or parts of them, that it does not answer at all.
     pub(crate) silent: &'static str,
     /// After so many answers about messages it has no further ones.
@@ -156,7 +159,7 @@ impl Mint {
             params: Params::CASHU,
             others: vec![BROKEN, DRAFT],
             usd: "",
-            twin: "none",
+            forged: "none",
             silent: "none",
             restores: AtomicUsize::new(usize::MAX),
             change: |_| {},
@@ -173,12 +176,15 @@ impl Mint {
     }
 
     fn reply(&self, path: &str, body: &Value) -> Result<Option<String>, Error> {
-        let path = &*path.replace(self.twin, KEYSETS[0]);
         if path.contains(self.silent) {
             std::thread::sleep(std::time::Duration::from_secs(20));
         }
         let spelled = path.replace("%2F", "/").replace("%2B", "+");
+        let twin = spelled.contains(TWIN);
         let named = self.keysets.iter().find(|one| {
+            if twin {
+                return one.id == KEYSETS[0];
+            }
             let url_safe = one.id.replace('+', "-").replace('/', "_");
             spelled.ends_with(&one.id) || spelled.ends_with(&url_safe)
         });
@@ -202,9 +208,10 @@ impl Mint {
                 json!({"keysets": ids.into_iter().map(keyset).collect::<Value>()}).to_string()
             }
             (_, Some(Keyset { id, .. })) if path.starts_with("/v1/keys/") => {
-                let keys =
-                    (0..8).map(|bit| (format!("{}", 1 << bit), json!(key(1 << bit).public_key())));
-                let keys: serde_json::Map<_, _> = keys.collect();
+                let id = if twin { TWIN } else { id };
+                let of = if id == self.forged { "forged" } else { id };
+                let key = |bit: u64| (format!("{}", 1 << bit), json!(key(of, 1 << bit).public_key()));
+                let keys: serde_json::Map<_, _> = (0..8).map(key).collect();
                 json!({"keysets": [{"id": id, "unit": "sat", "keys": keys}]}).to_string()
             }
             (_, Some(one)) if self.has_filters && path.contains("/issued/") => {
@@ -256,10 +263,10 @@ impl Keyset {
             let mut signature = BlindSignature {
                 amount: amount.into(),
                 keyset_id: Id::from_bytes(&[0; 8])?, // replaced below: the crate has no ids in base64
-                c: sign_message(&key(amount), &blinded)?,
+                c: sign_message(&key(id, amount), &blinded)?,
                 dleq: None,
             };
-            signature.add_dleq_proof(&blinded, &key(amount))?;
+            signature.add_dleq_proof(&blinded, &key(id, amount))?;
             let mut signature = json!(signature);
             signature["id"] = id.into();
             signatures.insert(blinded.to_hex(), signature);
@@ -273,9 +280,18 @@ impl Keyset {
 }
 
 /// The mint's key for an amount: nobody trusts this mint with money.
-fn key(amount: u64) -> SecretKey {
+fn key(keyset: &str, amount: u64) -> SecretKey {
     let mut bytes = [7; 32];
     bytes[24..].copy_from_slice(&amount.to_be_bytes());
+    if amount == 128 {
+        let own: u64 = match keyset {
+            "0049c41fb72a472f" => 5071,
+            TWIN => 58_803,
+            "forged" => 1,
+            _ => 0,
+        };
+        bytes[16..24].copy_from_slice(&own.to_be_bytes());
+    }
     SecretKey::from_slice(&bytes).expect("below the order")
 }
 

@@ -102,6 +102,8 @@ pub struct MintKeyset {
     pub active: bool,
     /// When the mint stops to honour it, in Unix seconds.
     pub final_expiry: Option<u64>,
+    /// Its fee per 1,000 notes of a swap, which ids of version `01` contain.
+    pub input_fee_ppk: u64,
 }
 
 impl MintKeyset {
@@ -116,6 +118,7 @@ impl MintKeyset {
                 unit: printable(&keyset.text("unit").ok()?),
                 active: keyset.read("active").is_ok_and(|active| active == Some(true)),
                 final_expiry: keyset.integer("final_expiry").ok(),
+                input_fee_ppk: keyset.integer("input_fee_ppk").unwrap_or(0),
             })
         };
         let list = list.unwrap_or_default().into_iter();

@@ -11,7 +11,7 @@ use nutfilter_wallet::cashu::{
 use nutfilter_wallet::{
     CheckError, Fallback, MintClient, Outcome, Policy, QueryError, RestoreOptions, Warning,
 };
-use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, Request, SIGNED, SPENT, Seen};
+use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, Request, SIGNED, SPENT, Seen, TWIN};
 
 /// What a mint was asked, and a client for it.
 struct World {
@@ -216,6 +216,38 @@ fn signatures_that_give_no_note_are_problems_of_their_own() {
 }
 
 #[test]
+fn keys_that_do_not_match_their_id_hold_their_keyset() {
+    for has_filters in [true, false] {
+        for (at, id) in KEYSETS.into_iter().enumerate() {
+            let world = World::new(|mint| (mint.forged, mint.has_filters) = (id, has_filters));
+            let wallet = world.restore(Fallback::default(), None);
+            assert_eq!(wallet.notes().count() + wallet.unchecked().count(), 8, "{id}");
+            let keyset = &wallet.keysets[at];
+            assert!(matches!(keyset.problems[..], [Problem::Keys { counter: None, .. }]));
+            assert!(keyset.problems[0].to_string().contains("do not match its id"));
+            let seen = world.seen.lock().expect("no panic");
+            let shown = seen.iter().filter(|asked| asked.path() == "/v1/restore");
+            assert!(
+                shown.clone().count() > 0
+                    && shown.into_iter().all(|asked| asked.body["outputs"][0]["id"] != id)
+            );
+        }
+    }
+    // Notes of another keyset, whose signatures name the one with the forged keys.
+    let world = World::new(|mint| {
+        mint.forged = KEYSETS[1];
+        mint.change = |signature| signature["id"] = KEYSETS[1].into();
+    });
+    let wallet = world.restore(Fallback::default(), None);
+    assert_eq!(wallet.notes().count(), 0);
+    let counters = wallet.keysets[0].problems.iter().map(|problem| match problem {
+        Problem::Keys { counter, .. } => *counter,
+        _ => None,
+    });
+    assert!(counters.eq((122..126).map(Some)));
+}
+
+#[test]
 fn signatures_of_another_unit_are_problems() {
     let world = World::new(|mint| {
         mint.others.clear();
@@ -236,9 +268,7 @@ fn signatures_of_another_unit_are_problems() {
 
 #[test]
 fn note_that_two_keysets_derive_is_given_once() {
-    // The same number in the path of BIP32.
-    let twin = "009a1f29b253e41d";
-    let world = World::new(|mint| (mint.others, mint.twin) = (vec![twin], twin));
+    let world = World::new(|mint| mint.others = vec![TWIN]);
     let wallet = world.restore(Fallback::default(), None);
     assert_eq!((wallet.keysets.len(), wallet.notes().count()), (4, 12));
     let problems = &wallet.keysets[3].problems[..];
@@ -249,7 +279,7 @@ fn note_that_two_keysets_derive_is_given_once() {
 #[test]
 fn filter_that_did_not_come_holds_all_keysets() {
     let world = World::new(|mint| {
-        (mint.has_filters, mint.silent) = (false, "filter/spent/012e");
+        (mint.has_filters, mint.silent) = (false, "filter/spent/01fc");
         mint.others.clear();
     });
     let policy = Policy { deadline: std::time::Duration::from_millis(500), ..Policy::default() };
@@ -292,7 +322,7 @@ fn unit_that_no_keyset_has_is_an_error_with_those_that_are() {
     let error = error.expect_err("no such unit");
     assert!(matches!(error, WalletError::NoKeyset { .. }));
     assert!(
-        error.to_string().contains("no keyset of unit \"usd\"; it has 009a1f293253e41e (sat)"),
+        error.to_string().contains("no keyset of unit \"usd\"; it has 0049c41fb72a472f (sat)"),
         "{error}"
     );
 }

@@ -147,6 +147,7 @@ impl World {
             ("http://127.0.0.1:3338", &self.mint),
             ("http://127.0.0.1:3339", &self.service.base),
             ("/var/lib/cdk-mintd/cdk-mintd.sqlite", &format!("{place}/cdk-mintd.sqlite")),
+            ("009a1f293253e41e", KEYSETS[0]),
             ("00ad268c4d1f5826", "00deadbeefc0ffee"),
         ] {
             script = script.replace(shown, meant);

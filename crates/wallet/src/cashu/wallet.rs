@@ -2,10 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use bitcoin::base64::Engine;
+use bitcoin::base64::engine::general_purpose::STANDARD;
+use bitcoin::hashes::{Hash, sha256};
 use cashu::secret::Secret;
-use cashu::{Amount, Keys, PublicKey};
+use cashu::{Id, Keys, PublicKey};
 use nutfilter::Params;
 use nutfilter_cashu::KeysetId;
+use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -89,15 +93,16 @@ pub enum Problem {
     /// The restore ended before its end.
     #[error(transparent)]
     Restore(#[from] QueryError),
-    /// The keys of a keyset are unknown, so a signature could not be unblinded.
-    #[error("counter {counter}: no keys of keyset {keyset} for a note of {amount}: {cause}")]
+    /// The keys of a keyset are unknown, or not those of its id, so nothing of it is shown or unblinded.
+    #[error("{}no keys of keyset {keyset}: {cause}", match .counter {
+        Some(counter) => format!("counter {counter}: "),
+        None => String::new(),
+    })]
     Keys {
-        /// The keyset that the signature names.
+        /// The keyset.
         keyset: KeysetId,
-        /// The counter.
-        counter: u32,
-        /// The amount that the signature names.
-        amount: u64,
+        /// The counter whose signature names it, if that is a keyset of another counter.
+        counter: Option<u32>,
         /// Why.
         cause: String,
     },
@@ -345,9 +350,13 @@ impl Searched {
         client: &MintClient,
         info: &MintInfo,
         keysets: &[MintKeyset],
-        keys: &mut HashMap<KeysetId, Result<Keys, FetchError>>,
+        keys: &mut HashMap<KeysetId, Result<Keys, String>>,
         end: End,
     ) -> RestoredKeyset {
+        let mut keys_of = |keyset: &MintKeyset| {
+            let fetch = || fetch_keys(client, keyset, end);
+            keys.entry(keyset.id.clone()).or_insert_with(fetch).clone()
+        };
         let mut restored = RestoredKeyset {
             keyset: self.keyset,
             notes: Vec::new(),
@@ -359,6 +368,12 @@ impl Searched {
             return restored;
         };
         if restore.wants_info() {
+            if let Err(cause) = keys_of(&restored.keyset) {
+                let keyset = restored.keyset.id.clone();
+                restored.problems.push(Problem::Keys { keyset, counter: None, cause });
+                restored.restored = restore.source().is_some().then(|| restore.so_far());
+                return restored;
+            }
             restore.set_info(info);
             restore.set_keysets(keysets);
         }
@@ -374,26 +389,22 @@ impl Searched {
         let live = found.live().map(|one| (one, true));
         let signed = live.chain(found.unchecked().map(|one| (one, false)));
         for ((counter, signature), is_live) in signed.filter(|((_, of), _)| of.amount > 0) {
-            let id = &signature.keyset;
-            let unit = &restored.keyset.unit;
-            if !keysets.iter().any(|one| one.id == *id && one.unit == *unit) {
-                let (keyset, unit) = (id.clone(), unit.clone());
+            let (keyset, unit) = (signature.keyset.clone(), restored.keyset.unit.clone());
+            let Some(named) = keysets.iter().find(|one| one.id == keyset && one.unit == unit)
+            else {
                 restored.problems.push(Problem::OtherUnit { keyset, counter, unit });
                 continue;
-            }
-            let keys = keys.entry(id.clone()).or_insert_with(|| fetch_keys(client, id, end));
-            match keys {
-                Ok(keys) => match Note::unblind(&points, counter, signature, keys) {
+            };
+            match keys_of(named) {
+                Ok(keys) => match Note::unblind(&points, counter, signature, &keys) {
                     Ok(note) if is_live => restored.notes.push(note),
                     Ok(note) => restored.unchecked.push(note),
                     Err(error) => restored.problems.push(error.into()),
                 },
-                Err(cause) => restored.problems.push(Problem::Keys {
-                    keyset: id.clone(),
-                    counter,
-                    amount: signature.amount,
-                    cause: cause.to_string(),
-                }),
+                Err(cause) => {
+                    let counter = Some(counter);
+                    restored.problems.push(Problem::Keys { keyset, counter, cause });
+                }
             }
         }
         restored.restored = Some(found);
@@ -401,19 +412,32 @@ impl Searched {
     }
 }
 
-/// The public keys of a keyset (NUT-01). A key that is invalid is left out: the notes of other amounts are good.
-fn fetch_keys(client: &MintClient, keyset: &KeysetId, end: End) -> Result<Keys, FetchError> {
+/// The public keys of a keyset (NUT-01), if its id is theirs (NUT-02): a mint could give each wallet other keys, and know it by
+/// its notes.
+fn fetch_keys(client: &MintClient, keyset: &MintKeyset, end: End) -> Result<Keys, String> {
+    let id = keyset.id.as_str();
     // nutshell takes ids in base64 in their URL-safe form only.
-    let id = keyset.as_str().replace('+', "-").replace('/', "_");
-    let reply = client.get_small(&format!("/v1/keys/{id}"), end)?;
+    let path = format!("/v1/keys/{}", id.replace('+', "-").replace('/', "_"));
+    let reply = client.get_small(&path, end).map_err(|error| error.to_string())?;
     let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let key = |(amount, key): (&String, &Value)| {
-        let key = key.as_str()?.parse::<PublicKey>().ok()?;
-        Some((Amount::from(amount.parse::<u64>().ok()?), key))
-    };
-    let all = answer["keysets"].as_array().into_iter().flatten();
+    let mut all = answer["keysets"].as_array().into_iter().flatten();
     let is_ours =
-        |one: &&Value| one["id"].as_str().is_some_and(|id| id.parse() == Ok(keyset.clone()));
-    let keys = all.filter(is_ours).filter_map(|one| one["keys"].as_object()).flatten();
-    Ok(Keys::new(keys.filter_map(key).collect()))
+        |one: &&Value| one["id"].as_str().is_some_and(|id| id.parse() == Ok(keyset.id.clone()));
+    let ours = all.find(is_ours).and_then(|one| Keys::deserialize(&one["keys"]).ok());
+    let keys = ours.ok_or("the mint gives none that are valid")?;
+    let computed = match id.len() {
+        12 => {
+            let all: String = keys.values().map(PublicKey::to_hex).collect();
+            STANDARD.encode(sha256::Hash::hash(all.as_bytes()))[..12].to_owned()
+        }
+        16 => Id::v1_from_keys(&keys).to_string(),
+        _ => {
+            let unit = keyset.unit.parse().map_err(|_| "the unit is invalid")?;
+            Id::v2_from_data(&keys, &unit, keyset.input_fee_ppk, keyset.final_expiry).to_string()
+        }
+    };
+    match computed.parse() == Ok(keyset.id.clone()) {
+        true => Ok(keys),
+        false => Err(format!("those that the mint gives do not match its id, but {computed}")),
+    }
 }
