@@ -209,6 +209,7 @@ async function byFilters(run: Run, { keyset, notes }: Opened): Promise<Answered 
       finalExpiry: expiryOf(keyset.expiry) ?? null,
       expected: expected[id],
       lastSeen: lastSeen[id],
+      before: () => keysOf(run, id),
       onProgress: (progress) => tell(run, id, progress),
     });
   } catch (thrown) {
@@ -241,6 +242,7 @@ async function byMint(run: Run, { keyset, notes }: Opened): Promise<Answered> {
     if ((expiryOf(keyset.expiry) ?? Infinity) * 1000 <= Date.now()) {
       throw new WalletError('LeftOut', `nothing is known: ${LEFT_OUT.expired}`);
     }
+    await keysOf(run, id);
     for (let end = searchGap; outcomes.length < end && isAnswered; end = nextCounter(outcomes, searchGap)) {
       const counters = Array.from({ length: Math.min(batch, end - outcomes.length) }, (_, i) => outcomes.length + i);
       const messages = (await candidates.take('B_', counters, call)).map(toHex);
@@ -346,16 +348,27 @@ async function advance(wallet: Wallet, id: string, next: number): Promise<void> 
   }
 }
 
+/** A keyset with its keys, of which the wallet library checks that they match its ID: with keys of its own a wallet could be known. */
+async function keysOf({ wallet, call, keys }: Run, id: string): Promise<Keyset> {
+  const asked = keys.get(id) ?? twice(call, () => call.settle(() => wallet.keyChain.ensureKeysetKeys(id)));
+  keys.set(id, asked);
+  try {
+    return await asked;
+  } catch (error) {
+    const text = printableText(String((error as Error)?.message), 300);
+    throw error instanceof WalletError ? error : new WalletError('Keys', `no keys of keyset ${id}: ${text}`);
+  }
+}
+
 /** The mint may have signed with another keyset, which must be of the wallet's unit. */
-async function toProof({ wallet, call, keys }: Run, output: OutputData, { amount, ...signature }: BlindSignature): Promise<RestoredProof> {
-  const { keyChain, unit } = wallet;
+async function toProof(run: Run, output: OutputData, { amount, ...signature }: BlindSignature): Promise<RestoredProof> {
+  const { keyChain, unit } = run.wallet;
   const named = canonicalKeyset(signature.id);
   const id = keyChain.getKeysets().find((keyset) => keyset.unit === unit && canonicalKeyset(String(keyset.id)) === named)?.id;
   if (id === undefined) {
     throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
   }
-  const asked = keys.get(id) ?? twice(call, () => call.settle(() => keyChain.ensureKeysetKeys(id)));
-  const keyset = await keys.set(id, asked).get(id)!;
+  const keyset = await keysOf(run, id);
   const plain = (amount <= Number.MAX_SAFE_INTEGER ? Number(amount) : amount) as never;
   return { ...output.toProof({ ...signature, id, amount: plain } as never, keyset), amount: plain };
 }

@@ -52,6 +52,8 @@ export interface RestoreOptions extends RestoreRules, CallOptions {
   /** `final_expiry` of the keyset in Unix seconds, or null for none. Default: what `/v1/keysets` says. */
   finalExpiry?: number | null | undefined;
   onProgress?: (progress: RestoreProgress) => void;
+  /** @internal Comes before the mint is shown anything. */
+  before?: (() => Promise<unknown>) | undefined;
 }
 
 /** The largest bodies of `/v1/info` and `/v1/keysets`, and how many keysets an error names. */
@@ -198,7 +200,7 @@ export class MintClient {
   }
 
   /** Asks what is not given: how many points the mint takes in a request, and whether the keyset has expired. */
-  private async prepare(call: Call, restore: Restore, { batch, finalExpiry }: RestoreOptions): Promise<void> {
+  private async prepare(call: Call, restore: Restore, { batch, finalExpiry, before }: RestoreOptions): Promise<void> {
     const unknown = (): undefined => call.check();
     restore.setBatch(batch ?? (await this.info({ call }).catch(unknown))?.batch ?? BATCH);
     if (finalExpiry === undefined) {
@@ -206,6 +208,8 @@ export class MintClient {
     }
     if (finalExpiry != null && finalExpiry <= this.now()) {
       restore.expire();
+    } else {
+      await before?.();
     }
   }
 

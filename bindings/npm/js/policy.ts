@@ -1,6 +1,6 @@
 /** All limits on what a wallet accepts from a mint, and the checks of complete responses. */
 
-import { Base64 } from './base64.js';
+import { Bytes, decodeGroup, decodeGroups, latin } from './base64.js';
 import { Index } from './golomb.js';
 import { checkParams, type Coded, DEFAULT_M, DEFAULT_P, isIntegerWithin, show } from './params.js';
 import { readMembers } from './response.js';
@@ -82,15 +82,18 @@ export interface Accepted extends Coded {
   index: Index;
 }
 
-/** Reads a response as it arrives: the content is decoded at once, and its text is not kept. */
+/** What a group of four digits may be in JSON: some encoders escape `/` and `+`. */
+const GROUP = /^([^"\\]|\\u[\da-f]{4}|\\.){4}/i;
+const LONGEST_GROUP = 24;
+
+/** Reads a response as it arrives: the content is decoded at once, in the place of its text. */
 export class ResponseReader {
-  private readonly content = new Base64();
-  private readonly around = new Uint8Array(MAX_AROUND);
-  private length = 0;
-  private step: 'head' | 'content' | 'tail' = 'head';
-  /** What follows a backslash in the content: some encoders escape `/` and `+`. */
-  private escape: string | undefined;
-  private total = 0;
+  private readonly text = new Bytes();
+  /** Where the content begins, is decoded to, is read to, and ends. */
+  private start = 0;
+  private decoded = 0;
+  private read = 0;
+  private end = 0;
   private limit: number;
 
   constructor(private readonly policy: Policy) {
@@ -99,58 +102,74 @@ export class ResponseReader {
 
   /** Takes the next bytes. Throws as soon as there are more than the filter's own numbers allow. */
   take(part: Uint8Array): void {
-    this.total += part.length;
-    let at = 0;
-    if (this.step === 'head') {
+    const { text } = this;
+    if (this.start === 0) {
+      const head = part.subarray(0, MAX_AROUND - text.length);
       // A name may have begun in the part before.
-      const before = Math.max(this.length - 64, 0);
-      const known = this.length - before;
-      const head = part.subarray(0, MAX_AROUND - this.length);
-      this.keep(head);
-      const found = /"content"\s*:\s*(\[\s*)?"/.exec(latin(this.around.subarray(before, this.length)));
-      at = part.length;
-      if (found !== null) {
-        at = found.index + found[0].length - known;
-        this.length += at - head.length;
-        this.keep(ascii(TAKEN));
-        this.step = 'content';
-        this.explain(found[1] === undefined ? '"}' : '"]}');
-      } else if (head.length < part.length) {
-        this.keep(part);
-      }
-    }
-    checkSize(this.total, this.limit);
-    while (this.step === 'content' && at < part.length) {
-      at = this.escape === undefined ? this.content.take(part, at) : at;
-      if (at === part.length) {
-        break;
-      }
-      const character = latin(part.subarray(at, at + 1));
-      if (this.escape !== undefined) {
-        this.unescape(character);
-      } else if (character === '\\') {
-        this.escape = '';
-      } else if (character === '"') {
-        this.step = 'tail';
-        break;
+      const before = Math.max(text.length - 64, 0);
+      text.add(head);
+      const found = /"content"\s*:\s*(\[\s*)?"/.exec(latin(text.all.subarray(before, text.length)));
+      part = part.subarray(head.length);
+      if (found) {
+        this.start = this.decoded = this.read = before + found.index + found[0].length;
+        this.explain(found[1] ? '"]}' : '"}');
       } else {
-        throw notBase64();
+        checkAround(text.length + part.length);
       }
-      at++;
     }
-    if (this.step === 'tail') {
-      this.keep(part.subarray(at));
+    checkSize(text.length + part.length, this.limit);
+    text.add(part);
+    this.decode(LONGEST_GROUP);
+  }
+
+  /** Decodes the content, but not what lies so near to the end that more may follow. */
+  private decode(ahead = 0): void {
+    const { all, length } = this.text;
+    while (this.start > 0 && this.end === 0) {
+      [this.decoded, this.read] = decodeGroups(all, this.decoded, this.read, length);
+      if (this.read + ahead >= length) {
+        return;
+      }
+      const rest = latin(all.subarray(this.read, Math.min(this.read + LONGEST_GROUP + 1, length)));
+      if (rest[0] === '"') {
+        this.end = this.read;
+        return;
+      }
+      let group = '';
+      let bytes: number[] | undefined;
+      try {
+        [group] = GROUP.exec(rest) ?? [''];
+        bytes = decodeGroup(JSON.parse(`"${group}"`));
+      } catch {
+        // Not an escape.
+      }
+      // Padding ends the content.
+      if (!bytes || (bytes.length < 3 && rest[group.length] !== '"')) {
+        throw new WalletError('Response', 'the content is not base64', { status: 200 });
+      }
+      all.set(bytes, this.decoded);
+      this.decoded += bytes.length;
+      this.read += group.length;
     }
   }
 
   /** The filter of a complete response. Its index is not read yet. */
   finish(now: number): Accepted {
     const { policy } = this;
-    const text = this.around.subarray(0, this.length);
+    const { all, length } = this.text;
+    this.decode();
+    const { start, decoded, end } = this;
+    const around = new Bytes();
+    around.add(all.subarray(0, start || length));
+    if (end > 0) {
+      checkAround(start + length - end);
+      around.add(Uint8Array.of(TAKEN.charCodeAt(0)));
+      around.add(all.subarray(end, length));
+    }
+    const text = around.all.subarray(0, around.length);
     let members;
     try {
-      const bytes = this.step === 'tail' ? this.content.finish() : undefined;
-      members = readMembers(text, (content) => (content === TAKEN ? bytes : undefined));
+      members = readMembers(text, (content) => (content === TAKEN ? all.slice(start, decoded) : undefined));
       checkParams(members.p, members.m);
     } catch (error) {
       throw errorObject(200, text) ?? new WalletError('Response', (error as Error).message, { status: 200 });
@@ -178,7 +197,7 @@ export class ResponseReader {
   private explain(end: string): void {
     let head;
     try {
-      head = JSON.parse(decodeText(this.around.subarray(0, this.length)) + end) as Partial<Coded>;
+      head = JSON.parse(decodeText(this.text.all.subarray(0, this.start)) + end) as Partial<Coded>;
     } catch {
       // An error when the body is complete.
       return;
@@ -191,6 +210,7 @@ export class ResponseReader {
     if (bits >= 0) {
       this.checkCount(n!, m);
       this.limit = Math.min(this.policy.maxBytes, Math.ceil(bits / 24) * 4 + MAX_AROUND);
+      this.text.reserve(this.limit);
     }
   }
 
@@ -199,31 +219,6 @@ export class ResponseReader {
     if (n > most) {
       throw new WalletError('TooManyItems', `the filter has ${n} items; at most ${most} are accepted, with M = ${m}`);
     }
-  }
-
-  private unescape(character: string): void {
-    const escape = this.escape + character;
-    this.escape = escape;
-    if (escape.length === 5 || (escape.length === 1 && escape !== 'u')) {
-      let digit = TAKEN;
-      try {
-        digit = JSON.parse(`"\\${escape}"`) as string;
-      } catch {
-        // Not an escape.
-      }
-      if (digit > '~' || this.content.take(ascii(digit), 0) === 0) {
-        throw notBase64();
-      }
-      this.escape = undefined;
-    }
-  }
-
-  private keep(part: Uint8Array): void {
-    if (this.length + part.length > MAX_AROUND) {
-      throw new WalletError('Response', `more than ${MAX_AROUND} bytes are around the content`, { status: 200 });
-    }
-    this.around.set(part, this.length);
-    this.length += part.length;
   }
 }
 
@@ -242,21 +237,10 @@ function damaged(error: unknown): WalletError {
   return WalletError.from(error, 'Filter', 'damaged filter');
 }
 
-function notBase64(): WalletError {
-  return new WalletError('Response', 'the content is not base64', { status: 200 });
-}
-
-function ascii(text: string): Uint8Array {
-  return Uint8Array.from(text, (character) => character.charCodeAt(0));
-}
-
-/** Each byte as one character. */
-function latin(bytes: Uint8Array): string {
-  let text = '';
-  for (let at = 0; at < bytes.length; at += 8192) {
-    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+function checkAround(bytes: number): void {
+  if (bytes > MAX_AROUND) {
+    throw new WalletError('Response', `more than ${MAX_AROUND} bytes are around the content`, { status: 200 });
   }
-  return text;
 }
 
 export function checkSize(bytes: number, limit: number): void {

@@ -1,6 +1,6 @@
 /** One request to a mint, with all limits on its time and size. */
 
-import { Parts } from './base64.js';
+import { Bytes } from './base64.js';
 import { checkSize, integer, MAX_ERROR_BYTES, type Policy } from './policy.js';
 import { printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
@@ -215,11 +215,11 @@ function refuseRedirect({ type, status, url, headers, redirected }: Response, ba
 async function readBody(response: Response, limit: number, sink: Sink | undefined, more: (total: number) => Promise<void>): Promise<Uint8Array> {
   const isAnswer = response.status === 200;
   checkSize(isAnswer ? Number(response.headers.get('Content-Length')) : 0, limit);
-  const parts = new Parts();
+  const bytes = new Bytes();
   const take = (part: Uint8Array): void => {
-    sink ? sink.take(part) : parts.add(part);
+    sink ? sink.take(part) : bytes.add(part);
     if (isAnswer) {
-      checkSize(parts.length, limit);
+      checkSize(bytes.length, limit);
     }
   };
   const reader = response.body?.getReader?.();
@@ -241,7 +241,7 @@ async function readBody(response: Response, limit: number, sink: Sink | undefine
       take(part);
     }
   }
-  return parts.all().subarray(0, limit);
+  return bytes.all.slice(0, Math.min(bytes.length, limit));
 }
 
 /** Scheme, host and port. */

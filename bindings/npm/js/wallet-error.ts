@@ -55,6 +55,8 @@ export type WalletErrorCode =
   | 'Points'
   /** The keyset's curve was not given. Nothing was sent. */
   | 'OtherCurve'
+  /** The keys of the keyset are not known, or do not match its ID. Nothing of it was sent. */
+  | 'Keys'
   /** The matches are of another mint, keyset or kind. Nothing was sent. */
   | 'OtherSource'
   /** The wallet library lacks what is needed, or derives otherwise. Nothing was sent. */

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import vm from 'node:vm';
 import { Filter, parseResponse } from 'nutfilter';
-import { Base64, decodeBase64 } from '../dist/base64.js';
+import { decodeBase64 } from '../dist/base64.js';
+import { ResponseReader } from '../dist/policy.js';
 import { decodeText } from '../dist/text.js';
 import { outcome, points, vectors } from './helpers.mjs';
 
@@ -194,9 +195,18 @@ test('base64 is decoded strictly, whole and in parts', () => {
   const good = { '': '', lNqo: '94daa8', 'AA==': '00', 'AAA=': '0000', '/+8=': 'ffef' };
   const bad = ['AB==', 'AAB=', 'A===', 'AAAA====', ' AAA', 'AA A', 'AAA\n', 'A-A_', 'AA=A', '\u00e94da', 'AA', '\u01414da', '=', 'AAAA='];
   const inParts = (text) => {
-    const decoder = new Base64();
-    const taken = [...text].every((digit) => decoder.take(Uint8Array.of(Math.min(digit.charCodeAt(0), 255)), 0) === 1);
-    return taken ? decoder.finish() : undefined;
+    const reader = new ResponseReader({ maxBytes: 1_000_000, maxItems: 1_000_000, minM: 1, minP: 0 });
+    try {
+      // Of no valid filter, which is found after the content.
+      Buffer.from(JSON.stringify({ n: 1_000, content: text, timestamp: 5 })).forEach((byte) => reader.take(Uint8Array.of(byte)));
+      reader.finish(5);
+    } catch (error) {
+      if (error.code === 'Response') {
+        return undefined;
+      }
+      assert.equal(error.code, 'Filter');
+    }
+    return reader.text.all.subarray(reader.start, reader.decoded);
   };
   const { TextEncoder } = globalThis;
   const withoutEncoder = (text) => {

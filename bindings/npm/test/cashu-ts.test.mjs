@@ -137,6 +137,26 @@ test('what cannot be restored is told, and the rest is kept', async (t) => {
   }
 });
 
+for (const [version, library] of Object.entries(LIBRARIES)) {
+  test(`cashu-ts ${version}: keys that do not match their keyset's ID hold it`, async (t) => {
+    const { ids, notes } = fakeMint(seed, KEYSETS);
+    for (const [at, left] of [[0, 4], [1, 6]]) {
+      // Those of another wallet, perhaps.
+      const forge = (name, said) =>
+        name === 'keys' ? { keysets: said.keysets.map((one) => (one.id === ids[at] ? { ...one, keys: { ...one.keys, 1: one.keys[2] } } : one)) } : undefined;
+      for (const filters of [true, false]) {
+        const { found, shown } = await restored(t, { filters, change: forge }, {}, KEYSETS, { library });
+        assert.deepEqual([found.proofs.length, found.unchecked.length, codes(found)], [left, 0, ['Keys']]);
+        assert.equal(found.problems[0].keyset, ids[at]);
+        assert.deepEqual(notes[at].filter(({ B_, Y }) => shown.includes(B_) || shown.includes(Y)), []);
+      }
+      const named = (name, said) => (name === 'restore' ? (said.signatures.forEach((one) => (one.id = ids[at])), said) : forge(name, said));
+      const { found } = await restored(t, { change: named }, {}, KEYSETS, { library });
+      assert.deepEqual([found.proofs, codes(found)], [[], Array(left + 1).fill('Keys')]);
+    }
+  });
+}
+
 test('pending notes are listed and not handed out', async (t) => {
   const keysets = [{ ...ONE[0], pending: [16, 17] }];
   for (const [mint, options] of [[{}, { confirm: true }], [{ filters: false }, {}]]) {
@@ -342,6 +362,10 @@ test('a note that two keysets derive is given once', async (t) => {
   const here = world(t, { change }, [{ ...KEYSETS[1], active: true }]);
   const { fetch } = globalThis;
   globalThis.fetch = (url, init) => fetch(url.replace(twin, id), init);
+  // A mint tries 2^31 keys for such an ID. This one has not.
+  const { keyChain } = here.wallet;
+  const ensure = keyChain.ensureKeysetKeys.bind(keyChain);
+  keyChain.ensureKeysetKeys = (asked) => ensure(asked === twin ? id : asked);
   const found = await here.restoreAll();
   assert.deepEqual([found.proofs.length, new Set(found.proofs.map(({ secret }) => secret)).size], [4, 4]);
   assert.deepEqual(found.problems.map(({ keyset, error }) => [keyset, error.code]), Array(4).fill([twin, 'LeftOut']));

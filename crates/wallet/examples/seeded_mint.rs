@@ -210,7 +210,8 @@ impl Mint {
             (_, Some(Keyset { id, .. })) if path.starts_with("/v1/keys/") => {
                 let id = if twin { TWIN } else { id };
                 let of = if id == self.forged { "forged" } else { id };
-                let key = |bit: u64| (format!("{}", 1 << bit), json!(key(of, 1 << bit).public_key()));
+                let key =
+                    |bit: u64| (format!("{}", 1 << bit), json!(key(of, 1 << bit).public_key()));
                 let keys: serde_json::Map<_, _> = (0..8).map(key).collect();
                 json!({"keysets": [{"id": id, "unit": "sat", "keys": keys}]}).to_string()
             }

@@ -263,7 +263,7 @@ pub struct Restore {
     is_searched: bool,
     /// Without filters: whether the messages that are left are not asked about.
     is_cut: bool,
-    is_expired: bool,
+    pub(crate) is_expired: bool,
     batch: Option<NonZeroUsize>,
     max_answer_bytes: u64,
     /// `M` of the `spent` filter.

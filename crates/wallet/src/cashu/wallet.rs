@@ -368,14 +368,16 @@ impl Searched {
             return restored;
         };
         if restore.wants_info() {
-            if let Err(cause) = keys_of(&restored.keyset) {
+            restore.set_info(info);
+            restore.set_keysets(keysets);
+            if !restore.is_expired
+                && let Err(cause) = keys_of(&restored.keyset)
+            {
                 let keyset = restored.keyset.id.clone();
                 restored.problems.push(Problem::Keys { keyset, counter: None, cause });
                 restored.restored = restore.source().is_some().then(|| restore.so_far());
                 return restored;
             }
-            restore.set_info(info);
-            restore.set_keysets(keysets);
         }
         let result = client.converse(&mut restore, &mut points, end);
         let found = result.unwrap_or_else(|cause| {
