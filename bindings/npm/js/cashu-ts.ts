@@ -92,6 +92,9 @@ interface Run {
   client: MintClient;
   call: Call;
   options: RestoreAllOptions;
+  /** What the wallet's records say of a keyset. */
+  expected: ReadonlyMap<string, number>;
+  lastSeen: ReadonlyMap<string, Partial<Restored['asOf']>>;
   known: ReadonlyMap<string, string | undefined>;
   batch: number;
   found: RestoredWallet;
@@ -120,19 +123,17 @@ type Answered = Pick<Restored, 'outcomes' | 'nextCounter' | 'gap'> & Partial<Res
  * A problem of one keyset does not stop the others. An abort rejects with a {@link RestoreAllError}.
  */
 export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: RestoreAllOptions = {}): Promise<RestoredWallet> {
-  const { expected = {}, lastSeen = {}, fallback = 'unannounced', known = [] } = options;
+  const { fallback = 'unannounced', known = [] } = options;
+  const [expected, lastSeen] = [byKeyset(options.expected, 'expected'), byKeyset(options.lastSeen, 'lastSeen')];
   if (!(seed instanceof Uint8Array) || seed.length < 16 || seed.length > 64) {
     throw new WalletError('BadArgument', `the seed has ${show(seed?.length)} bytes; expected 16 to 64`);
   }
   if (!['never', 'unannounced', 'always'].includes(fallback)) {
     throw new WalletError('BadArgument', `fallback is ${show(fallback)}; expected 'never', 'unannounced' or 'always'`);
   }
-  if (!isObject(expected) || !isObject(lastSeen)) {
-    throw new WalletError('BadArgument', 'expected and lastSeen are given by keyset ID');
-  }
   checkNumbers({ ...options, expected: undefined, lastSeen: undefined });
-  Object.values(expected).forEach((expected) => checkNumbers({ expected }));
-  Object.values(lastSeen).forEach((lastSeen) => checkNumbers({ lastSeen }));
+  expected.forEach((expected) => checkNumbers({ expected }));
+  lastSeen.forEach((lastSeen) => checkNumbers({ lastSeen }));
   const call = new Call(options);
   const client = clientOf(wallet, options);
   const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
@@ -141,10 +142,11 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     await twice(call, () => call.race(async () => wallet.loadMint(true)));
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
-    const run = { wallet, client, call, options, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
+    const run = { wallet, client, call, options, expected, lastSeen, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
     const keysets = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
     const silent: (Opened & { error: WalletError })[] = [];
-    let hasFilters = Object.keys(lastSeen).length > 0;
+    let hasFilters = lastSeen.size > 0;
+    await checkListed(run, keysets);
     for (const keyset of keysets) {
       const { id } = keyset;
       const opened = await guarded(run, id, async () => ({ keyset, notes: await Notes.of(seed, id) }));
@@ -170,6 +172,25 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     throw WalletError.with(failure(error), 'restored', found);
   }
   return found;
+}
+
+/** An option that is given by keyset ID, in any spelling. */
+function byKeyset<T>(given: Record<string, T> = {}, name: string): Map<string, T> {
+  if (!isObject(given)) {
+    throw new WalletError('BadArgument', `${name} is ${show(given)}; expected values by keyset ID`);
+  }
+  return new Map(Object.entries<T>(given).map(([id, value]) => [canonicalKeyset(id), value]));
+}
+
+/** A keyset that the wallet's records know and the mint does not list, of any unit, may have notes that are not looked for. */
+async function checkListed({ client, call, expected, lastSeen, found }: Run, keysets: readonly Keyset[]): Promise<void> {
+  const missing = new Set([...expected.keys(), ...lastSeen.keys()]);
+  keysets.forEach(({ id }) => missing.delete(canonicalKeyset(id)));
+  const others = missing.size > 0 ? await client.keysets({ call }).catch((error) => (call.check(), failure(error))) : [];
+  const unlisted = new WalletError('UnknownKeyset', 'the mint does not list this keyset, so its notes were not looked for');
+  const isFailed = others instanceof WalletError;
+  isFailed || others.forEach(({ id }) => missing.delete(canonicalKeyset(id)));
+  missing.forEach((keyset) => found.problems.push({ keyset, error: isFailed ? others : unlisted }));
 }
 
 /** Errors of the caller, after which the mint is not shown more. */
@@ -201,14 +222,14 @@ function failure(error: unknown): WalletError {
 /** What the filters say, and the mint about what is live by them. An error if there are no filters to use. */
 async function byFilters(run: Run, { keyset, notes }: Opened): Promise<Answered | WalletError> {
   const { client, call, options, batch } = run;
-  const { expected = {}, lastSeen = {}, confirm, gap, searchGap, lastActivity } = options;
+  const { confirm, gap, searchGap, lastActivity } = options;
   const { id } = keyset;
   try {
     return await client.restore(id, notes, {
       ...{ call, confirm, gap, searchGap, lastActivity, batch },
       finalExpiry: expiryOf(keyset.expiry) ?? null,
-      expected: expected[id],
-      lastSeen: lastSeen[id],
+      expected: run.expected.get(canonicalKeyset(id)),
+      lastSeen: run.lastSeen.get(canonicalKeyset(id)),
       before: () => keysOf(run, id),
       onProgress: (progress) => tell(run, id, progress),
     });

@@ -49,7 +49,7 @@ export interface RestoreOptions extends RestoreRules, CallOptions {
   lastSeen?: Partial<Restored['asOf']> | undefined;
   /** How many points a request has. Default: what `/v1/info` says, else 100. */
   batch?: number | undefined;
-  /** `final_expiry` of the keyset in Unix seconds, or null for none. Default: what `/v1/keysets` says. */
+  /** `final_expiry` of the keyset in Unix seconds, or null or 0 for none. Default: what `/v1/keysets` says. */
   finalExpiry?: number | null | undefined;
   onProgress?: (progress: RestoreProgress) => void;
   /** @internal Comes before the mint is shown anything. */
@@ -206,7 +206,7 @@ export class MintClient {
     if (finalExpiry === undefined) {
       finalExpiry = (await this.keysets({ call }).catch(unknown))?.find(isKeyset(restore.keyset))?.finalExpiry;
     }
-    if (finalExpiry != null && finalExpiry <= this.now()) {
+    if (finalExpiry && finalExpiry <= this.now()) {
       restore.expire();
     } else {
       await before?.();

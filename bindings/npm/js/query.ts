@@ -330,9 +330,9 @@ export interface KeysetInfo {
   finalExpiry: number | undefined;
 }
 
-/** A time that a mint says, if it is one. */
+/** The end that a mint says of a keyset, if it says one. 0 is none: keyset IDs leave it out. */
 export function expiryOf(expiry: unknown): number | undefined {
-  return isIntegerWithin(expiry, 0, Number.MAX_SAFE_INTEGER) ? expiry : undefined;
+  return isIntegerWithin(expiry, 1, Number.MAX_SAFE_INTEGER) ? expiry : undefined;
 }
 
 /** The keysets in `/v1/keysets` that have a valid ID. */

@@ -164,7 +164,8 @@ for (const one of restores) {
         return info;
       }
       if (name === 'keysets') {
-        const expiry = one.final_expiry === undefined ? null : now + one.final_expiry;
+        const { final_expiry: at = null } = one;
+        const expiry = typeof at === 'number' ? now + at : at && Number(at);
         return json({ keysets: [{ id: KEYSET, unit: 'sat', active: true, final_expiry: expiry }] });
       }
       if (body.outputs.length > one.max_points) {

@@ -157,6 +157,20 @@ for (const [version, library] of Object.entries(LIBRARIES)) {
   });
 }
 
+test('the records of the wallet count in any spelling, and keysets that only they know are problems', async (t) => {
+  const { ids: [first, , , usd] } = fakeMint(seed, KEYSETS);
+  const gone = '00deadbeefdeadbe';
+  for (const [options, notes, problem] of [
+    [{ expected: { [first.toUpperCase()]: 0 } }, 4, ['TooManyMatches', first]],
+    [{ lastSeen: { [first.toUpperCase()]: { spent: 2 ** 40 } } }, 4, ['RolledBack', first]],
+    [{ expected: { [usd]: 3, [gone]: 1 } }, 10, ['UnknownKeyset', gone]],
+    [{ lastSeen: { [usd]: { spent: 1 }, [gone]: { spent: 1 } } }, 10, ['UnknownKeyset', gone]],
+  ]) {
+    const { found } = await restored(t, {}, options);
+    assert.deepEqual([found.proofs.length, found.problems.map(({ keyset, error }) => [error.code, keyset])], [notes, [problem]]);
+  }
+});
+
 test('pending notes are listed and not handed out', async (t) => {
   const keysets = [{ ...ONE[0], pending: [16, 17] }];
   for (const [mint, options] of [[{}, { confirm: true }], [{ filters: false }, {}]]) {

@@ -100,7 +100,7 @@ pub struct MintKeyset {
     pub unit: String,
     /// Whether the mint signs with it.
     pub active: bool,
-    /// When the mint stops to honour it, in Unix seconds.
+    /// When the mint stops to honour it, in Unix seconds. 0 is none: ids leave it out.
     pub final_expiry: Option<u64>,
     /// Its fee per 1,000 notes of a swap, which ids of version `01` contain.
     pub input_fee_ppk: u64,
@@ -117,7 +117,7 @@ impl MintKeyset {
                 id: KeysetId::parse(&keyset.text("id").ok()?).ok()?,
                 unit: printable(&keyset.text("unit").ok()?),
                 active: keyset.read("active").is_ok_and(|active| active == Some(true)),
-                final_expiry: keyset.integer("final_expiry").ok(),
+                final_expiry: keyset.integer("final_expiry").ok().filter(|&end| end > 0),
                 input_fee_ppk: keyset.integer("input_fee_ppk").unwrap_or(0),
             })
         };

@@ -9,7 +9,7 @@ use nutfilter_wallet::cashu::{
     DeriveError, Problem, RestoredWallet, Seed, WalletError, WalletOptions, restore_wallet, tokens,
 };
 use nutfilter_wallet::{
-    CheckError, Fallback, MintClient, Outcome, Policy, QueryError, RestoreOptions, Warning,
+    AsOf, CheckError, Fallback, KeysetId, MintClient, Outcome, Policy, QueryError, RestoreOptions, Warning,
 };
 use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, Request, SIGNED, SPENT, Seen, TWIN};
 
@@ -313,6 +313,19 @@ fn keysets_of_unknown_form_are_problems() {
     let wallet = world.restore(Fallback::default(), None);
     assert_eq!((wallet.keysets.len(), wallet.notes().count()), (3, 12));
     assert!(matches!(&wallet.problems[..], [Problem::Keyset { id: named }] if *named == id));
+}
+
+#[test]
+fn keysets_that_the_mint_no_longer_lists_are_problems() {
+    let world = World::new(|mint| mint.usd = DRAFT);
+    let upper = KEYSETS[0].to_uppercase();
+    let seen = [&upper, DRAFT, "00deadbeefdeadbe"].map(|id| id.parse().expect("an id"));
+    let last_seen = seen.into_iter().map(|id| (id, AsOf { spent: 1, issued: 1 })).collect();
+    let options = WalletOptions { last_seen, ..WalletOptions::default() };
+    let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
+    assert_eq!(wallet.notes().count(), 12);
+    let named = |keyset: &KeysetId| keyset.as_str() == "00deadbeefdeadbe";
+    assert!(matches!(&wallet.problems[..], [Problem::Unlisted { keyset }] if named(keyset)));
 }
 
 #[test]

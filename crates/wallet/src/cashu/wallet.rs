@@ -90,6 +90,12 @@ pub enum Problem {
         /// Its id: at most 80 printable characters.
         id: String,
     },
+    /// The mint does not list a keyset of [`WalletOptions::last_seen`], of any unit. Its notes were not looked for.
+    #[error("the mint does not list keyset {keyset}; its notes were not looked for")]
+    Unlisted {
+        /// The keyset.
+        keyset: KeysetId,
+    },
     /// The restore ended before its end.
     #[error(transparent)]
     Restore(#[from] QueryError),
@@ -258,9 +264,12 @@ pub fn restore_wallet(
         restored.leave_out(&mut secrets);
         restored
     };
+    let is_listed = |id: &KeysetId| keysets.iter().any(|one| one.id == *id);
+    let unlisted = options.last_seen.keys().filter(|&id| !is_listed(id)).cloned();
+    let unlisted = unlisted.map(|keyset| Problem::Unlisted { keyset });
     Ok(RestoredWallet {
         keysets: all.into_iter().map(finish).collect(),
-        problems: unread(&body, unit),
+        problems: unread(&body, unit).into_iter().chain(unlisted).collect(),
         warnings: warning.into_iter().collect(),
     })
 }

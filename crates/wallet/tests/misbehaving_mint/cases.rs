@@ -311,7 +311,8 @@ fn mint_of(case: &Value, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<
             json(info)
         }
         "keysets" => {
-            let expiry = case["final_expiry"].as_i64().map(|after| now() as i64 + after);
+            let after = case["final_expiry"].as_i64().map(|after| now() as i64 + after);
+            let expiry = after.or(case["final_expiry"].as_str().and_then(|at| at.parse().ok()));
             let keyset = serde_json::json!({"id": KEYSET, "unit": "sat", "active": true, "final_expiry": expiry});
             json(serde_json::json!({ "keysets": [keyset] }).to_string())
         }
