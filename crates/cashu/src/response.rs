@@ -166,7 +166,7 @@ struct Read<'a> {
 
 impl<'a> Read<'a> {
     fn new(json: &'a [u8]) -> Result<Self, ResponseError> {
-        let bad_json = |error| ResponseError(Fault::Json(error));
+        let bad_json = |error| ResponseError(ResponseFault::Json(error));
         if !json.trim_ascii_start().starts_with(b"{") {
             // The parser's own error would quote the input, whatever its length.
             return Err(bad_json(Error::custom("not an object")));
@@ -181,20 +181,20 @@ impl<'a> Read<'a> {
         let n = integer("n", wire.n).map_err(bad_json)?;
         let timestamp = integer("timestamp", wire.timestamp).map_err(bad_json)?;
         let p = u8::try_from(p).map_err(|_| bad_json(Error::custom("p is above 255")))?;
-        let params =
-            Params::new(p.into(), m).map_err(|error| ResponseError(Fault::Params(error)))?;
+        let params = Params::new(p.into(), m)
+            .map_err(|error| ResponseError(ResponseFault::Params(error)))?;
         let content = wire.content.ok_or_else(|| bad_json(Error::missing_field("content")))?;
         let text = base64_text(content).map_err(bad_json)?;
         let len = STANDARD.decoded_length(&text).map_err(|_| bad_base64(&text))?;
         let n = params
             .check_length(n, len as u64)
-            .map_err(|error| ResponseError(Fault::Filter(error)))?;
+            .map_err(|error| ResponseError(ResponseFault::Filter(error)))?;
         Ok(Self { n, params, text, timestamp })
     }
 }
 
 fn bad_base64(text: &[u8]) -> ResponseError {
-    ResponseError(Fault::Base64 { len: text.len() })
+    ResponseError(ResponseFault::Base64 { len: text.len() })
 }
 
 /// Bytes of content that are encoded at once: a multiple of three, so that only the last piece has padding.
@@ -215,10 +215,10 @@ fn tail(timestamp: u64) -> String {
 /// The response is not a valid filter response.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct ResponseError(Fault);
+pub struct ResponseError(ResponseFault);
 
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum ResponseFault {
     #[error("not a filter response: {0}")]
     Json(#[source] Error),
     #[error("the content, {len} characters, is not padded standard base64")]
@@ -248,10 +248,10 @@ impl ResponseError {
     #[must_use]
     pub fn kind(&self) -> ResponseErrorKind {
         match self.0 {
-            Fault::Json(_) => ResponseErrorKind::Json,
-            Fault::Base64 { .. } => ResponseErrorKind::Base64,
-            Fault::Params(_) => ResponseErrorKind::BadParameter,
-            Fault::Filter(_) => ResponseErrorKind::Filter,
+            ResponseFault::Json(_) => ResponseErrorKind::Json,
+            ResponseFault::Base64 { .. } => ResponseErrorKind::Base64,
+            ResponseFault::Params(_) => ResponseErrorKind::BadParameter,
+            ResponseFault::Filter(_) => ResponseErrorKind::Filter,
         }
     }
 
@@ -259,7 +259,7 @@ impl ResponseError {
     #[must_use]
     pub fn decode_error(&self) -> Option<DecodeError> {
         match self.0 {
-            Fault::Filter(error) => Some(error),
+            ResponseFault::Filter(error) => Some(error),
             _ => None,
         }
     }

@@ -30,7 +30,7 @@ const MAX_REFUSED: u64 = 10;
 
 /// A point to ask about, and the index of its candidate.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AskedPoint {
     pub(crate) point: Vec<u8>,
     pub(crate) place: usize,
 }
@@ -39,11 +39,11 @@ pub(crate) struct Asked {
 #[derive(Clone, Debug)]
 pub(crate) struct Batches {
     /// The last batch is asked first.
-    open: Vec<Vec<Asked>>,
+    open: Vec<Vec<AskedPoint>>,
     /// Nothing more is sent: the mint contradicted its filter, or refused too much.
     is_over: bool,
     /// Points that an answer left open although it had others, and its first fault.
-    odd: Vec<Asked>,
+    odd: Vec<AskedPoint>,
     fault: Option<AnswerFault>,
     refused: u64,
     /// Points answered so far, and how many of them are not in the filter's set.
@@ -93,7 +93,7 @@ impl<T> Said<T> {
 
 /// What follows from an answer.
 #[derive(Debug)]
-pub(crate) enum Step<T> {
+pub(crate) enum BatchStep<T> {
     /// What the mint says, by the index of the candidate; then why nothing more is asked.
     Found(Vec<(usize, T)>, Option<QueryError>),
     /// The mint refuses to answer about this candidate.
@@ -104,7 +104,7 @@ pub(crate) enum Step<T> {
 
 impl Batches {
     /// The points must be shuffled.
-    pub(crate) fn new(points: Vec<Asked>, limit: u64) -> Self {
+    pub(crate) fn new(points: Vec<AskedPoint>, limit: u64) -> Self {
         let mut batches = Self {
             open: Vec::new(),
             is_over: false,
@@ -120,7 +120,7 @@ impl Batches {
     }
 
     /// Asks about these points as well, after those that are open. They must be shuffled.
-    pub(crate) fn add(&mut self, points: Vec<Asked>, size: NonZeroUsize) {
+    pub(crate) fn add(&mut self, points: Vec<AskedPoint>, size: NonZeroUsize) {
         if !points.is_empty() {
             self.open.insert(0, points);
             self.cut(size);
@@ -163,7 +163,7 @@ impl Batches {
     }
 
     /// The points of the next request, which are the same until it is answered.
-    pub(crate) fn current(&self) -> Option<&[Asked]> {
+    pub(crate) fn current(&self) -> Option<&[AskedPoint]> {
         let current = self.open.last()?;
         (!self.is_over).then_some(current)
     }
@@ -175,11 +175,11 @@ impl Batches {
         reply: Reply<'_>,
         max_bytes: u64,
         read: impl FnOnce(Question<'_>, &[u8]) -> Result<Said<T>, AnswerFault>,
-    ) -> Result<Step<T>, QueryError> {
+    ) -> Result<BatchStep<T>, QueryError> {
         let left = self.left();
         let current = self.current().ok_or(QueryError::Unfinished { left })?;
         match reply.status {
-            429 => return Ok(Step::Wait(wait(reply.retry_after, reply.now))),
+            429 => return Ok(BatchStep::Wait(wait(reply.retry_after, reply.now))),
             // A list that is too long, or a point that the mint does not take. No other status: each request counts where
             // requests are limited.
             400 | 413 | 422 => return self.refuse(reply.status, reply.body),
@@ -207,11 +207,11 @@ impl Batches {
             limit: self.limit,
         });
         let found = found.into_iter().map(|(place, value, _)| (place, value));
-        Ok(Step::Found(found.collect(), error))
+        Ok(BatchStep::Found(found.collect(), error))
     }
 
     /// Halves the batch to find the point that the mint refuses.
-    fn refuse<T>(&mut self, status: u16, body: &[u8]) -> Result<Step<T>, QueryError> {
+    fn refuse<T>(&mut self, status: u16, body: &[u8]) -> Result<BatchStep<T>, QueryError> {
         let mut batch = self.open.pop().unwrap_or_default();
         let second = batch.split_off(batch.len() / 2);
         if let ([], [one]) = (&batch[..], &second[..]) {
@@ -223,10 +223,10 @@ impl Batches {
                 self.open.push(second);
                 return Err(FetchError::Refused(RejectReason::Mint(error)).into());
             }
-            return Ok(Step::Refused(one.place, error));
+            return Ok(BatchStep::Refused(one.place, error));
         }
         self.open.extend([second, batch]);
-        Ok(Step::Found(Vec::new(), None))
+        Ok(BatchStep::Found(Vec::new(), None))
     }
 }
 
@@ -255,7 +255,7 @@ impl MintInfo {
     /// Parses a body of `/v1/info`; `None` if it is not a JSON object.
     #[must_use]
     pub fn parse(body: &[u8]) -> Option<Self> {
-        let info = Members::parse(body).ok()?;
+        let info = JsonMembers::parse(body).ok()?;
         let told = info.integer("max_array_length").ok();
         let told = told.map(|length| length.clamp(1, MAX_BATCH) as usize);
         let filters = info.object("filters");
@@ -283,9 +283,9 @@ pub(crate) fn seconds_of(retry_after: &str, now: u64) -> Option<u64> {
 
 /// The members of an object in an answer. Of several of one name the last counts, as in JavaScript. No error quotes the
 /// text, because it may hold a point.
-pub(crate) struct Members<'a>(HashMap<String, &'a RawValue>);
+pub(crate) struct JsonMembers<'a>(HashMap<String, &'a RawValue>);
 
-impl<'a> Members<'a> {
+impl<'a> JsonMembers<'a> {
     pub(crate) fn parse(json: &'a [u8]) -> Result<Self, AnswerFault> {
         let members = serde_json::from_slice(json);
         members.map(Self).map_err(|_| form("JSON"))
@@ -359,8 +359,8 @@ pub(crate) struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    fn new(asked: &'a [Asked]) -> Self {
-        let place = |asked: &'a Asked| (asked.point.as_slice(), asked.place);
+    fn new(asked: &'a [AskedPoint]) -> Self {
+        let place = |asked: &'a AskedPoint| (asked.point.as_slice(), asked.place);
         Self {
             places: asked.iter().map(place).collect(),
             open: asked.iter().map(|asked| asked.place).collect(),

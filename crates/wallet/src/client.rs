@@ -17,7 +17,7 @@ use crate::policy::{FetchContext, Policy, check_status, system_time};
 use crate::proxy::Proxy;
 use crate::query_error::{QueryError, RestoreError, SearchError};
 use crate::restore::{Restore, RestoreOptions, Restored};
-use crate::transport::{Reply, Settings, Transport, certificates};
+use crate::transport::{HttpReply, HttpSettings, Transport, certificates};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
@@ -39,7 +39,7 @@ impl MintClient {
     pub fn new(base: &str, policy: Policy) -> Result<Self, FetchError> {
         Ok(Self {
             base: BaseUrl::parse(base)?,
-            transport: Transport::new(Settings::default(), &policy),
+            transport: Transport::new(HttpSettings::default(), &policy),
             policy,
         })
     }
@@ -77,7 +77,7 @@ impl MintClient {
         Ok(self.with(|settings| settings.roots = Some(roots)))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut HttpSettings)) -> Self {
         let mut settings = self.transport.settings().clone();
         change(&mut settings);
         self.transport = Transport::new(settings, &self.policy);
@@ -329,7 +329,7 @@ impl MintClient {
     }
 
     /// A body of status 200 and at most [`MAX_SMALL_BYTES`].
-    pub(crate) fn get_small(&self, path: &str, end: End) -> Result<Reply, FetchError> {
+    pub(crate) fn get_small(&self, path: &str, end: End) -> Result<HttpReply, FetchError> {
         let policy = Policy { max_bytes: MAX_SMALL_BYTES, ..self.policy.clone() };
         let reply = self.get(path, &policy, false, end)?;
         check_status(reply.status, &reply.body)?;
@@ -343,7 +343,7 @@ impl MintClient {
         policy: &Policy,
         no_cache: bool,
         end: End,
-    ) -> Result<Reply, FetchError> {
+    ) -> Result<HttpReply, FetchError> {
         let url = self.base.join(path)?;
         let (mut is_first, mut broken) = (true, None);
         loop {

@@ -9,7 +9,7 @@ use nutfilter_cashu::{KeysetId, ResponseError};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::batches::Members;
+use crate::batches::JsonMembers;
 use crate::dialect::OtherDialect;
 
 /// The error code of "keyset is not known" in a mint's error object.
@@ -110,9 +110,9 @@ impl MintKeyset {
     /// Those of a body of `/v1/keysets` that have a valid id.
     #[must_use]
     pub fn parse(body: &[u8]) -> Vec<Self> {
-        let list = Members::parse(body).and_then(|list| list.list("keysets"));
+        let list = JsonMembers::parse(body).and_then(|list| list.list("keysets"));
         let keyset = |keyset: &RawValue| {
-            let keyset = Members::parse(keyset.get().as_bytes()).ok()?;
+            let keyset = JsonMembers::parse(keyset.get().as_bytes()).ok()?;
             Some(Self {
                 id: KeysetId::parse(&keyset.text("id").ok()?).ok()?,
                 unit: printable(&keyset.text("unit").ok()?),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nutfilter::ItemHash;
 use nutfilter_cashu::KeysetId;
 
-use crate::batches::{Asked, BATCH, Batches, MintInfo, Reply, Step, shuffle};
+use crate::batches::{AskedPoint, BATCH, BatchStep, Batches, MintInfo, Reply, shuffle};
 use crate::error::{CheckError, MintError, MintKeyset};
 use crate::match_limit::match_limit;
 use crate::matches::{AsOf, FilterSource, Warning};
@@ -18,7 +18,7 @@ use crate::policy::Policy;
 use crate::query_error::QueryError;
 use crate::search::{COUNTERS, Finding, UNTOUCHED, messages, search, ys};
 use crate::signature::{self, BlindSignature};
-use crate::state::{self, State};
+use crate::state::{self, NoteState};
 
 /// How a wallet restores.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -257,7 +257,7 @@ pub struct Restore {
     /// Spent notes to confirm; without filters, signed ones.
     states: Batches,
     /// The messages of notes that are unspent after all, to ask about when all states are known.
-    unspent: Vec<Asked>,
+    unspent: Vec<AskedPoint>,
     messages: BTreeMap<u32, Vec<u8>>,
     /// Without filters: whether every message was asked about.
     is_searched: bool,
@@ -319,8 +319,10 @@ impl Restore {
             })
             .collect();
         let is_first = |&counter: &u32| restore.first[counter as usize] == counter as usize;
-        let asked =
-            |counter: u32, point: &[u8]| Asked { point: point.to_vec(), place: counter as usize };
+        let asked = |counter: u32, point: &[u8]| AskedPoint {
+            point: point.to_vec(),
+            place: counter as usize,
+        };
         let mut messages: Vec<_> = live
             .into_iter()
             .filter(is_first)
@@ -448,7 +450,7 @@ impl Restore {
         };
         let asked = counters.into_iter().zip(points);
         let mut asked: Vec<_> =
-            asked.map(|(counter, point)| Asked { point, place: counter as usize }).collect();
+            asked.map(|(counter, point)| AskedPoint { point, place: counter as usize }).collect();
         shuffle(&mut asked)?;
         match self.is_searched {
             true => self.states.add(asked, size),
@@ -561,18 +563,19 @@ impl Restore {
             self.states.answer(reply, max, |question, body| {
                 let said = state::read(question, body)?;
                 Ok(said.map(|state| match state {
-                    State::Unspent => None,
-                    State::Pending => Some(Outcome::Pending),
-                    State::Spent => Some(Outcome::Spent),
+                    NoteState::Unspent => None,
+                    NoteState::Pending => Some(Outcome::Pending),
+                    NoteState::Spent => Some(Outcome::Spent),
                 }))
             })
         }?;
         match step {
-            Step::Wait(wait) => return Ok(Some(wait)),
+            BatchStep::Wait(wait) => return Ok(Some(wait)),
             // A signature is kept, whatever the mint says of the note's state.
-            Step::Refused(place, _) if matches!(self.outcomes[place], Outcome::Unchecked(_)) => {}
-            Step::Refused(place, error) => self.outcomes[place] = Outcome::Refused(error),
-            Step::Found(found, error) => {
+            BatchStep::Refused(place, _)
+                if matches!(self.outcomes[place], Outcome::Unchecked(_)) => {}
+            BatchStep::Refused(place, error) => self.outcomes[place] = Outcome::Refused(error),
+            BatchStep::Found(found, error) => {
                 for (place, outcome) in found {
                     let message = self.messages.get(&(place as u32));
                     match (outcome, &self.outcomes[place]) {
@@ -580,9 +583,9 @@ impl Restore {
                         (None, Outcome::Unchecked(signature)) => {
                             self.outcomes[place] = Outcome::Live(signature.clone());
                         }
-                        (None, _) => self
-                            .unspent
-                            .extend(message.map(|message| Asked { point: message.clone(), place })),
+                        (None, _) => self.unspent.extend(
+                            message.map(|message| AskedPoint { point: message.clone(), place }),
+                        ),
                     }
                 }
                 if let Some(error) = error {

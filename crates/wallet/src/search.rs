@@ -42,7 +42,7 @@ pub(crate) enum Finding {
 }
 
 /// What the filters say.
-pub(crate) struct Found {
+pub(crate) struct SearchFinds {
     /// Of each counter.
     pub(crate) findings: Vec<Finding>,
     pub(crate) ys: Vec<Vec<u8>>,
@@ -51,7 +51,7 @@ pub(crate) struct Found {
     pub(crate) warnings: Vec<Warning>,
 }
 
-impl Found {
+impl SearchFinds {
     pub(crate) fn counters(&self, wanted: Finding) -> Vec<u32> {
         let all = (0..).zip(&self.findings);
         all.filter(|&(_, &finding)| finding == wanted).map(|(counter, _)| counter).collect()
@@ -64,11 +64,11 @@ pub(crate) fn search<H: ItemHash>(
     mut points: impl Points,
     [spent, issued]: [&MintFilter<H>; 2],
     options: &RestoreOptions,
-) -> Result<Found, QueryError> {
+) -> Result<SearchFinds, QueryError> {
     options.check()?;
     let warnings = compare(keyset, [spent, issued], options)?;
     let mut found =
-        Found { findings: Vec::new(), ys: Vec::new(), messages: BTreeMap::new(), warnings };
+        SearchFinds { findings: Vec::new(), ys: Vec::new(), messages: BTreeMap::new(), warnings };
     let (in_spent, in_issued) = (spent.indexed(), issued.indexed());
     let mut derived: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     let by_chance = explained(options.search, [spent, issued]);
@@ -241,7 +241,7 @@ fn chosen(counters: impl Iterator<Item = u32>, matched: &[bool], wanted: bool) -
 
 /// Ends a search that finds more notes than the filters have items: it would have no end.
 fn bound<H: ItemHash>(
-    found: &Found,
+    found: &SearchFinds,
     filters: [&MintFilter<H>; 2],
     end: Option<u32>,
 ) -> Result<(), CheckError> {
@@ -261,7 +261,7 @@ fn bound<H: ItemHash>(
 /// The spent notes that were not issued: of the highest ones, which an older `issued` lacks, and of some others.
 fn not_issued<H: ItemHash>(
     keyset: &KeysetId,
-    found: &mut Found,
+    found: &mut SearchFinds,
     mut points: impl Points,
     issued: &MintFilter<H>,
     is_all: bool,
@@ -284,7 +284,7 @@ fn not_issued<H: ItemHash>(
 
 /// Refuses filters in which more spent notes were not issued than chance explains, or an older `issued`.
 fn contradiction<H: ItemHash>(
-    found: &mut Found,
+    found: &mut SearchFinds,
     missing: Vec<u32>,
     [spent, issued]: [&MintFilter<H>; 2],
 ) -> Result<(), CheckError> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use nutfilter_cashu::{KeysetId, PointKind};
 use serde::Serialize;
 
-use crate::batches::{Asked, Members, Question, Said, from_hex};
+use crate::batches::{AskedPoint, JsonMembers, Question, Said, from_hex};
 use crate::query_error::AnswerFault;
 
 /// A mint's signature on a blinded message, as sent by the mint. The curve has been checked. The signature itself is not
@@ -33,7 +33,7 @@ pub struct Dleq {
 }
 
 /// The request about these messages.
-pub(crate) fn body(asked: &[Asked], keyset: &KeysetId) -> String {
+pub(crate) fn body(asked: &[AskedPoint], keyset: &KeysetId) -> String {
     #[derive(Serialize)]
     struct Output<'a> {
         // A wallet that has lost everything does not know the amount; mints ignore it.
@@ -42,7 +42,7 @@ pub(crate) fn body(asked: &[Asked], keyset: &KeysetId) -> String {
         #[serde(rename = "B_")]
         blinded: String,
     }
-    let output = |asked: &Asked| Output {
+    let output = |asked: &AskedPoint| Output {
         amount: 0,
         id: keyset.as_str(),
         blinded: const_hex::encode(&asked.point),
@@ -58,7 +58,7 @@ pub(crate) fn read(
     curve: PointKind,
     body: &[u8],
 ) -> Result<Said<Option<BlindSignature>>, AnswerFault> {
-    let answer = Members::parse(body)?;
+    let answer = JsonMembers::parse(body)?;
     let (outputs, signatures) = (answer.list("outputs")?, answer.list("signatures")?);
     if outputs.len() != signatures.len() {
         let (outputs, signatures) = (outputs.len(), signatures.len());
@@ -69,9 +69,9 @@ pub(crate) fn read(
     let pairs = outputs.iter().zip(&signatures);
     let mut said = Said::of(pairs.map(|(output, signature)| {
         // Some mints repeat amount and keyset in the output; those of the signature count.
-        let output = Members::parse(output.get().as_bytes())?;
+        let output = JsonMembers::parse(output.get().as_bytes())?;
         let blinded = from_hex(&output.text("B_")?, "B_")?;
-        let signature = checked(&Members::parse(signature.get().as_bytes())?, curve)?;
+        let signature = checked(&JsonMembers::parse(signature.get().as_bytes())?, curve)?;
         let (place, is_new) = question.take(&blinded)?;
         if !is_new {
             if answered.get(&place) != Some(&signature) {
@@ -96,7 +96,7 @@ pub(crate) fn read(
     Ok(said)
 }
 
-fn checked(signature: &Members<'_>, curve: PointKind) -> Result<BlindSignature, AnswerFault> {
+fn checked(signature: &JsonMembers<'_>, curve: PointKind) -> Result<BlindSignature, AnswerFault> {
     let (amount, id) = (signature.integer("amount")?, signature.text("id")?);
     let (c, dleq) = (signature.text("C_")?, signature.object("dleq")?);
     let numbers = dleq.map(|dleq| Ok((dleq.text("e")?, dleq.text("s")?)));

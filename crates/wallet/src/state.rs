@@ -1,34 +1,37 @@
 //! The state of a note, as `/v1/checkstate` returns it (NUT-07).
 
-use crate::batches::{Asked, Members, Question, Said, from_hex};
+use crate::batches::{AskedPoint, JsonMembers, Question, Said, from_hex};
 use crate::query_error::AnswerFault;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum NoteState {
     Unspent,
     Pending,
     Spent,
 }
 
 /// The request about these notes.
-pub(crate) fn body(asked: &[Asked]) -> String {
+pub(crate) fn body(asked: &[AskedPoint]) -> String {
     let ys = asked.iter().map(|asked| const_hex::encode(&asked.point));
     serde_json::json!({ "Ys": ys.collect::<Vec<_>>() }).to_string()
 }
 
 /// The state of each note in the request. NUT-07 requires the order of the request. Any order is accepted, because the
 /// answer names every point.
-pub(crate) fn read(mut question: Question<'_>, body: &[u8]) -> Result<Said<State>, AnswerFault> {
-    let states = Members::parse(body)?.list("states")?;
+pub(crate) fn read(
+    mut question: Question<'_>,
+    body: &[u8],
+) -> Result<Said<NoteState>, AnswerFault> {
+    let states = JsonMembers::parse(body)?.list("states")?;
     let asked = question.len();
     let mut said = Said::of(states.iter().map(|state| {
         // The witness may be long and is ignored.
-        let of = Members::parse(state.get().as_bytes())?;
+        let of = JsonMembers::parse(state.get().as_bytes())?;
         let (y, state) = (of.text("Y")?, of.text("state")?);
         let state = match &*state {
-            "UNSPENT" => State::Unspent,
-            "PENDING" => State::Pending,
-            "SPENT" => State::Spent,
+            "UNSPENT" => NoteState::Unspent,
+            "PENDING" => NoteState::Pending,
+            "SPENT" => NoteState::Spent,
             _ => return Err(AnswerFault::UnknownState),
         };
         let (place, is_new) = question.take(&from_hex(&y, "Y")?)?;
@@ -36,7 +39,7 @@ pub(crate) fn read(mut question: Question<'_>, body: &[u8]) -> Result<Said<State
             return Err(AnswerFault::Repeated);
         }
         // A mint may publish pending notes as spent. An unspent note does not belong in the filter.
-        Ok((place, state, state != State::Unspent))
+        Ok((place, state, state != NoteState::Unspent))
     }));
     let missing = asked - said.found.len();
     if missing > 0 {

@@ -34,7 +34,7 @@ const GZIP: &str = "gzip";
 
 /// A complete response.
 #[derive(Default)]
-pub(crate) struct Reply {
+pub(crate) struct HttpReply {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<String>,
     pub(crate) body: Vec<u8>,
@@ -45,14 +45,14 @@ pub(crate) type Headers = Arc<dyn Fn(&str) -> Vec<(String, String)> + Send + Syn
 
 /// What the caller may set.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct HttpSettings {
     pub(crate) proxy: Option<Proxy>,
     pub(crate) user_agent: String,
     pub(crate) roots: Option<Vec<Certificate<'static>>>,
     pub(crate) headers: Option<Headers>,
 }
 
-impl Default for Settings {
+impl Default for HttpSettings {
     fn default() -> Self {
         Self { proxy: None, user_agent: USER_AGENT.to_owned(), roots: None, headers: None }
     }
@@ -62,7 +62,7 @@ impl Default for Settings {
 #[derive(Clone)]
 pub(crate) struct Transport {
     agent: Agent,
-    settings: Settings,
+    settings: HttpSettings,
 }
 
 /// Without the headers, which may be secret.
@@ -91,7 +91,7 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, Fetc
 
 impl Transport {
     /// `policy` has the deadline and the largest body of all requests.
-    pub(crate) fn new(settings: Settings, policy: &Policy) -> Self {
+    pub(crate) fn new(settings: HttpSettings, policy: &Policy) -> Self {
         let roots = settings.roots.as_deref();
         let roots = roots.map_or(RootCerts::WebPki, RootCerts::new_with_certs);
         let config = Agent::config_builder()
@@ -105,7 +105,7 @@ impl Transport {
             .accept(JSON)
             .accept_encoding(GZIP)
             .build();
-        let meter = Meter {
+        let meter = SpeedMeter {
             allowed: policy.deadline,
             max_bytes: policy.max_bytes.saturating_mul(2).max(MIN_RATE),
         };
@@ -114,7 +114,7 @@ impl Transport {
         Self { agent, settings }
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &HttpSettings {
         &self.settings
     }
 
@@ -124,7 +124,7 @@ impl Transport {
         no_cache: bool,
         policy: &Policy,
         total: Option<Duration>,
-    ) -> Result<Reply, FetchError> {
+    ) -> Result<HttpReply, FetchError> {
         let mut request = self.prepared(self.agent.get(url), url, policy, total)?;
         if no_cache {
             request = request.header(header::CACHE_CONTROL, "no-cache");
@@ -139,7 +139,7 @@ impl Transport {
         body: &str,
         policy: &Policy,
         total: Option<Duration>,
-    ) -> Result<Reply, FetchError> {
+    ) -> Result<HttpReply, FetchError> {
         let request = self.agent.post(url).content_type(JSON);
         read(self.prepared(request, url, policy, total)?.send(body.as_bytes()), policy)
     }
@@ -183,7 +183,7 @@ fn limited<B>(
 fn read(
     response: Result<Response<Body>, ureq::Error>,
     policy: &Policy,
-) -> Result<Reply, FetchError> {
+) -> Result<HttpReply, FetchError> {
     let failed = |error, received| FetchError::from_transport(error, policy.deadline, received);
     let response = response.map_err(|error| failed(error, 0))?;
     let status = response.status().as_u16();
@@ -200,25 +200,25 @@ fn read(
     let is_gzip = matches!(encodings[..], [only] if only.trim().eq_ignore_ascii_case(GZIP));
     let encodings = encodings.iter().copied().filter(|_| !is_gzip);
     policy.admit_head(status, declared, encodings)?;
-    let mut counted = Counted { inner: response.into_body().into_reader(), received: 0 };
+    let mut counted = CountedBody { inner: response.into_body().into_reader(), received: 0 };
     let body = match is_gzip {
         true => policy.read_body(status, None, GzDecoder::new(&mut counted)),
         false => policy.read_body(status, declared, &mut counted),
     };
     match body {
-        Ok(body) => Ok(Reply { status, retry_after, body: body? }),
+        Ok(body) => Ok(HttpReply { status, retry_after, body: body? }),
         // Unwraps the transport's own error if there is one.
         Err(error) => Err(failed(error.into(), counted.received)),
     }
 }
 
 /// Counts the bytes of a body.
-struct Counted<R> {
+struct CountedBody<R> {
     inner: R,
     received: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedBody<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.received += read as u64;
@@ -228,12 +228,12 @@ impl<R: Read> Read for Counted<R> {
 
 /// Makes every connection a [`Metered`] one. The library's own timeouts know no rate.
 #[derive(Clone, Copy, Debug)]
-struct Meter {
+struct SpeedMeter {
     allowed: Duration,
     max_bytes: u64,
 }
 
-impl<In: transport::Transport> Connector<In> for Meter {
+impl<In: transport::Transport> Connector<In> for SpeedMeter {
     type Out = Metered<In>;
 
     fn connect(
@@ -254,7 +254,7 @@ impl<In: transport::Transport> Connector<In> for Meter {
 #[derive(Debug)]
 struct Metered<T> {
     inner: T,
-    meter: Meter,
+    meter: SpeedMeter,
     /// When the last part of the request was sent, and what has come since.
     started: Instant,
     received: u64,
@@ -272,7 +272,7 @@ impl<T: transport::Transport> transport::Transport for Metered<T> {
     }
 
     fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        let Meter { allowed, max_bytes } = self.meter;
+        let SpeedMeter { allowed, max_bytes } = self.meter;
         if self.received > max_bytes {
             return Err(ureq::Error::BodyExceedsLimit(max_bytes));
         }

@@ -26,7 +26,7 @@ use crate::points::{Points, PointsError};
 pub struct SeedPoints {
     derivation: Derivation,
     /// The counters whose `Y` was derived last: a restore asks for the `B_` of most of them next.
-    last: HashMap<u32, Derived>,
+    last: HashMap<u32, DerivedNote>,
 }
 
 #[derive(Clone)]
@@ -46,7 +46,7 @@ struct Node {
 
 /// What a counter has before its blinding factor.
 #[derive(Clone)]
-struct Derived {
+struct DerivedNote {
     secret: Secret,
     y: Point,
     /// The parent of secret and blinding factor, and its public key.
@@ -144,13 +144,13 @@ impl SeedPoints {
         }
     }
 
-    fn blinded(&self, counter: u32, derived: &Derived) -> Result<PublicKey, DeriveError> {
+    fn blinded(&self, counter: u32, derived: &DerivedNote) -> Result<PublicKey, DeriveError> {
         let r = self.r(counter, derived)?;
         let blinded = derived.y.combine(&r.public_key());
         Ok(blinded.map_err(|_| DeriveError::NoNote(counter))?.into())
     }
 
-    fn derive(&self, counter: u32) -> Result<Derived, DeriveError> {
+    fn derive(&self, counter: u32) -> Result<DerivedNote, DeriveError> {
         let none = || DeriveError::NoNote(counter);
         let (secret, node) = match &self.derivation {
             Derivation::Hmac { seed, id } => {
@@ -170,11 +170,11 @@ impl SeedPoints {
             }
         };
         let y = hash_to_curve(secret.as_bytes()).ok_or_else(none)?;
-        Ok(Derived { secret, y, node })
+        Ok(DerivedNote { secret, y, node })
     }
 
     /// The blinding factor.
-    fn r(&self, counter: u32, derived: &Derived) -> Result<SecretKey, DeriveError> {
+    fn r(&self, counter: u32, derived: &DerivedNote) -> Result<SecretKey, DeriveError> {
         let r = match (&self.derivation, &derived.node) {
             (_, Some((node, public))) => {
                 let r = node.child([public, &[0, 0, 0, 1], &[]]);

@@ -16,7 +16,7 @@ use thiserror::Error;
 use super::notes::{Note, NoteError};
 use super::points::{DeriveError, SeedPoints};
 use super::seed::Seed;
-use crate::batches::{Members, MintInfo};
+use crate::batches::{JsonMembers, MintInfo};
 use crate::client::{End, MintClient};
 use crate::error::{CheckError, FetchError, MintKeyset, listed};
 use crate::match_limit::match_limit;
@@ -276,10 +276,10 @@ pub fn restore_wallet(
 
 /// The keysets of the unit, or of none, that have no id of a known form.
 fn unread(body: &[u8], unit: &str) -> Vec<Problem> {
-    let list = Members::parse(body).and_then(|list| list.list("keysets"));
+    let list = JsonMembers::parse(body).and_then(|list| list.list("keysets"));
     let mut problems = Vec::new();
     for one in list.unwrap_or_default() {
-        let one = Members::parse(one.get().as_bytes()).ok();
+        let one = JsonMembers::parse(one.get().as_bytes()).ok();
         let text = |name| one.as_ref().and_then(|one| one.text(name).ok());
         let (id, of) = (text("id").unwrap_or_default(), text("unit"));
         let is_read = of.is_some() && KeysetId::parse(&id).is_ok();

@@ -11,7 +11,7 @@ use nutfilter_wallet::{
 
 /// The points of a wallet, in the form of points only, and what was derived.
 #[derive(Default)]
-struct Derived {
+struct TestPoints {
     ys: u32,
     messages: BTreeSet<u32>,
     fails: bool,
@@ -21,7 +21,7 @@ fn derive(kind: u8, counter: u32) -> Vec<u8> {
     [&[2, kind][..], &[0; 27], &counter.to_be_bytes()].concat()
 }
 
-impl Points for Derived {
+impl Points for TestPoints {
     fn ys(&mut self, counters: Range<u32>) -> Result<Vec<Vec<u8>>, PointsError> {
         assert_eq!(counters.start, self.ys, "in order, and once");
         self.ys = counters.end;
@@ -41,7 +41,7 @@ impl Points for Derived {
 
 /// Looks up a wallet with these counters spent, and these live.
 fn search(
-    points: &mut Derived,
+    points: &mut TestPoints,
     spent: Range<u32>,
     live: &[u32],
     options: &RestoreOptions,
@@ -70,7 +70,7 @@ fn search_crosses_gaps_and_derives_messages_of_unspent_notes_only() {
         (0..3_000, &late, 29, 4_029, 3_069, 1_029 + 64),
         (0..60, &[], 0, 1_060, 100, 1_060),
     ] {
-        let mut points = Derived::default();
+        let mut points = TestPoints::default();
         let restore = search(&mut points, spent.clone(), live, &PLAIN).expect("a restore");
         let restored = restore.so_far();
         let is_open = |outcome: &&Outcome| **outcome == Outcome::Open;
@@ -95,7 +95,7 @@ fn search_at(params: Params, counters: u32) -> Result<Restore, QueryError> {
         let points = (0..counters).map(|counter| derive(number, counter));
         accepted_by(policy.clone(), &filter_by(points, params, now()), kind, false)
     });
-    let mut points = Derived::default();
+    let mut points = TestPoints::default();
     Restore::new(&keyset(), &mut points, &spent, &issued, &PLAIN, &policy)
 }
 
@@ -125,7 +125,7 @@ fn searches_end_at_any_rate_of_chance_matches() {
 fn search_and_gap_are_the_callers() {
     let options = RestoreOptions { search: 10, gap: 7, ..PLAIN };
     for (live, searched, next) in [(&[9_u32, 19][..], 30, 27), (&[9, 20], 20, 17), (&[10], 10, 7)] {
-        let mut points = Derived::default();
+        let mut points = TestPoints::default();
         let restore = search(&mut points, 0..0, live, &options).expect("a restore");
         let restored = restore.so_far();
         assert_eq!((points.ys, restored.next_counter(), restored.gap), (searched, next, 7));
@@ -134,7 +134,7 @@ fn search_and_gap_are_the_callers() {
 
 #[test]
 fn points_that_are_missing_or_of_another_form_are_errors() {
-    let mut points = Derived { fails: true, ..Derived::default() };
+    let mut points = TestPoints { fails: true, ..TestPoints::default() };
     let error = search(&mut points, 0..0, &[1], &PLAIN).expect_err("no messages");
     assert_eq!(
         error.to_string(),
