@@ -24,7 +24,10 @@ export type { RequestFunction };
 export interface RestoreAllOptions extends Pick<RestoreOptions, 'confirm' | 'gap' | 'searchGap' | 'lastActivity' | 'batch' | 'signal' | 'timeLimit'> {
   /** How many notes of a keyset are live by the wallet's records, by keyset ID. A mint that makes up filters then learns no more. */
   expected?: Record<string, number> | undefined;
-  /** `byFilters.asOf` of an earlier restore, by keyset ID: older filters are an error, and the mint counts as one with filters. */
+  /**
+   * `byFilters.asOf` of an earlier restore, by keyset ID: older filters are an error, and so is a keyset that the mint no longer lists. The
+   * mint counts as one with filters.
+   */
   lastSeen?: Record<string, Partial<Restored['asOf']>> | undefined;
   /** Notes that the wallet has: they are left out. One with another signature is not: no mint takes it. */
   known?: Iterable<{ secret: string; C?: string }> | undefined;

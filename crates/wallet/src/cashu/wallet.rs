@@ -31,7 +31,8 @@ pub struct WalletOptions {
     /// For each keyset; the time limit is for all, and the expected number of notes too. Its `last_seen` is that of every keyset
     /// that is not in [`last_seen`](Self::last_seen).
     pub restore: RestoreOptions,
-    /// [`Restored::as_of`] of the last restore of each keyset: older filters are an error.
+    /// [`Restored::as_of`] of the last restore of each keyset: older filters are an error, and a keyset that the mint no longer
+    /// lists is a problem.
     pub last_seen: HashMap<KeysetId, AsOf>,
 }
 
