@@ -330,7 +330,7 @@ export interface KeysetInfo {
   finalExpiry: number | undefined;
 }
 
-/** The end that a mint says of a keyset, if it says one. 0 is none: keyset IDs leave it out. */
+/** The end that a mint says of a keyset, if it says one. 0 means never: keyset IDs leave it out. */
 export function expiryOf(expiry: unknown): number | undefined {
   return isIntegerWithin(expiry, 1, Number.MAX_SAFE_INTEGER) ? expiry : undefined;
 }

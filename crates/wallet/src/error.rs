@@ -100,7 +100,7 @@ pub struct MintKeyset {
     pub unit: String,
     /// Whether the mint signs with it.
     pub active: bool,
-    /// When the mint stops to honour it, in Unix seconds. 0 is none: ids leave it out.
+    /// When the mint stops to honour it, in Unix seconds. 0 means never: ids leave it out.
     pub final_expiry: Option<u64>,
     /// Its fee per 1,000 notes of a swap, which ids of version `01` contain.
     pub input_fee_ppk: u64,
