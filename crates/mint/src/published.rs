@@ -24,6 +24,8 @@ enum Content {
     Object(Arc<Object>),
     /// One that may not be served. What can be read of it was published all the same.
     Refused(Refused),
+    /// One that only the list of keysets tells of.
+    Gone,
 }
 
 /// What a comparison finds.
@@ -45,8 +47,8 @@ pub(crate) struct Comparison {
 const CHANCE: u128 = 1_000;
 
 impl Published {
-    /// All filters that are in the table at a start.
-    pub(crate) fn all(table: &Table) -> Vec<Self> {
+    /// All filters that are in the table at a start, and one of each keyset that was `listed` with them and has none.
+    pub(crate) fn all(table: &Table, listed: impl Iterator<Item = KeysetId>) -> Vec<Self> {
         let new = |path: &str, content| {
             let (kind, id) = parse_path(path)?;
             Some(Self { keyset: KeysetId::parse(id).ok()?, kind, content })
@@ -56,7 +58,13 @@ impl Published {
             objects.filter_map(|object| new(object.path(), Content::Object(object.clone())));
         let refused = table.refused().iter();
         let refused = refused.filter_map(|file| new(&file.object, Content::Refused(file.clone())));
-        served.chain(refused).collect()
+        let mut all: Vec<Self> = served.chain(refused).collect();
+        for keyset in listed {
+            if all.iter().all(|one| one.keyset != keyset) {
+                all.push(Self { keyset, kind: NoteKind::Spent, content: Content::Gone });
+            }
+        }
+        all
     }
 
     /// Whether each value of the filter belongs to a hash of the sets. `None` if the filter cannot be read.
@@ -69,6 +77,7 @@ impl Published {
         let texts = match &self.content {
             Content::Object(object) => vec![text_of(object)?],
             Content::Refused(file) => file.read(),
+            Content::Gone => return None,
         };
         let (date, filter) = texts.into_iter().find_map(|text| {
             let response = FilterResponse::from_json(text).ok()?;

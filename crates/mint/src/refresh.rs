@@ -156,8 +156,10 @@ impl Refresher {
         options: RefreshOptions,
         clock: Clock,
     ) -> Self {
-        let published = Published::all(monitor.table());
-        let expiries = keysets_in(monitor.table())
+        let listed = || keysets_in(monitor.table());
+        let with_filters = listed().filter(|_| options.lists_keysets).map(|(keyset, _)| keyset);
+        let published = Published::all(monitor.table(), with_filters);
+        let expiries = listed()
             .filter_map(|(keyset, value)| Some((keyset, value.get("final_expiry")?.as_u64()?)));
         Self {
             source: Source(Box::new(source)),
@@ -572,7 +574,9 @@ impl Refresher {
 
     /// Makes the list of keysets (NUT-02), after the filters.
     fn list_keysets(&self, table: &Table, served: &BTreeSet<KeysetId>, report: &mut RefreshReport) {
-        if !self.options.lists_keysets {
+        // It tells the next process what was published.
+        let has_filters = table.objects().iter().any(|one| parse_path(one.path()).is_some());
+        if !self.options.lists_keysets || !has_filters {
             return;
         }
         let keysets = self.listed.iter().map(|keyset| {

@@ -45,6 +45,8 @@ struct State {
     as_of: Option<AsOf>,
     /// The end of keyset 2.
     ends: Option<u64>,
+    /// More notes of keyset 1, of both kinds.
+    hashes: Vec<u64>,
 }
 
 impl Fake {
@@ -113,7 +115,7 @@ impl MintSource for Fake {
     ) -> Result<Reading, SourceError> {
         let mut state = self.state();
         state.asked.push(whole);
-        let mut flow = core::ops::ControlFlow::Continue(());
+        let mut flow = sink.hashes(&keyset(1), &state.hashes);
         for (number, item) in &state.rows[kind as usize] {
             let mut batch = ItemBatch::new();
             batch.push(item);

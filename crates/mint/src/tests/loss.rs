@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use nutfilter::{ItemHash as _, Nut25, SortedHashes};
+
 use super::*;
 use crate::{FilterState, Loss};
 
@@ -123,7 +125,8 @@ fn accepted_loss_of_a_whole_keyset_is_not_held_again() {
 
 #[test]
 fn files_that_are_not_served_are_compared_or_named() {
-    for damage in ["gzip", "plain", "no gzip", "no plain", "future", "both", "gone"] {
+    for damage in ["gzip", "plain", "no gzip", "no plain", "future", "both", "gone", "kinds", "all"]
+    {
         let (directory, fake) = published();
         let file = directory.path().join(path(Spent, 1));
         let gzip = file.with_extension("gz");
@@ -134,6 +137,13 @@ fn files_that_are_not_served_are_compared_or_named() {
             "no plain" => fs::remove_file(&file).unwrap(),
             "both" => [&file, &gzip].map(|file| fs::write(file, "x").unwrap())[0],
             "gone" => [&file, &gzip].map(|file| fs::remove_file(file).unwrap())[0],
+            "all" => fs::remove_dir_all(directory.path().join("v1/filter")).unwrap(),
+            "kinds" => {
+                for file in NoteKind::ALL.map(|kind| directory.path().join(path(kind, 1))) {
+                    fs::remove_file(file.with_extension("gz")).unwrap();
+                    fs::remove_file(file).unwrap();
+                }
+            }
             _ => {}
         }
         remove(&fake, Spent, 1);
@@ -141,12 +151,18 @@ fn files_that_are_not_served_are_compared_or_named() {
         let at = if damage == "future" { 900 } else { 2_000 };
         let process = run(directory.path(), &fake, at, &[]);
         let not_compared = process.refresher.monitor().status().not_compared;
-        if matches!(damage, "both" | "gone") {
-            assert_eq!(not_compared, [path(Spent, 1)]);
-            assert_eq!(process.spent(1), (Some(0), Some(2_000)));
-        } else {
+        let all = [1, 2].map(|number| NoteKind::ALL.map(|kind| path(kind, number)));
+        let named = match damage {
+            "both" | "gone" => &all[0][..1],
+            "kinds" => &all[0],
+            "all" => all.as_flattened(),
+            _ => &[],
+        };
+        assert_eq!(not_compared, named, "{damage}");
+        if named.is_empty() {
             assert_eq!(process.held(), ["0000000000000001=3@1000"], "{damage}");
-            assert_eq!(not_compared, <[String; 0]>::default());
+        } else {
+            assert_eq!(process.spent(1), (Some(0), Some(2_000)));
         }
     }
 }
@@ -232,6 +248,7 @@ fn store_that_proves_no_date_has_no_filter_and_is_ready() {
     let state = || monitor.with(|status| status.filters[0].state);
     let spent = |refresher: &_| (state(), count(refresher, Spent, 1), date(refresher, Spent, 1));
     assert_eq!(spent(&refresher), (FilterState::Undated, None, None));
+    assert!(monitor.table().objects().is_empty(), "the list of keysets tells what was published");
     assert_eq!(monitor.ready(1_000, Duration::ZERO), Ok(()));
     fake.state().as_of = Some(AsOf::LastChange(700));
     refresh(&mut refresher);
@@ -295,4 +312,35 @@ fn hold_does_not_end_because_a_file_is_taken_away() {
     fake.state().rows[0].extend(gone);
     process.refresher.refresh(true).unwrap();
     assert_eq!(process.held().len(), 1, "nothing tells that everything is there again");
+}
+
+/// `cargo test --release -p nutfilter-mint --lib -- --ignored --nocapture cost_of_comparing`
+#[test]
+#[ignore = "prints what it costs that no filter claims less; `NUTFILTER_NOTES` is the number of spent and of issued notes"]
+fn cost_of_comparing() {
+    let notes = std::env::var("NUTFILTER_NOTES").map_or(1_000_000, |notes| notes.parse().unwrap());
+    let hashes = Vec::from_iter((0..notes).map(|note: u64| Nut25.hash(&note.to_le_bytes())));
+    let (directory, fake) = (tempfile::tempdir().unwrap(), Fake::default());
+    fake.state().hashes.clone_from(&hashes);
+    let print = |what: &str, work: &mut dyn FnMut()| {
+        let before = crate::thread::cpu_time().unwrap_or_default();
+        work();
+        println!("{what}: {:.1?} of CPU", crate::thread::cpu_time().unwrap_or_default() - before);
+    };
+    let start = || {
+        let table = in_directory(directory.path());
+        refresher_to(table, &fake, &Clocks::at(1_000), RefreshOptions::default())
+    };
+    for (what, times) in [("first build", 3), ("start, with what was published", 1)] {
+        let mut refresher = start();
+        print(what, &mut || drop(refresher.refresh(true).unwrap()));
+        for _ in 1..times {
+            print("whole reading", &mut || drop(refresher.refresh(true).unwrap()));
+        }
+    }
+    print("sorting alone, as each of these does", &mut || {
+        for _ in NoteKind::ALL {
+            SortedHashes::from_hashes(hashes.clone()).dedup();
+        }
+    });
 }
