@@ -21,6 +21,7 @@ mod sqlite;
 mod world;
 
 use std::cell::Cell;
+use std::path::PathBuf;
 
 use nutfilter_mint::MintType;
 use proptest::prelude::*;
@@ -276,7 +277,17 @@ fn all_at_once() {
 type OnPostgres = BoxedStrategy<Op<Event>>;
 
 fn try_postgres(default: u32, more: OnPostgres) {
+    try_postgres_at(default, more, |_| None);
+}
+
+/// Through a pooler, if there is one: each connection of the service would be a process of the server.
+fn try_pooled(more: OnPostgres) {
+    try_postgres_at(8, more, Cluster::start_pooler);
+}
+
+fn try_postgres_at(default: u32, more: OnPostgres, address: impl Fn(&Cluster) -> Option<PathBuf>) {
     let Some(cluster) = cluster() else { return };
+    let (address, kept) = (address(&cluster), Default::default());
     let step = prop_oneof![
         4 => Just("BEGIN"),
         4 => Just("COMMIT"),
@@ -288,7 +299,7 @@ fn try_postgres(default: u32, more: OnPostgres) {
     ];
     let sessions = (0..3_usize, step).prop_map(|(number, sql)| Event::Session(number, sql));
     let more = prop_oneof![1 => sessions.prop_map(Op::Event), 1 => more].boxed();
-    try_histories(default, 2, more, || Postgres::new(&cluster));
+    try_histories(default, 2, more, || Postgres::new(&cluster, &kept, address.clone()));
 }
 
 /// One for each class: a transaction of another class would make old rows look new.
@@ -321,12 +332,12 @@ fn of_server(all: &'static [Server]) -> OnPostgres {
 
 #[test]
 fn postgres_sessions() {
-    try_postgres(8, of_mint());
+    try_pooled(of_mint());
 }
 
 #[test]
 fn postgres_maintenance() {
-    try_postgres(8, prop_oneof![3 => of_tables(&["VACUUM $table", "VACUUM FREEZE $table", "VACUUM FULL $table"]), 1 => of_edits(&[Edit::Rewrite])].boxed());
+    try_pooled(prop_oneof![3 => of_tables(&["VACUUM $table", "VACUUM FREEZE $table", "VACUUM FULL $table"]), 1 => of_edits(&[Edit::Rewrite])].boxed());
 }
 
 #[test]
@@ -334,12 +345,12 @@ fn postgres_edits() {
     use Edit::{Child, FastDefault, SwapDatabase, SwapTable};
     const TRUNCATE: &str = "CREATE TEMP TABLE kept AS SELECT * FROM $table; TRUNCATE $table; INSERT INTO $table SELECT * FROM kept; DROP TABLE kept";
     let edits = of_edits(&[FastDefault, SwapTable, SwapDatabase, Child]);
-    try_postgres(8, prop_oneof![4 => edits, 2 => of_tables(&[TRUNCATE, OTHER_KEYSETS])].boxed());
+    try_pooled(prop_oneof![4 => edits, 2 => of_tables(&[TRUNCATE, OTHER_KEYSETS])].boxed());
 }
 
 #[test]
 fn postgres_rows_without_keyset() {
-    try_postgres(8, of_rows_without_keyset());
+    try_pooled(of_rows_without_keyset());
 }
 
 #[test]
@@ -402,8 +413,9 @@ fn postgres_reverted_machines() {
     side_by_side(4, 0, || {
         let Some(mut cluster) = cluster() else { return };
         if cluster.freeze() {
+            let kept = Default::default();
             try_histories(4, 2, of_server(&[SaveVolume, RestoreVolume]), || {
-                Postgres::new(&cluster)
+                Postgres::new(&cluster, &kept, None)
             });
         }
     });

@@ -1,6 +1,7 @@
 //! A Postgres server: transactions in several sessions, maintenance, edits by hand, crashes, standbys that are promoted,
 //! volumes that are put back.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -12,13 +13,15 @@ use crate::router::Router;
 use crate::world::{Database, Op, What, World};
 
 /// A commit that is not flushed stays so for long. The log stays for standbys and recoveries, and no more of it, as it is copied. To
-/// start workers for tables of a few rows would take most of the time.
+/// start workers for tables of a few rows would take most of the time, and so would much memory at each start of a server.
 pub(crate) const SETTINGS: &str = "
     wal_writer_delay = 10s
     wal_keep_size = 8
     min_wal_size = 2
     max_wal_size = 8
     wal_retrieve_retry_interval = 50
+    shared_buffers = 2MB
+    max_logical_replication_workers = 0
     max_parallel_workers_per_gather = 0";
 
 /// Names of prepared transactions.
@@ -79,10 +82,17 @@ struct Session {
     begun: bool,
 }
 
-pub(crate) struct Postgres<'c> {
-    cluster: &'c Cluster,
+/// Connections to the mint's database. A history takes those of the one before: to connect takes most of the time.
+#[derive(Default)]
+pub(crate) struct Writers {
     sessions: [Option<Session>; 3],
     witness: Option<Writer>,
+}
+
+pub(crate) struct Postgres<'c> {
+    cluster: &'c Cluster,
+    kept: &'c RefCell<Writers>,
+    writers: Writers,
     prepared: Vec<&'static str>,
     has_copy: bool,
     saved: bool,
@@ -95,18 +105,23 @@ pub(crate) struct Postgres<'c> {
 }
 
 impl<'c> Postgres<'c> {
-    pub(crate) fn new(cluster: &'c Cluster) -> Self {
+    /// The service connects to `address`, if there is one.
+    pub(crate) fn new(
+        cluster: &'c Cluster,
+        kept: &'c RefCell<Writers>,
+        address: Option<PathBuf>,
+    ) -> Self {
         let mut new = Self {
             cluster,
-            sessions: [None, None, None],
-            witness: None,
+            kept,
+            writers: kept.take(),
             prepared: vec![],
             has_copy: false,
             saved: false,
             position: None,
             standby: None,
             has_two: false,
-            address: None,
+            address,
         };
         let mint = new.witness();
         for name in GIDS {
@@ -116,7 +131,9 @@ impl<'c> Postgres<'c> {
         mint.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
         // Thousands of histories leave millions of dead rows there.
         mint.run("VACUUM pg_attribute, pg_class, pg_depend, pg_type");
-        Writer::connect(&cluster.url("postgres")).run("DROP DATABASE IF EXISTS copy");
+        if mint.value("SELECT count(*) FROM pg_database WHERE datname = 'copy'") != "0" {
+            Writer::connect(&cluster.url("postgres")).run("DROP DATABASE copy");
+        }
         new
     }
 
@@ -128,7 +145,7 @@ impl<'c> Postgres<'c> {
 
     fn session(&mut self, number: usize) -> &mut Session {
         let url = self.url();
-        self.sessions[number].get_or_insert_with(|| {
+        self.writers.sessions[number].get_or_insert_with(|| {
             let writer = Writer::connect(&url);
             writer.run("SET lock_timeout = '5ms'");
             let begun = false;
@@ -138,7 +155,7 @@ impl<'c> Postgres<'c> {
 
     fn witness(&mut self) -> &Writer {
         let url = self.url();
-        self.witness.get_or_insert_with(|| Writer::wait_for(&url))
+        self.writers.witness.get_or_insert_with(|| Writer::wait_for(&url))
     }
 
     fn try_witness(&mut self, sql: &str) -> bool {
@@ -146,7 +163,7 @@ impl<'c> Postgres<'c> {
     }
 
     fn end(&mut self, number: usize, how: &str) {
-        if let Some(session) = &mut self.sessions[number]
+        if let Some(session) = &mut self.writers.sessions[number]
             && session.begun
         {
             session.begun = false;
@@ -189,7 +206,7 @@ impl<'c> Postgres<'c> {
     }
 
     fn disconnect(&mut self) {
-        (self.sessions, self.witness) = ([None, None, None], None);
+        self.writers = Writers::default();
     }
 
     /// The log has no longer one history: what was saved before does not fit to what comes.
@@ -209,6 +226,14 @@ impl<'c> Postgres<'c> {
             self.cluster.forget_primary();
             self.cluster.lead(&self.cluster.sockets()[0]);
             self.address = None;
+        }
+    }
+}
+
+impl Drop for Postgres<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.kept.replace(core::mem::take(&mut self.writers));
         }
     }
 }
@@ -326,6 +351,13 @@ fn change_table(world: Here<'_, '_>, edit: Edit, kind: usize) {
 fn swap_database(world: Here<'_, '_>) {
     let cluster = world.database.cluster;
     world.database.disconnect();
+    if let Some(pooler) = &world.database.address {
+        let url = format!("postgres://owner@/pgbouncer?host={}", pooler.display());
+        let pooler = Writer::connect(&url);
+        for sql in ["KILL mint", "RESUME mint"] {
+            let _ = pooler.try_run(sql);
+        }
+    }
     let owner = Writer::connect(&cluster.url("postgres"));
     if world.database.has_copy {
         owner.run(

@@ -1,11 +1,11 @@
 //! A Postgres server for the tests, in a temporary directory.
 
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
@@ -25,12 +25,14 @@ pub(crate) struct Cluster {
     programs: PathBuf,
     directory: PathBuf,
     port: u16,
-    /// The user that runs the server, if it is not the current one.
-    user: Option<&'static str>,
+    /// The user and the group that run the server, if they are not the current ones.
+    user: Option<[u32; 2]>,
     /// A library that stops the server's clock.
     clock: Option<PathBuf>,
     /// The options of the server.
     options: String,
+    /// Its processes.
+    running: Mutex<Vec<Child>>,
     /// Waits for the end of its input, which is the end of this process, and cleans up.
     _janitor: Child,
 }
@@ -56,11 +58,11 @@ impl Cluster {
         let name = name.prefix("nutfilter-pg-");
         let directory = name.tempdir_in("/dev/shm").or_else(|_| name.tempdir());
         let directory = directory.unwrap().keep();
-        let user = is_root().then(|| {
+        let user = (id(&["-u"]) == Some(0)).then(|| {
             let mut users = USERS.into_iter();
-            let user = users.find(|user| succeeds(Command::new("id").arg(user)));
+            let user = users.find_map(|user| Some([id(&["-u", user])?, id(&["-g", user])?]));
             let user = user.expect("root needs a user to run Postgres as");
-            run(Command::new("chown").arg(user).arg(&directory));
+            chown(&directory, Some(user[0]), Some(user[1])).unwrap();
             user
         });
         let janitor = janitor(&directory);
@@ -80,6 +82,7 @@ impl Cluster {
             directory,
             user,
             clock: None,
+            running: Mutex::new(vec![]),
             _janitor: janitor,
         };
         let data = cluster.data();
@@ -97,11 +100,10 @@ impl Cluster {
     /// Writes a file, such as `data/standby.signal`.
     pub(crate) fn write(&self, name: &str, content: &str) {
         let path = self.directory.join(name);
-        let mut file = std::fs::File::create(&path).unwrap();
-        file.write_all(content.as_bytes()).unwrap();
-        file.set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
-        if let Some(user) = self.user {
-            run(Command::new("chown").arg(user).arg(&path));
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some([user, group]) = self.user {
+            chown(&path, Some(user), Some(group)).unwrap();
         }
     }
 
@@ -135,26 +137,55 @@ impl Cluster {
         true
     }
 
+    /// Starts a server and waits until it takes connections. `pg_ctl` would look only each 100 ms.
     fn start_with(&self, data: &str, options: &str) {
         let log = self.directory.join("log");
-        let mut start = self.control(data, "start");
-        let started = succeeds(start.arg("-l").arg(&log).args(["-o", options]));
-        let said = || std::fs::read_to_string(&log).unwrap_or_default();
-        assert!(started, "the server did not start: {}", said());
+        let said = std::fs::File::options().create(true).append(true).open(&log).unwrap();
+        let mut server = self.program("/bin/sh");
+        server.args(["-c", &format!("exec \"$0\" -D \"$1\" {options}")]);
+        server.arg(self.programs.join("postgres")).arg(self.directory.join(data));
+        server.process_group(0);
+        let mut child = server.stderr(said).spawn().unwrap();
+        self.wait_until(data, &mut child, &["ready", "standby"]);
+        self.running.lock().unwrap().push(child);
+    }
+
+    /// Waits for a state of a server, which is in its file.
+    fn wait_until(&self, data: &str, child: &mut Child, states: &[&str]) {
+        let (start, file) = (Instant::now(), self.directory.join(data).join("postmaster.pid"));
+        loop {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            let is_its = lines.first().is_some_and(|pid| *pid == child.id().to_string());
+            if is_its && lines.get(7).is_some_and(|state| states.contains(state)) {
+                return;
+            }
+            let is_there = child.try_wait().unwrap().is_none() && start.elapsed() < PATIENCE;
+            let said = || std::fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+            assert!(is_there, "the server is not {states:?}: {}", said());
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Stops the server: `fast`, or `immediate`, which is like a crash.
     pub(crate) fn stop(&self, mode: &str) {
-        run(self.control("data", "stop").args(["-m", mode]));
+        self.stop_at("data", mode);
     }
 
-    fn control(&self, data: &str, what: &str) -> Command {
-        let mut command = self.program("pg_ctl");
-        let data = self.directory.join(data);
-        // It believes that a server that started long ago, by its own clock, is another one.
-        let waits = if self.clock.is_some() && what == "start" { "-W" } else { "-w" };
-        command.args([what, waits, "-s", "-D"]).arg(data);
-        command
+    fn stop_at(&self, data: &str, mode: &str) {
+        let mut child = self.take(data);
+        signal(&child, if mode == "fast" { "INT" } else { "QUIT" });
+        child.wait().unwrap();
+    }
+
+    /// The process of a server.
+    fn take(&self, data: &str) -> Child {
+        let text = std::fs::read_to_string(self.directory.join(data).join("postmaster.pid"));
+        let text = text.unwrap();
+        let mut running = self.running.lock().unwrap();
+        let is_its = |child: &Child| text.lines().next() == Some(&child.id().to_string());
+        let at = running.iter().position(is_its).expect("a server");
+        running.swap_remove(at)
     }
 
     /// Copies the volume of a server that is stopped, whose name is `data`.
@@ -198,7 +229,11 @@ impl Cluster {
 
     /// Promotes the standby beside the server that it followed.
     pub(crate) fn promote_standby(&self) {
-        run(&mut self.control("standby", "promote"));
+        let mut child = self.take("standby");
+        self.write("standby/promote", "");
+        signal(&child, "USR1");
+        self.wait_until("standby", &mut child, &["ready"]);
+        self.running.lock().unwrap().push(child);
     }
 
     /// Starts the promoted standby again.
@@ -207,7 +242,7 @@ impl Cluster {
     }
 
     pub(crate) fn stop_standby(&self) {
-        run(self.control("standby", "stop").args(["-m", "immediate"]));
+        self.stop_at("standby", "immediate");
     }
 
     /// Lets the standby take the address of the server, which is stopped.
@@ -223,6 +258,30 @@ impl Cluster {
         std::fs::rename(&standby, self.data()).unwrap();
         // It still runs, and knows its files by this name.
         std::os::unix::fs::symlink(self.data(), standby).unwrap();
+    }
+
+    /// Starts PgBouncer, which gives the same connection to one transaction after the other. The directory of its socket; `None`
+    /// without PgBouncer.
+    pub(crate) fn start_pooler(&self) -> Option<PathBuf> {
+        let directory = self.directory.join("pooler");
+        std::fs::create_dir(&directory).unwrap();
+        if let Some([user, group]) = self.user {
+            chown(&directory, Some(user), Some(group)).unwrap();
+        }
+        let (server, pooler) = (self.directory.display(), directory.display());
+        // The janitor looks for this file.
+        self.write(
+            "pooler/ini",
+            &format!(
+                "[databases]\n* = host={server} port=5432 user=owner\n[pgbouncer]\nlisten_port = 5432\nunix_socket_dir = {pooler}\n\
+                 auth_type = any\nadmin_users = owner\npool_mode = transaction\npidfile = {pooler}/postmaster.pid\n"
+            ),
+        );
+        let mut command = self.program("/usr/sbin/pgbouncer");
+        let child = command.arg(directory.join("ini")).process_group(0).spawn().ok()?;
+        self.running.lock().unwrap().push(child);
+        Writer::wait_for(&format!("postgres://owner@/mint?host={pooler}"));
+        Some(directory)
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -262,15 +321,10 @@ impl Cluster {
 
     /// A Postgres program, run as the server's user.
     pub(crate) fn program(&self, name: &str) -> Command {
-        let program = self.programs.join(name);
-        let mut command = match self.user {
-            None => Command::new(program),
-            Some(user) => {
-                let mut command = Command::new("runuser");
-                command.args(["-u", user, "--"]).arg(program);
-                command
-            }
-        };
+        let mut command = Command::new(self.programs.join(name));
+        if let Some([user, group]) = self.user {
+            command.uid(user).gid(group);
+        }
         // The server would inherit the output, and a reader of the output would wait for the server.
         command
             .current_dir("/")
@@ -322,9 +376,13 @@ fn programs() -> Option<PathBuf> {
     })
 }
 
-fn is_root() -> bool {
-    let output = Command::new("id").arg("-u").output().unwrap();
-    output.stdout.trim_ascii() == b"0"
+fn id(of: &[&str]) -> Option<u32> {
+    let output = Command::new("id").args(of).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
+fn signal(server: &Child, name: &str) {
+    run(Command::new("kill").args(["-s", name, &server.id().to_string()]));
 }
 
 fn succeeds(command: &mut Command) -> bool {
