@@ -2,6 +2,7 @@
 //! afterwards.
 
 use core::ops::ControlFlow;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -285,6 +286,31 @@ fn stopped_reading_leaves_nothing_open() {
         assert!(start.elapsed() < Duration::from_secs(10));
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+#[test]
+fn host_that_hangs_is_waited_for_once_a_refresh() {
+    let Some(database) = cdk() else { return };
+    let hangs = tempfile::tempdir().unwrap();
+    let _listener = UnixListener::bind(hangs.path().join(".s.PGSQL.5432")).unwrap();
+    let directory = Cluster::shared().unwrap().directory().display();
+    let mut source = open(
+        &format!(
+            "host={},{directory} port=5432,5432 user=owner dbname={} connect_timeout=1",
+            hangs.path().display(),
+            database.name
+        ),
+        None,
+    )
+    .unwrap();
+    let start = Instant::now();
+    for kind in NoteKind::ALL {
+        read(&mut source, kind, false).unwrap();
+    }
+    source.keysets().unwrap();
+    // A login may take three times as long as a connection.
+    let took = start.elapsed().as_secs();
+    assert!((3..6).contains(&took), "{took} s");
 }
 
 /// As if its disk did not answer.
