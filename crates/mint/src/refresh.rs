@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nutfilter::Params;
 use nutfilter::error::BuildError;
 use nutfilter_cashu::FilterResponse;
-use nutfilter_objects::{Made, OpenError, Table};
+use nutfilter_objects::{Made, OpenError, Refused, Table};
 
 use crate::clock::{Clock, Moment};
 use crate::published::{Comparison, Published, text_of};
@@ -776,10 +776,13 @@ fn loss_of(keyset: &KeysetId, found: &[(NoteKind, Option<Comparison>)]) -> Loss 
 
 /// The entries of the published list of keysets, by their ids.
 fn keysets_in(table: &Table) -> impl Iterator<Item = (KeysetId, serde_json::Value)> {
-    let text = table.get(KEYSETS).and_then(|object| text_of(&object));
-    let list: Option<serde_json::Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
-    let list =
-        list.and_then(|mut list| Some(list.get_mut("keysets")?.as_array_mut()?.split_off(0)));
+    let served = table.get(KEYSETS).and_then(|object| text_of(&object));
+    // One that may not be served, as a form of it is damaged, was published all the same.
+    let refused = table.refused().iter().filter(|file| file.object == KEYSETS);
+    let list = served.into_iter().chain(refused.flat_map(Refused::read)).find_map(|text| {
+        let mut list: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        Some(list.get_mut("keysets")?.as_array_mut()?.split_off(0))
+    });
     let entries = list.unwrap_or_default().into_iter();
     entries.filter_map(|entry| Some((KeysetId::parse(entry.get("id")?.as_str()?).ok()?, entry)))
 }

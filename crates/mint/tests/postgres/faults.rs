@@ -3,7 +3,7 @@
 
 use core::ops::ControlFlow;
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use nutfilter_mint::source::{MintSource as _, SourceError};
@@ -409,33 +409,22 @@ fn column_of_wrong_type_is_named() {
     refused(open(&database.url, Some(MintType::Nutshell)), "table `proofs_used` is missing");
 }
 
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn table_truncated_before_lock_is_not_taken_for_empty() {
     let Some(database) = cdk() else { return };
     (0..9).for_each(|index| database.add(Spent, index));
-    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let stop = &stop;
-        let url = database.url.clone();
+        // The writer ends also if an assertion fails.
+        let (_goes_on, ends) = std::sync::mpsc::channel::<()>();
+        let writer = database.another_writer();
         scope.spawn(move || {
-            let writer = Writer::connect(&url);
-            while !stop.load(Ordering::Relaxed) {
+            while ends.try_recv() == Err(TryRecvError::Empty) {
                 writer.run(
                     "BEGIN; CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT * FROM proof;
                      TRUNCATE proof; INSERT INTO proof SELECT * FROM kept; COMMIT",
                 );
             }
         });
-        // Stop the writer also if an assertion fails; otherwise it would never end.
-        let _stop = StopOnDrop(stop);
         let mut source = database.source();
         for _ in 0..60 {
             let (found, _) = read(&mut source, Spent, true).unwrap();
