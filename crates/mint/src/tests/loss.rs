@@ -327,37 +327,28 @@ fn hold_does_not_end_because_a_file_is_taken_away() {
 fn cost_of_comparing() {
     let notes = std::env::var("NUTFILTER_NOTES").map_or(1_000_000, |notes| notes.parse().unwrap());
     let hashes = Vec::from_iter((0..notes).map(|note: u64| Nut25.hash(&note.to_le_bytes())));
-    let (directory, fake) = (tempfile::tempdir().unwrap(), Fake::default());
+    let fake = Fake::default();
     fake.state().hashes.clone_from(&hashes);
-    let start = || {
-        let table = in_directory(directory.path());
-        refresher_to(table, &fake, &Clocks::at(1_000), RefreshOptions::default())
-    };
-    let taken = |work: &mut dyn FnMut()| {
-        let before = crate::thread::cpu_time().unwrap_or_default();
-        work();
-        crate::thread::cpu_time().unwrap_or_default() - before
-    };
-    let mut least = [Duration::MAX; 4];
-    for _ in 0..5 {
-        let _ = fs::remove_dir_all(directory.path().join("v1"));
-        let mut first = start();
-        let mut of = [Duration::ZERO; 4];
-        of[0] = taken(&mut || drop(first.refresh(true).unwrap()));
-        of[1] = taken(&mut || drop(first.refresh(true).unwrap()));
+    let cpu = || crate::thread::cpu_time().unwrap_or_default();
+    let rounds = [(); 5].map(|()| {
+        let directory = tempfile::tempdir().unwrap();
+        let sorting = cpu();
+        for _ in NoteKind::ALL {
+            SortedHashes::from_hashes(hashes.clone()).dedup();
+        }
+        let build = cpu();
+        let mut first = run(directory.path(), &fake, 1_000, &[]).refresher;
+        let whole = cpu();
+        first.refresh(true).unwrap();
+        let taken = [build - sorting, whole - build, cpu() - whole];
         drop(first);
-        let mut second = start();
-        of[2] = taken(&mut || drop(second.refresh(true).unwrap()));
-        of[3] = taken(&mut || {
-            for _ in NoteKind::ALL {
-                SortedHashes::from_hashes(hashes.clone()).dedup();
-            }
-        });
-        least = core::array::from_fn(|at| least[at].min(of[at]));
+        let next = cpu();
+        run(directory.path(), &fake, 1_000, &[]).result.unwrap();
+        [taken[0], taken[1], taken[2], cpu() - next]
+    });
+    for (at, what) in
+        ["sorting alone", "first build", "whole reading", "next start"].iter().enumerate()
+    {
+        println!("{what}: {:.0?} of CPU", rounds.iter().map(|round| round[at]).min().unwrap());
     }
-    let [build, whole, next, sorting] = least;
-    println!(
-        "CPU: first build {build:.0?}, whole reading {whole:.0?}, first one beside what was published {next:.0?}; of each of \
-         these, sorting {sorting:.0?}"
-    );
 }
