@@ -111,16 +111,25 @@ impl Published {
         let notes: usize = others().map(|(_, set)| set.hashes.len()).sum();
         comparison.too_small_to_tell = notes as u128 * CHANCE >= u128::from(filter.range());
         if !comparison.too_small_to_tell {
-            for value in missing {
-                let before = comparison.elsewhere.len();
-                for (_, set) in others() {
-                    let hashes = set.hashes.as_slice();
+            let is_missing = |hash: &u64| missing.binary_search(&map(*hash)).is_ok();
+            for (_, set) in others() {
+                let hashes = set.hashes.as_slice();
+                // Many may be missing beside thousands of small keysets, and few beside a large one.
+                if hashes.len() < missing.len() {
+                    comparison.elsewhere.extend(hashes.iter().copied().filter(is_missing));
+                    continue;
+                }
+                for &value in &missing {
                     let first = hashes.partition_point(|&hash| map(hash) < value);
                     let found = hashes[first..].iter().take_while(|&&hash| map(hash) == value);
                     comparison.elsewhere.extend(found);
                 }
-                comparison.gone -= u64::from(comparison.elsewhere.len() > before);
             }
+            comparison.elsewhere.sort_unstable();
+            let is_elsewhere = |value: &&u64| {
+                comparison.elsewhere.binary_search_by_key(*value, |&hash| map(hash)).is_ok()
+            };
+            comparison.gone -= missing.iter().filter(is_elsewhere).count() as u64;
         }
         Some(comparison)
     }

@@ -82,8 +82,11 @@ impl Sets {
                 let here = new.get(keyset).map_or(&[][..], SortedHashes::as_slice);
                 let missing = without(set.hashes.as_slice(), here);
                 let others = new.values().chain([&orphans]);
-                let gone = others.fold(missing.clone(), |gone, set| without(&gone, set.as_slice()));
-                let gone = gone.len() as u64;
+                let elsewhere = others.flat_map(|set| common(&missing, set.as_slice()));
+                let mut elsewhere = Vec::from_iter(elsewhere);
+                elsewhere.sort_unstable();
+                elsewhere.dedup();
+                let gone = (missing.len() - elsewhere.len()) as u64;
                 let before = core::mem::replace(&mut set.gone, gone);
                 if before != gone {
                     taken.gone.push((keyset.clone(), [before, gone]));
@@ -159,10 +162,28 @@ fn add(set: &mut SortedHashes, new: &SortedHashes) -> Result<bool, BuildError> {
     Ok(true)
 }
 
+/// A search costs about as much as a pass over so many values.
+const SEARCH: usize = 32;
+
+/// The values that are in both ascending lists, one of which is often much shorter.
+fn common(left: &[u64], right: &[u64]) -> Vec<u64> {
+    let (few, many) = if left.len() < right.len() { (left, right) } else { (right, left) };
+    let (few, mut many) = (few.iter().copied(), many);
+    let is_in = |value: &u64| {
+        // From the last one on, in steps that double.
+        let mut step = 1;
+        while many.get(step).is_some_and(|other| other < value) {
+            step *= 2;
+        }
+        let end = many.len().min(step + 1);
+        many = &many[many[..end].partition_point(|other| other < value)..];
+        many.first() == Some(value)
+    };
+    few.filter(is_in).collect()
+}
+
 /// The values of the left ascending list that are not in the right one.
 fn without(left: &[u64], right: &[u64]) -> Vec<u64> {
-    // A search costs about as much as a pass over so many values.
-    const SEARCH: usize = 32;
     if left.len() < right.len() / SEARCH {
         let left = left.iter().copied();
         return left.filter(|value| right.binary_search(value).is_err()).collect();
@@ -302,6 +323,8 @@ mod tests {
             let expected: Vec<u64> = left.iter().copied().filter(|v| !right.contains(v)).collect();
             assert_eq!(without(&left, &right), expected);
             assert_eq!(without(&left, &[]), left);
+            let expected: Vec<u64> = left.iter().copied().filter(|v| right.contains(v)).collect();
+            assert_eq!([common(&left, &right), common(&right, &left)], [&expected[..]; 2]);
         }
     }
 }

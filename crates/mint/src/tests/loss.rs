@@ -213,6 +213,23 @@ fn note_elsewhere_is_gone_where_chance_explains_it() {
 }
 
 #[test]
+fn loss_beside_many_keysets_is_found_in_one_pass() {
+    let (directory, fake) = (tempfile::tempdir().unwrap(), Fake::default());
+    (2..=250).for_each(|number| fake.add(Spent, number, 1));
+    fake.state().hashes = (0..400_000).map(|at: u64| at << 45).collect();
+    run(directory.path(), &fake, 1_000, &[]).result.unwrap();
+    // One stays.
+    fake.state().hashes = vec![7 << 45];
+    let start = crate::thread::cpu_time();
+    let process = run(directory.path(), &fake, 2_000, &[]);
+    let took = crate::thread::cpu_time().unwrap_or_default() - start.unwrap_or_default();
+    assert_eq!(process.held(), ["0000000000000001=799998@1000"]);
+    let status = process.refresher.monitor().status();
+    assert_eq!(status.items_gone, 0);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
 fn date_of_a_path_never_goes_back() {
     let (directory, fake) = published();
     let before = |age| AsOf::Before(Duration::from_millis(age));
