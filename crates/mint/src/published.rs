@@ -1,6 +1,7 @@
 //! What an earlier process published, compared with what the store has now: a filter never claims less than the one before
 //! it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nutfilter_cashu::FilterResponse;
@@ -59,11 +60,13 @@ impl Published {
         let refused = table.refused().iter();
         let refused = refused.filter_map(|file| new(&file.object, Content::Refused(file.clone())));
         let mut all: Vec<Self> = served.chain(refused).collect();
-        for keyset in listed {
-            if all.iter().all(|one| one.keyset != keyset) {
-                all.push(Self { keyset, kind: NoteKind::Spent, content: Content::Gone });
-            }
-        }
+        let found: BTreeSet<KeysetId> = all.iter().map(|one| one.keyset.clone()).collect();
+        let gone = listed.filter(|keyset| !found.contains(keyset));
+        all.extend(gone.map(|keyset| Self {
+            keyset,
+            kind: NoteKind::Spent,
+            content: Content::Gone,
+        }));
         all
     }
 

@@ -593,9 +593,9 @@ impl Refresher {
         });
         let mut keysets: Vec<_> = keysets.collect();
         // Those that have left the store are served with what they were; the next process has to know their ends, too.
+        let listed: BTreeSet<&KeysetId> = self.listed.iter().map(|info| &info.id).collect();
         for (keyset, mut entry) in keysets_in(table) {
-            let is_listed = self.listed.iter().any(|info| info.id == keyset);
-            if !is_listed && served.contains(&keyset) {
+            if !listed.contains(&keyset) && served.contains(&keyset) {
                 entry["active"] = false.into();
                 keysets.push(entry);
             }

@@ -81,7 +81,8 @@ impl Sets {
             for (keyset, set) in &mut self.by_keyset {
                 let here = new.get(keyset).map_or(&[][..], SortedHashes::as_slice);
                 let missing = without(set.hashes.as_slice(), here);
-                let others = new.values().chain([&orphans]);
+                let others = || new.values().chain([&orphans]);
+                let others = (!missing.is_empty()).then(others).into_iter().flatten();
                 let elsewhere = others.flat_map(|set| common(&missing, set.as_slice()));
                 let mut elsewhere = Vec::from_iter(elsewhere);
                 elsewhere.sort_unstable();
