@@ -163,28 +163,16 @@ fn add(set: &mut SortedHashes, new: &SortedHashes) -> Result<bool, BuildError> {
     Ok(true)
 }
 
-/// A search costs about as much as a pass over so many values.
-const SEARCH: usize = 32;
-
 /// The values that are in both ascending lists, one of which is often much shorter.
 fn common(left: &[u64], right: &[u64]) -> Vec<u64> {
     let (few, many) = if left.len() < right.len() { (left, right) } else { (right, left) };
-    let (few, mut many) = (few.iter().copied(), many);
-    let is_in = |value: &u64| {
-        // From the last one on, in steps that double.
-        let mut step = 1;
-        while many.get(step).is_some_and(|other| other < value) {
-            step *= 2;
-        }
-        let end = many.len().min(step + 1);
-        many = &many[many[..end].partition_point(|other| other < value)..];
-        many.first() == Some(value)
-    };
-    few.filter(is_in).collect()
+    without(few, &without(few, many))
 }
 
 /// The values of the left ascending list that are not in the right one.
 fn without(left: &[u64], right: &[u64]) -> Vec<u64> {
+    // A search costs about as much as a pass over so many values.
+    const SEARCH: usize = 32;
     if left.len() < right.len() / SEARCH {
         let left = left.iter().copied();
         return left.filter(|value| right.binary_search(value).is_err()).collect();
