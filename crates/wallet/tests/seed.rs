@@ -9,7 +9,8 @@ use nutfilter_wallet::cashu::{
     DeriveError, Problem, RestoredWallet, Seed, WalletError, WalletOptions, restore_wallet, tokens,
 };
 use nutfilter_wallet::{
-    AsOf, CheckError, Fallback, KeysetId, MintClient, Outcome, Policy, QueryError, RestoreOptions, Warning,
+    AsOf, CheckError, Fallback, KeysetId, MintClient, Outcome, Policy, QueryError, RestoreOptions,
+    Warning,
 };
 use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, Request, SIGNED, SPENT, Seen, TWIN};
 

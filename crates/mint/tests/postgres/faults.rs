@@ -289,28 +289,15 @@ fn stopped_reading_leaves_nothing_open() {
 }
 
 #[test]
-fn host_that_hangs_is_waited_for_once_a_refresh() {
+fn host_that_hangs_stops_no_reading() {
     let Some(database) = cdk() else { return };
     let hangs = tempfile::tempdir().unwrap();
     let _listener = UnixListener::bind(hangs.path().join(".s.PGSQL.5432")).unwrap();
     let directory = Cluster::shared().unwrap().directory().display();
-    let mut source = open(
-        &format!(
-            "host={},{directory} port=5432,5432 user=owner dbname={} connect_timeout=1",
-            hangs.path().display(),
-            database.name
-        ),
-        None,
-    )
-    .unwrap();
-    let start = Instant::now();
-    for kind in NoteKind::ALL {
-        read(&mut source, kind, false).unwrap();
-    }
-    source.keysets().unwrap();
-    // A login may take three times as long as a connection.
-    let took = start.elapsed().as_secs();
-    assert!((3..6).contains(&took), "{took} s");
+    let hosts = format!("{},{directory} port=5432,5432", hangs.path().display());
+    let url = format!("host={hosts} user=owner dbname={} connect_timeout=1", database.name);
+    let mut source = open(&url, None).unwrap();
+    read(&mut source, Spent, false).unwrap();
 }
 
 /// As if its disk did not answer.
