@@ -11,8 +11,8 @@ use axum::Router;
 use nutfilter_objects::{OpenError, Table};
 use serde_json::{Value, json};
 
+use crate::filter_site::{FilterSite, check_published};
 use crate::refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
-use crate::site::{FilterSite, check_published};
 use crate::source::{MintSource, SourceError};
 use crate::status::{Loss, Monitor, Status, lock};
 use crate::thread::{ALL, NEW, Pace, RefreshThread};

@@ -19,8 +19,8 @@ use serde_json::value::RawValue;
 use ureq::Agent;
 use ureq::http::Uri;
 
+use crate::filter_site::{INFO_PATH, VIA};
 use crate::filters::Filters;
-use crate::site::{INFO_PATH, VIA};
 use crate::status::Monitor;
 
 /// Longest info that is read, in bytes. Real ones take a few thousand bytes, or some MiB with an embedded picture.
@@ -44,14 +44,14 @@ const KEEP: Duration = Duration::from_secs(600);
 
 /// Fetches the mint's info and announces the filters in it.
 #[derive(Debug)]
-pub struct MintInfo {
+pub struct InfoMirror {
     agent: Agent,
     url: Uri,
     pause: Duration,
     keep: Duration,
 }
 
-impl MintInfo {
+impl InfoMirror {
     /// The info of the mint at `mint`, such as `http://127.0.0.1:3338` or `https://mint.example/Bitcoin`.
     ///
     /// # Errors
@@ -299,7 +299,7 @@ mod tests {
             "http://mint.example/#secret",
             "http://a b/",
         ] {
-            let error = MintInfo::new(url).expect_err(url).to_string();
+            let error = InfoMirror::new(url).expect_err(url).to_string();
             assert!(!error.contains("secret") && !error.contains("mint.example"), "{error}");
         }
     }
@@ -346,7 +346,7 @@ mod tests {
             (508, "{}".to_owned(), "give the mint's own address"),
         ] {
             let url = mint(&Arc::new(Mutex::new((code, body, 0))));
-            let result = MintInfo::new(&url).unwrap().fetch();
+            let result = InfoMirror::new(&url).unwrap().fetch();
             assert_eq!(result.is_ok(), said.is_empty(), "{code}");
             let error = result.map_or_else(|error| error.to_string(), |_| String::new());
             assert!(error.contains(said), "{error}");
@@ -357,7 +357,7 @@ mod tests {
             (url.replace("http:", "https:"), "give its http:// address"),
             (format!("http://{}", vacant.unwrap()), "refused"),
         ] {
-            let error = MintInfo::new(&url).unwrap().fetch().unwrap_err();
+            let error = InfoMirror::new(&url).unwrap().fetch().unwrap_err();
             assert!(error.to_string().contains(said), "{error}");
         }
     }
@@ -375,7 +375,7 @@ mod tests {
     fn last_good_info_stays_for_a_while() {
         for broken in [503, 0] {
             let answer = Arc::new(Mutex::new((200, "{}".to_owned(), 0)));
-            let mut info = MintInfo::new(&mint(&answer)).unwrap();
+            let mut info = InfoMirror::new(&mint(&answer)).unwrap();
             info.set_pace(Duration::from_millis(20), Duration::from_millis(600));
             let monitor = Monitor::new(Arc::new(Table::in_memory()));
             let table = info.follow(Arc::clone(&monitor)).unwrap();

@@ -12,10 +12,10 @@
 //! | answer | `nutfilter-serve`, or any file server | sends objects; knows neither databases nor filters |
 //!
 //! [`Filters`] is all of this behind an axum router, with a thread that refreshes at each change and at an interval: within a mint, or
-//! beside it. A [`Monitor`] says whether they are ready, and `MintInfo` keeps the `/v1/info` of a mint elsewhere, with the filters
+//! beside it. A [`Monitor`] says whether they are ready, and `InfoMirror` keeps the `/v1/info` of a mint elsewhere, with the filters
 //! announced in it.
 //!
-//! Features: `sqlite` and `postgres` read the databases of nutshell and CDK, `info` has `MintInfo`. None is on by default.
+//! Features: `sqlite` and `postgres` read the databases of nutshell and CDK, `info` has `InfoMirror`. None is on by default.
 //!
 //! # Guarantees
 //!
@@ -50,26 +50,26 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod filter_metrics;
+mod filter_site;
 mod filters;
 #[cfg(feature = "info")]
 mod info;
-mod metrics;
 mod published;
 mod refresh;
 mod sets;
-mod site;
 pub mod source;
 mod status;
 #[cfg(test)]
 mod tests;
 mod thread;
 
+pub use filter_site::{FilterSite, INFO_PATH};
 pub use filters::{Filters, LossError, Options, StartError};
 #[cfg(feature = "info")]
-pub use info::{InfoError, MintInfo};
+pub use info::{InfoError, InfoMirror};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
-pub use site::{FilterSite, INFO_PATH};
 pub use source::{MintSource, MintType};
 pub use status::{FilterState, FilterStatus, Loss, Monitor, Status, parse_path};
 

@@ -16,11 +16,11 @@ use crate::{KeysetId, NoteKind};
 pub(crate) struct Published {
     pub(crate) keyset: KeysetId,
     pub(crate) kind: NoteKind,
-    content: Content,
+    content: PublishedContent,
 }
 
 #[derive(Debug)]
-enum Content {
+enum PublishedContent {
     /// One that is served.
     Object(Arc<Object>),
     /// One that may not be served. What can be read of it was published all the same.
@@ -55,17 +55,18 @@ impl Published {
             Some(Self { keyset: KeysetId::parse(id).ok()?, kind, content })
         };
         let objects = table.objects().into_iter();
-        let served =
-            objects.filter_map(|object| new(object.path(), Content::Object(object.clone())));
+        let served = objects
+            .filter_map(|object| new(object.path(), PublishedContent::Object(object.clone())));
         let refused = table.refused().iter();
-        let refused = refused.filter_map(|file| new(&file.object, Content::Refused(file.clone())));
+        let refused =
+            refused.filter_map(|file| new(&file.object, PublishedContent::Refused(file.clone())));
         let mut all: Vec<Self> = served.chain(refused).collect();
         let found: BTreeSet<KeysetId> = all.iter().map(|one| one.keyset.clone()).collect();
         let gone = listed.filter(|keyset| !found.contains(keyset));
         all.extend(gone.map(|keyset| Self {
             keyset,
             kind: NoteKind::Spent,
-            content: Content::Gone,
+            content: PublishedContent::Gone,
         }));
         all
     }
@@ -78,9 +79,9 @@ impl Published {
     /// memory.
     pub(crate) fn compare(&self, sets: &Sets) -> Option<Comparison> {
         let texts = match &self.content {
-            Content::Object(object) => vec![text_of(object)?],
-            Content::Refused(file) => file.read(),
-            Content::Gone => return None,
+            PublishedContent::Object(object) => vec![text_of(object)?],
+            PublishedContent::Refused(file) => file.read(),
+            PublishedContent::Gone => return None,
         };
         let (date, filter) = texts.into_iter().find_map(|text| {
             let response = FilterResponse::from_json(text).ok()?;

@@ -466,7 +466,7 @@ fn keysets_are_served_while_they_are_listed_or_have_notes() {
 }
 
 fn in_directory(root: &std::path::Path) -> Table {
-    Table::in_directory(root, 0o644, crate::site::check_published).unwrap()
+    Table::in_directory(root, 0o644, crate::filter_site::check_published).unwrap()
 }
 
 #[test]

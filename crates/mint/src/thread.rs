@@ -151,18 +151,18 @@ fn run(mut refresher: Refresher, pace: Pace, wishes: &Wishes) {
         let outcome = refresh(&mut refresher, whole);
         let took = began.elapsed();
         let (pause, soonest) = match outcome {
-            Outcome::Good => {
+            TurnOutcome::Good => {
                 retry = FIRST_RETRY;
                 let cpu = cpu.zip(cpu_time()).map_or(took, |(before, now)| now - before);
                 let pause = pause(pace.interval, took, refresher.now(), random());
                 (took.saturating_add(pause), pace.soonest(cpu))
             }
-            Outcome::Bad => {
+            TurnOutcome::Bad => {
                 let pause = retry.min(pace.interval);
                 retry = retry.saturating_mul(2);
                 (took + pause, Duration::MAX)
             }
-            Outcome::OtherMint => (Duration::MAX, Duration::MAX),
+            TurnOutcome::OtherMint => (Duration::MAX, Duration::MAX),
         };
         whole = wait(&mut refresher, began, pause, soonest, wishes);
     }
@@ -228,7 +228,7 @@ fn wait(
     }
 }
 
-enum Outcome {
+enum TurnOutcome {
     Good,
     Bad,
     /// No later reading could be better, unless losses are accepted.
@@ -239,21 +239,21 @@ enum Outcome {
 ///
 /// A source may be third-party code. If it panics, the service must not report itself as healthy while its filters are no
 /// longer renewed.
-fn refresh(refresher: &mut Refresher, whole: bool) -> Outcome {
+fn refresh(refresher: &mut Refresher, whole: bool) -> TurnOutcome {
     let result = catch_unwind(AssertUnwindSafe(|| refresher.refresh(whole)));
     // It stays so until everything is read, and no other keyset waits for that.
     let is_held = |(_, error): &(String, RefreshError)| matches!(error, RefreshError::Held);
     match result {
-        Ok(Ok(report)) if report.failures.iter().all(is_held) => Outcome::Good,
-        Ok(Err(RefreshError::OtherMint { .. })) => Outcome::OtherMint,
-        Ok(_) => Outcome::Bad,
+        Ok(Ok(report)) if report.failures.iter().all(is_held) => TurnOutcome::Good,
+        Ok(Err(RefreshError::OtherMint { .. })) => TurnOutcome::OtherMint,
+        Ok(_) => TurnOutcome::Bad,
         Err(panic) => {
             refresher.distrust();
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said =
                 said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
             tracing::error!(panic = said, "the refresh panicked; retrying");
-            Outcome::Bad
+            TurnOutcome::Bad
         }
     }
 }

@@ -175,19 +175,19 @@ pub(crate) fn write_forms<W: Write>(
     [plain, gzip]: [W; 2],
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<(String, [W; 2])> {
-    let mut forms = Forms { plain, gzip: Gzip::new(gzip), tag: Sha256::new() };
+    let mut forms = FormsWriter { plain, gzip: Gzip::new(gzip), tag: Sha256::new() };
     write(&mut forms)?;
     let tag = hex(&forms.tag.finalize());
     Ok((tag, [forms.plain, forms.gzip.finish()?]))
 }
 
-struct Forms<W> {
+struct FormsWriter<W> {
     plain: W,
     gzip: Gzip<W>,
     tag: Sha256,
 }
 
-impl<W: Write> Write for Forms<W> {
+impl<W: Write> Write for FormsWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.plain.write_all(bytes)?;
         self.gzip.write_all(bytes)?;

@@ -88,7 +88,7 @@ async fn body_of(file: File, length: u64) -> io::Result<Body> {
 }
 
 /// The bytes of a file, each piece read once the one before it is sent, into the same memory.
-fn pieces(file: File, first: Piece, length: u64) -> impl Stream<Item = io::Result<Bytes>> {
+fn pieces(file: File, first: BodyPiece, length: u64) -> impl Stream<Item = io::Result<Bytes>> {
     let room = Arc::clone(OwnedMutexGuard::mutex(&first.room));
     stream::try_unfold((file, Some(first), 0), move |(file, first, at)| {
         let room = Arc::clone(&room);
@@ -112,12 +112,12 @@ fn pieces(file: File, first: Piece, length: u64) -> impl Stream<Item = io::Resul
 }
 
 /// The bytes at the beginning of memory that is used again after them.
-struct Piece {
+struct BodyPiece {
     room: OwnedMutexGuard<Vec<u8>>,
     length: usize,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for BodyPiece {
     fn as_ref(&self) -> &[u8] {
         &self.room[..self.length]
     }
@@ -129,13 +129,13 @@ async fn read(
     file: File,
     at: u64,
     mut room: OwnedMutexGuard<Vec<u8>>,
-) -> io::Result<(File, Piece)> {
+) -> io::Result<(File, BodyPiece)> {
     #[cfg(target_os = "linux")]
     {
         let parts = &mut [io::IoSliceMut::new(&mut room)];
         let flags = rustix::io::ReadWriteFlags::NOWAIT;
         if let Ok(length @ 1..) = rustix::io::preadv2(&file, parts, at, flags) {
-            return Ok((file, Piece { room, length }));
+            return Ok((file, BodyPiece { room, length }));
         }
     }
     let read = tokio::task::spawn_blocking(move || {
@@ -144,7 +144,7 @@ async fn read(
         #[cfg(windows)]
         let read = std::os::windows::fs::FileExt::seek_read(&file, &mut room, at);
         let length = read?;
-        Ok((file, Piece { room, length }))
+        Ok((file, BodyPiece { room, length }))
     });
     read.await?
 }

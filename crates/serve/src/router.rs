@@ -21,12 +21,12 @@ use percent_encoding::percent_decode_str;
 use crate::answer::{accepts_gzip, answer, known_tag, refused, relative};
 use crate::site::{Refusal, Site};
 
-type Shared = Arc<dyn Site>;
+type SharedSite = Arc<dyn Site>;
 
 /// Routes for the objects of a site, `/health`, `/ready`, and perhaps `/metrics`. Serve the router with
 /// [`serve`](crate::serve). Any other path is an error in the Cashu form.
 pub fn router(site: impl Site) -> Router {
-    let site: Shared = Arc::new(site);
+    let site: SharedSite = Arc::new(site);
     let router = Router::new()
         .route("/health", get(health))
         .route("/ready", get(ready))
@@ -49,12 +49,12 @@ pub fn router(site: impl Site) -> Router {
 /// with `merge`. The CORS headers apply to these routes only.
 pub fn object_router(site: impl Site, below: &str) -> Router {
     let router = Router::new().route(&format!("{below}/{{*rest}}"), get(object));
-    let site: Shared = Arc::new(site);
+    let site: SharedSite = Arc::new(site);
     readable(router).layer(from_fn(catch_panic)).with_state(site)
 }
 
 /// Lets every page read the answers: they are the same for all.
-fn readable(router: Router<Shared>) -> Router<Shared> {
+fn readable(router: Router<SharedSite>) -> Router<SharedSite> {
     router.method_not_allowed_fallback(method_not_allowed).layer(from_fn(cors))
 }
 
@@ -84,7 +84,7 @@ async fn catch_panic(request: Request, next: Next) -> Response {
     response.unwrap_or_else(|_| refused(&Refusal::new(500, "internal error")))
 }
 
-async fn object(State(site): State<Shared>, uri: Uri, headers: HeaderMap) -> Response {
+async fn object(State(site): State<SharedSite>, uri: Uri, headers: HeaderMap) -> Response {
     let Ok(path) = percent_decode_str(relative(&uri)).decode_utf8() else {
         return refused(&site.missing(""));
     };
@@ -137,12 +137,12 @@ fn was_told_lately() -> bool {
 }
 
 /// Answers with the site's status. The HTTP status is always 200, because a process that answers is alive.
-async fn health(State(site): State<Shared>) -> Response {
+async fn health(State(site): State<SharedSite>) -> Response {
     uncached("application/json", site.health().into_bytes())
 }
 
 /// Tells whether requests should be sent here.
-async fn ready(State(site): State<Shared>) -> Response {
+async fn ready(State(site): State<SharedSite>) -> Response {
     match site.ready() {
         Ok(()) => uncached("application/json", br#"{"ready":true}"#.to_vec()),
         Err(reason) => refused(&Refusal::new(503, reason)),
@@ -150,7 +150,7 @@ async fn ready(State(site): State<Shared>) -> Response {
 }
 
 /// The metrics as Prometheus text.
-async fn metrics(State(site): State<Shared>) -> Response {
+async fn metrics(State(site): State<SharedSite>) -> Response {
     let media_type = "text/plain; version=0.0.4; charset=utf-8";
     uncached(media_type, site.metrics().unwrap_or_default().into_bytes())
 }

@@ -12,11 +12,11 @@ use crate::batches::{MintInfo, wait};
 use crate::error::{CheckError, FetchError, MintError, MintKeyset, RejectReason, UNKNOWN_KEYSET};
 use crate::matches::FilterSource;
 use crate::mint_filter::MintFilter;
-use crate::points::Points;
+use crate::point_source::Points;
 use crate::policy::{FetchContext, Policy, check_status, system_time};
 use crate::proxy::Proxy;
 use crate::query_error::{QueryError, RestoreError, SearchError};
-use crate::restore::{Restore, RestoreOptions, Restored};
+use crate::restore_steps::{Restore, RestoreOptions, Restored};
 use crate::transport::{HttpReply, HttpSettings, Transport, certificates};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::batches::JsonMembers;
-use crate::dialect::OtherDialect;
+use crate::dialect_check::OtherDialect;
 
 /// The error code of "keyset is not known" in a mint's error object.
 pub const UNKNOWN_KEYSET: i64 = 12001;

@@ -67,17 +67,17 @@ mod batches;
 pub mod cashu;
 #[cfg(feature = "client")]
 mod client;
-mod dialect;
+mod dialect_check;
 mod error;
 mod match_limit;
 mod matches;
 mod mint_filter;
-mod points;
+mod point_source;
 mod policy;
 #[cfg(feature = "client")]
 mod proxy;
 mod query_error;
-mod restore;
+mod restore_steps;
 mod search;
 mod signature;
 mod state;
@@ -87,19 +87,19 @@ mod transport;
 pub use batches::MintInfo;
 #[cfg(feature = "client")]
 pub use client::MintClient;
-pub use dialect::{Dialect, OtherDialect, other_dialect};
+pub use dialect_check::{Dialect, OtherDialect, other_dialect};
 pub use error::{
     CheckError, FetchError, MintError, MintKeyset, RejectReason, TransportError, UNKNOWN_KEYSET,
 };
 pub use match_limit::match_limit;
-pub use matches::{AsOf, FilterSource, Matches, Warning};
+pub use matches::{FilterDates, FilterSource, Matches, Warning};
 pub use mint_filter::{Answer, MintFilter};
 pub use nutfilter::Nut25;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
-pub use points::{Points, PointsError};
+pub use point_source::{Points, PointsError};
 pub use policy::{FetchContext, Policy};
 #[cfg(feature = "client")]
 pub use proxy::Proxy;
 pub use query_error::{AnswerFault, QueryError, RestoreError, SearchError};
-pub use restore::{Chance, Fallback, Outcome, Restore, RestoreOptions, Restored};
+pub use restore_steps::{Chance, Fallback, Outcome, Restore, RestoreOptions, Restored};
 pub use signature::{BlindSignature, Dleq};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use nutfilter_cashu::{KeysetId, NoteKind};
 
-use crate::dialect::OtherDialect;
+use crate::dialect_check::OtherDialect;
 use crate::mint_filter::Answer;
 use crate::query_error::AnswerFault;
 
@@ -21,7 +21,7 @@ pub struct FilterSource {
 
 /// The times of the filters of a keyset, in Unix seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AsOf {
+pub struct FilterDates {
     /// Of the filter of spent notes.
     pub spent: u64,
     /// Of the filter of issued notes.
@@ -42,7 +42,7 @@ pub enum Warning {
         age: u64,
     },
     /// The filters of a restore are more than an hour apart: what happened in between is in one of them only.
-    DatesApart(AsOf),
+    DatesApart(FilterDates),
     /// The filters of a restore are older than the wallet's last activity, so its newest notes may be missing.
     OlderThanActivity {
         /// The time of the older filter, in Unix seconds.
@@ -125,7 +125,7 @@ impl fmt::Display for Warning {
                 "the filter is {} days old (as of {as_of}): notes spent since then are missing",
                 age / 86_400
             ),
-            Warning::DatesApart(AsOf { spent, issued }) => write!(
+            Warning::DatesApart(FilterDates { spent, issued }) => write!(
                 f,
                 "the filters are {} s apart ({spent} for spent notes, {issued} for issued ones): notes spent or issued in between may be wrong",
                 spent.abs_diff(*issued)

@@ -3,7 +3,7 @@
 use nutfilter::{Filter, IndexInterval, IndexedFilter, ItemHash, Nut25, Params};
 use nutfilter_cashu::PointKind;
 
-use crate::dialect::other_dialect;
+use crate::dialect_check::other_dialect;
 use crate::error::CheckError;
 use crate::match_limit::match_limit;
 use crate::matches::{FilterSource, Matches, Warning};

@@ -6,10 +6,10 @@ use thiserror::Error;
 
 use crate::error::{CheckError, FetchError};
 use crate::matches::FilterSource;
-use crate::points::PointsError;
-use crate::restore::Restore;
+use crate::point_source::PointsError;
+use crate::restore_steps::Restore;
 #[cfg(feature = "client")]
-use crate::restore::{Fallback, RestoreOptions};
+use crate::restore_steps::{Fallback, RestoreOptions};
 
 /// Why the mint's answers about the matches are unknown. An error never means "unspent" or "not signed".
 #[derive(Debug, Error)]

@@ -9,11 +9,11 @@ use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use crate::batches::shuffle;
 use crate::error::CheckError;
 use crate::match_limit::chance_limit;
-use crate::matches::{AsOf, Warning};
+use crate::matches::{FilterDates, Warning};
 use crate::mint_filter::{MintFilter, check_point};
-use crate::points::Points;
+use crate::point_source::Points;
 use crate::query_error::QueryError;
-use crate::restore::RestoreOptions;
+use crate::restore_steps::RestoreOptions;
 
 /// Counters that are looked up at once.
 const PIECE: u32 = 256;
@@ -156,7 +156,7 @@ fn compare<H: ItemHash>(
     if n > of {
         warnings.push(Warning::MoreSpentThanIssued { spent: n, issued: of });
     }
-    let as_of = AsOf { spent: spent.as_of(), issued: issued.as_of() };
+    let as_of = FilterDates { spent: spent.as_of(), issued: issued.as_of() };
     if as_of.spent.abs_diff(as_of.issued) > APART {
         warnings.push(Warning::DatesApart(as_of));
     }

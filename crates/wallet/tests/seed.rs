@@ -9,8 +9,8 @@ use nutfilter_wallet::cashu::{
     DeriveError, Problem, RestoredWallet, Seed, WalletError, WalletOptions, restore_wallet, tokens,
 };
 use nutfilter_wallet::{
-    AsOf, CheckError, Fallback, KeysetId, MintClient, Outcome, Policy, QueryError, RestoreOptions,
-    Warning,
+    CheckError, Fallback, FilterDates, KeysetId, MintClient, Outcome, Policy, QueryError,
+    RestoreOptions, Warning,
 };
 use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, Request, SIGNED, SPENT, Seen, TWIN};
 
@@ -321,7 +321,7 @@ fn keysets_that_the_mint_no_longer_lists_are_problems() {
     let world = World::new(|mint| mint.usd = DRAFT);
     let upper = KEYSETS[0].to_uppercase();
     let seen = [&upper, DRAFT, "00deadbeefdeadbe"].map(|id| id.parse().expect("an id"));
-    let last_seen = seen.into_iter().map(|id| (id, AsOf { spent: 1, issued: 1 })).collect();
+    let last_seen = seen.into_iter().map(|id| (id, FilterDates { spent: 1, issued: 1 })).collect();
     let options = WalletOptions { last_seen, ..WalletOptions::default() };
     let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
     assert_eq!(wallet.notes().count(), 12);

@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, HashMap};
 
-use super::schema::Notes;
+use super::schema::NoteTable;
 use super::{AsOf, ItemBatch, ItemSink, Reading, Result, RowFault, SourceError};
 use crate::{KeysetId, NoteKind};
 
@@ -30,7 +30,7 @@ pub(super) struct ByKeyset<'s> {
     /// The id of the previous row and its index.
     latest: Option<(Vec<u8>, usize)>,
     unservable: Vec<String>,
-    notes: &'static Notes,
+    notes: &'static NoteTable,
     kind: NoteKind,
 }
 
@@ -42,7 +42,11 @@ fn passed(flow: ControlFlow<()>) -> Result<()> {
 }
 
 impl<'s> ByKeyset<'s> {
-    pub(super) fn new(sink: &'s mut dyn ItemSink, notes: &'static Notes, kind: NoteKind) -> Self {
+    pub(super) fn new(
+        sink: &'s mut dyn ItemSink,
+        notes: &'static NoteTable,
+        kind: NoteKind,
+    ) -> Self {
         Self {
             sink,
             notes,

@@ -79,7 +79,7 @@ use crate::{KeysetId, NoteKind};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Notes(Arc<Shared>);
+pub struct Notes(Arc<Buffers>);
 
 impl fmt::Debug for Notes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,7 +92,8 @@ impl Notes {
     /// everything is read again.
     pub fn new<S: MintSource>(store: S) -> (Self, NotesSource<S>) {
         let reader = Arc::new(());
-        let notes = Self(Arc::new(Shared { reader: Arc::downgrade(&reader), ..Shared::default() }));
+        let notes =
+            Self(Arc::new(Buffers { reader: Arc::downgrade(&reader), ..Buffers::default() }));
         let source = NotesSource {
             notes: notes.clone(),
             store,
@@ -110,7 +111,7 @@ impl Notes {
     pub fn begin(&self) -> Commit {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let key = (Instant::now(), number);
-        let open = (SystemTime::now(), State::Held);
+        let open = (SystemTime::now(), HandoverState::Held);
         self.shard(key).open.insert(key, open);
         let notes = self.clone();
         Commit { token: CommitToken { notes, key }, notes: Default::default(), has_word: false }
@@ -218,7 +219,7 @@ impl Commit {
 impl Drop for Commit {
     fn drop(&mut self) {
         if !self.has_word {
-            self.token.say(State::Dropped);
+            self.token.say(HandoverState::Dropped);
         }
     }
 }
@@ -235,10 +236,10 @@ impl CommitToken {
     /// known: at the end of a blocking closure, or when the pool has its connection back and idle. If the handle is still
     /// there, its own word decides. Saying it again does nothing.
     pub fn ended(&self) {
-        self.say(State::Ended);
+        self.say(HandoverState::Ended);
     }
 
-    fn say(&self, what: State) {
+    fn say(&self, what: HandoverState) {
         self.notes.shard(self.key).step(self.key, what);
     }
 }
@@ -353,7 +354,7 @@ const CHUNK: usize = 64;
 type Key = (Instant, u64);
 
 #[derive(Default)]
-struct Shared {
+struct Buffers {
     shards: [Mutex<Shard>; SHARDS],
     next: AtomicU64,
     /// Without a source, nothing takes notes out of the buffer.
@@ -362,7 +363,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Shard {
-    open: BTreeMap<Key, (SystemTime, State)>,
+    open: BTreeMap<Key, (SystemTime, HandoverState)>,
     /// Notes that count and were not read yet, by kind.
     done: [Done; 2],
     /// Whether a commit has ended, nobody knows how, and the store was not read since, by kind.
@@ -372,7 +373,7 @@ struct Shard {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum HandoverState {
     Held,
     Dropped,
     Ended,
@@ -380,15 +381,15 @@ enum State {
 
 impl Shard {
     /// A commit was dropped, or has ended. After both, only the store knows how.
-    fn step(&mut self, key: Key, step: State) {
+    fn step(&mut self, key: Key, step: HandoverState) {
         let Some((_, state)) = self.open.get_mut(&key) else {
             return;
         };
         let before = core::mem::replace(state, step);
-        let is_over = before != State::Held && before != step;
+        let is_over = before != HandoverState::Held && before != step;
         match step {
-            State::Dropped if !is_over => self.doubts += 1,
-            State::Ended if is_over => self.doubts -= 1,
+            HandoverState::Dropped if !is_over => self.doubts += 1,
+            HandoverState::Ended if is_over => self.doubts -= 1,
             _ => {}
         }
         if is_over {
@@ -517,7 +518,7 @@ mod tests {
         };
         assert_eq!(NoteKind::ALL.map(&mut read), [0, 0]);
         let began = Instant::now().checked_sub(2 * HANGS).unwrap();
-        let (key, open) = ((began, 0), (SystemTime::now(), State::Held));
+        let (key, open) = ((began, 0), (SystemTime::now(), HandoverState::Held));
         notes.shard(key).open.insert(key, open);
         for expected in [[0, 1], [0, 1], [3, 1]] {
             let mut commit = notes.begin();

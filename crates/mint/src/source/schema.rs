@@ -12,24 +12,24 @@ use crate::NoteKind;
 pub(super) struct Schema {
     pub(super) mint: MintType,
     /// Its columns are [`KEYSET_COLUMNS`].
-    pub(super) keysets: Table,
+    pub(super) keysets: SqlTable,
     /// Their column with the end of a keyset, which may be missing.
     pub(super) final_expiry: &'static str,
-    pub(super) spent: Notes,
-    pub(super) issued: Notes,
+    pub(super) spent: NoteTable,
+    pub(super) issued: NoteTable,
     /// SQL for the migrations that the mint recorded. The table may be missing.
     pub(super) migrations: &'static str,
 }
 
 /// A table and the columns that are read.
-pub(super) struct Table {
+pub(super) struct SqlTable {
     pub(super) name: &'static str,
     pub(super) columns: &'static [&'static str],
 }
 
 /// The notes of one kind.
-pub(super) struct Notes {
-    pub(super) table: Table,
+pub(super) struct NoteTable {
+    pub(super) table: SqlTable,
     /// The column with the keyset's id.
     pub(super) keyset: &'static str,
     /// The column with the item; unique.
@@ -51,7 +51,7 @@ pub(super) enum Counts {
     State(&'static str, &'static str, &'static [&'static str]),
 }
 
-impl Notes {
+impl NoteTable {
     /// SQL for the columns that are read: the keyset, the item, and 1 if a row counts or 0 if it does not; NULL if its
     /// state is not known.
     pub(super) fn columns(&self) -> String {
@@ -100,18 +100,18 @@ const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
 /// a signed promise counts as issued.
 const NUTSHELL: Schema = Schema {
     mint: MintType::Nutshell,
-    keysets: Table::new("keysets", KEYSET_COLUMNS),
+    keysets: SqlTable::new("keysets", KEYSET_COLUMNS),
     final_expiry: "final_expiry",
-    spent: Notes {
-        table: Table::new("proofs_used", &["id", "y"]),
+    spent: NoteTable {
+        table: SqlTable::new("proofs_used", &["id", "y"]),
         keyset: "id",
         item: "y",
         times: &["created"],
         hex: true,
         counts: Counts::Every,
     },
-    issued: Notes {
-        table: Table::new("promises", &["id", "b_", "c_"]),
+    issued: NoteTable {
+        table: SqlTable::new("promises", &["id", "b_", "c_"]),
         keyset: "id",
         item: "b_",
         times: &["signed_at", "created"],
@@ -124,18 +124,18 @@ const NUTSHELL: Schema = Schema {
 /// A proof passes through other states before `SPENT`. It may also leave these states without ever being spent.
 const CDK: Schema = Schema {
     mint: MintType::Cdk,
-    keysets: Table::new("keyset", KEYSET_COLUMNS),
+    keysets: SqlTable::new("keyset", KEYSET_COLUMNS),
     final_expiry: "valid_to",
-    spent: Notes {
-        table: Table::new("proof", &["keyset_id", "y", "state"]),
+    spent: NoteTable {
+        table: SqlTable::new("proof", &["keyset_id", "y", "state"]),
         keyset: "keyset_id",
         item: "y",
         times: &["created_time"],
         hex: false,
         counts: Counts::State("state", "SPENT", &["UNSPENT", "PENDING", "RESERVED", "UNKNOWN"]),
     },
-    issued: Notes {
-        table: Table::new("blind_signature", &["keyset_id", "blinded_message", "c"]),
+    issued: NoteTable {
+        table: SqlTable::new("blind_signature", &["keyset_id", "blinded_message", "c"]),
         keyset: "keyset_id",
         item: "blinded_message",
         times: &["signed_time", "created_time"],
@@ -153,7 +153,7 @@ impl Schema {
         }
     }
 
-    pub(super) fn notes(&self, kind: NoteKind) -> &Notes {
+    pub(super) fn notes(&self, kind: NoteKind) -> &NoteTable {
         match kind {
             NoteKind::Spent => &self.spent,
             NoteKind::Issued => &self.issued,
@@ -163,12 +163,12 @@ impl Schema {
     /// Selects the keysets: their columns and, if `has_end`, when they end.
     pub(super) fn list_keysets(&self, has_end: bool) -> String {
         let end = if has_end { self.final_expiry } else { "NULL" };
-        let Table { name, columns } = &self.keysets;
+        let SqlTable { name, columns } = &self.keysets;
         format!("SELECT {}, {end} AS ending FROM {name}", columns.join(", "))
     }
 
     /// The required tables.
-    pub(super) fn tables(&self) -> [&Table; 3] {
+    pub(super) fn tables(&self) -> [&SqlTable; 3] {
         [&self.spent.table, &self.issued.table, &self.keysets]
     }
 
@@ -176,7 +176,7 @@ impl Schema {
     /// `None` if the table does not exist.
     pub(super) fn verify_columns(
         &self,
-        table: &Table,
+        table: &SqlTable,
         database: impl Display,
         has_column: Option<impl Fn(&str) -> bool>,
     ) -> Result<()> {
@@ -194,7 +194,7 @@ impl Schema {
     }
 }
 
-impl Table {
+impl SqlTable {
     const fn new(name: &'static str, columns: &'static [&'static str]) -> Self {
         Self { name, columns }
     }

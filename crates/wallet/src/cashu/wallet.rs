@@ -13,17 +13,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::notes::{Note, NoteError};
-use super::points::{DeriveError, SeedPoints};
+use super::note_tokens::{Note, NoteError};
 use super::seed::Seed;
+use super::seed_points::{DeriveError, SeedPoints};
 use crate::batches::{JsonMembers, MintInfo};
 use crate::client::{End, MintClient};
 use crate::error::{CheckError, FetchError, MintKeyset, listed};
 use crate::match_limit::match_limit;
-use crate::matches::{AsOf, Warning};
+use crate::matches::{FilterDates, Warning};
 use crate::policy::Policy;
 use crate::query_error::{QueryError, SearchError};
-use crate::restore::{Restore, RestoreOptions, Restored};
+use crate::restore_steps::{Restore, RestoreOptions, Restored};
 
 /// How a wallet restores from its seed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct WalletOptions {
     pub restore: RestoreOptions,
     /// [`Restored::as_of`] of the last restore of each keyset: older filters are an error, and a keyset that the mint no longer
     /// lists is a problem.
-    pub last_seen: HashMap<KeysetId, AsOf>,
+    pub last_seen: HashMap<KeysetId, FilterDates>,
 }
 
 /// What a seed gave at a mint.

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::conversation::*;
 use crate::*;
 use nutfilter_wallet::{
-    AsOf, Fallback, FetchContext, FilterSource, Outcome, QueryError, RestoreOptions, Restored,
-    Warning,
+    Fallback, FetchContext, FilterDates, FilterSource, Outcome, QueryError, RestoreOptions,
+    Restored, Warning,
 };
 
 fn file() -> Value {
@@ -353,7 +353,7 @@ fn restores_end_as_in_the_file() {
             expected: given["expected"].as_u64(),
             confirm: given["confirm"] == true,
             last_activity: ago("last_activity_age"),
-            last_seen: ago("last_seen_age").map(|at| AsOf { spent: at, issued: at }),
+            last_seen: ago("last_seen_age").map(|at| FilterDates { spent: at, issued: at }),
             fallback: match given["fallback"].as_str() {
                 Some("never") => Fallback::Never,
                 Some("always") => Fallback::Always,

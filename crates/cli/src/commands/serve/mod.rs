@@ -3,10 +3,10 @@
 //! `options` declares what can be configured, `run` starts it, `check` is `--check-config`, `waiting` opens the database, and `locks`
 //! tells whether a mint has it open.
 
-mod check;
+mod check_config;
 mod locks;
-mod metrics;
 mod options;
+mod process_metrics;
 pub(crate) mod run;
 mod service_manager;
 mod signals;

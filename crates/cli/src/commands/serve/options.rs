@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nutfilter_mint::source::DatabaseLocation;
-use nutfilter_mint::{InfoError, Loss, MintInfo, MintType};
+use nutfilter_mint::{InfoError, InfoMirror, Loss, MintType};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::log::{self, LogFormat};
@@ -16,7 +16,7 @@ use crate::value_parsers;
 
 /// The effective configuration.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ServeOptions {
     /// Print the effective configuration and all errors, open the database, and exit
     #[arg(long)]
     pub(crate) check_config: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Options {
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:3339";
 
-impl Options {
+impl ServeOptions {
     /// Where to listen, if anywhere: at the default address only if there is no output directory.
     pub(crate) fn listen(&self) -> Option<&str> {
         let default = self.output.is_none().then_some(DEFAULT_LISTEN);
@@ -146,7 +146,7 @@ fn seconds(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Stri
 }
 
 fn mint_api(text: &str) -> Result<String, InfoError> {
-    MintInfo::new(text).map(|_| text.to_owned())
+    InfoMirror::new(text).map(|_| text.to_owned())
 }
 
 fn removed_info_key(_: &str) -> Result<String, &'static str> {

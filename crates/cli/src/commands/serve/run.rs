@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args};
 use nutfilter::Params;
-use nutfilter_mint::{FilterSite, Filters, MintInfo, RefreshError};
+use nutfilter_mint::{FilterSite, Filters, InfoMirror, RefreshError};
 use nutfilter_serve::Limits;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::check;
-use super::metrics;
-use super::options::{Options, VARIABLES};
+use super::check_config;
+use super::options::{ServeOptions, VARIABLES};
+use super::process_metrics;
 use super::service_manager;
 use super::signals::{Hangup, stop_signal};
 use super::waiting::Waiting;
@@ -37,7 +37,7 @@ const REFRESHER_PATIENCE: Duration = Duration::from_secs(5);
 #[command(after_help = format!("{EXAMPLES}\n{VARIABLES}"))]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    options: Options,
+    options: ServeOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -57,16 +57,16 @@ pub(crate) fn run(
     let options = &args.options;
     if options.check_config {
         let command = ServeArgs::augment_args(clap::Command::new("serve"));
-        check::print(&command, matches, options)?;
-        return check::run(options);
+        check_config::print(&command, matches, options)?;
+        return check_config::run(options);
     }
     log::start_service(options.log_level, options.log_format, globals);
     log::catch_panics();
     log::logged(serve(options), options.log_format)
 }
 
-fn serve(options: &Options) -> Result<(), CliError> {
-    metrics::start();
+fn serve(options: &ServeOptions) -> Result<(), CliError> {
+    process_metrics::start();
     let (source, how) = (Waiting::new(options), filter_options(options)?);
     if let (true, Some(output)) = (options.once, &options.output) {
         return once(source, how, output);
@@ -78,7 +78,7 @@ fn serve(options: &Options) -> Result<(), CliError> {
     result
 }
 
-fn filter_options(options: &Options) -> Result<nutfilter_mint::Options, CliError> {
+fn filter_options(options: &ServeOptions) -> Result<nutfilter_mint::Options, CliError> {
     let mut how = nutfilter_mint::Options::default();
     how.directory.clone_from(&options.output);
     // Nobody tells this process of changes.
@@ -95,7 +95,7 @@ fn filter_options(options: &Options) -> Result<nutfilter_mint::Options, CliError
 /// Reads the database once, publishes what could be read, and leaves the metrics beside it.
 fn once(source: Waiting, how: nutfilter_mint::Options, output: &Path) -> Result<(), CliError> {
     let (filters, refreshed) = Filters::once(source, how).map_err(CliError::failed)?;
-    let metrics = filters.metrics() + &metrics::text();
+    let metrics = filters.metrics() + &process_metrics::text();
     let mut file = OutputFile::create(&output.join(METRICS))?;
     file.file().write_all(metrics.as_bytes())?;
     file.finish()?;
@@ -115,7 +115,7 @@ fn once(source: Waiting, how: nutfilter_mint::Options, output: &Path) -> Result<
 
 /// Serves until a signal stops it.
 async fn until_stopped(
-    options: &Options,
+    options: &ServeOptions,
     source: Waiting,
     how: nutfilter_mint::Options,
 ) -> Result<(), CliError> {
@@ -168,12 +168,12 @@ async fn other_mint(filters: &Filters) {
 }
 
 /// The filters with what belongs to the process: the mint's info, and the metrics of connections.
-fn site(options: &Options, filters: &Filters) -> Result<FilterSite, CliError> {
-    let site = filters.site().clone().with_metrics(metrics::text);
+fn site(options: &ServeOptions, filters: &Filters) -> Result<FilterSite, CliError> {
+    let site = filters.site().clone().with_metrics(process_metrics::text);
     let Some(mint) = &options.mint_api else {
         return Ok(site);
     };
-    let info = MintInfo::new(mint).map_err(|error| CliError::at("--mint-api", error))?;
+    let info = InfoMirror::new(mint).map_err(|error| CliError::at("--mint-api", error))?;
     let info = info.follow(site.monitor().clone())?;
     Ok(site.with_info(info))
 }

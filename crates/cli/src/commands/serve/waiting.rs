@@ -4,7 +4,7 @@ use nutfilter_mint::NoteKind;
 use nutfilter_mint::source::{self, ItemSink, Keysets, MintSource, Reading, SourceError};
 
 use super::locks::is_locked;
-use super::options::Options;
+use super::options::ServeOptions;
 use crate::log;
 
 /// A database that may not be available yet: it is opened at its first use. If that fails, the refresh fails with the reason,
@@ -16,7 +16,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &ServeOptions) -> Self {
         Self { location: options.mint_database.clone(), mint_type: options.mint_type, opened: None }
     }
 

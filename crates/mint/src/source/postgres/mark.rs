@@ -1,7 +1,7 @@
 //! What a statement proves about itself, and whether new rows can be told by their transactions since the last one.
 
 use super::session::{START, Session};
-use crate::source::schema::Notes;
+use crate::source::schema::NoteTable;
 use crate::source::{Result, SourceError};
 
 /// The most transactions between two readings for which ids can be compared. They have 32 bits and wrap.
@@ -32,7 +32,7 @@ pub(super) struct Proof {
 
 impl Proof {
     /// SQL for a proof as text.
-    pub(super) fn sql(notes: &Notes, mark: Option<&Mark>) -> String {
+    pub(super) fn sql(notes: &NoteTable, mark: Option<&PostgresMark>) -> String {
         let table = notes.table.name;
         let has_newest = mark.map_or("false".to_owned(), |mark| {
             let Newest { item, xid } = &mark.newest;
@@ -95,7 +95,12 @@ impl Proof {
     }
 
     /// Whether the rows of this statement are those of the mint's own server, and of the transaction that has the lock.
-    pub(super) fn verify(&self, session: &Session<'_>, lock: &Self, notes: &Notes) -> Result<()> {
+    pub(super) fn verify(
+        &self,
+        session: &Session<'_>,
+        lock: &Self,
+        notes: &NoteTable,
+    ) -> Result<()> {
         let (url, table) = (session.url(), notes.table.name);
         let refused = |reason: &str| Err(SourceError::schema(url, reason));
         if self.is_standby {
@@ -154,7 +159,7 @@ impl Newer {
 
 /// What a reading leaves for the next one.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct PostgresMark {
     state: [String; 5],
     oldest: u64,
     next: u64,
@@ -166,7 +171,7 @@ pub(super) struct Mark {
     from: u64,
 }
 
-impl Mark {
+impl PostgresMark {
     /// The mark after a reading; `before` is that of the reading before, if it holds. Otherwise the reason.
     pub(super) fn after(
         proof: Proof,
@@ -236,10 +241,10 @@ mod tests {
     }
 
     /// The mark after a reading of one row.
-    fn mark(oldest: u64, next: u64, before: Option<Mark>, xid: u32) -> Mark {
+    fn mark(oldest: u64, next: u64, before: Option<PostgresMark>, xid: u32) -> PostgresMark {
         let mut newer = Newer::than(&proof(oldest, next));
         newer.row(b"\x02", xid);
-        Mark::after(proof(oldest, next), before, newer).unwrap()
+        PostgresMark::after(proof(oldest, next), before, newer).unwrap()
     }
 
     #[test]
@@ -264,7 +269,7 @@ mod tests {
         let far = mark(900, 3 << 30, Some(third), 4);
         assert_eq!((far.newest.xid, far.from), (950, 900));
         // Frozen before ids wrapped.
-        let wrapped = Mark::after(proof(9, 9), None, {
+        let wrapped = PostgresMark::after(proof(9, 9), None, {
             let mut newer = Newer::than(&proof(9, 9));
             newer.row(b"\x02", 1 << 30);
             newer

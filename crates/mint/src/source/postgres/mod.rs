@@ -1,6 +1,6 @@
 //! The Postgres databases of both mints.
 //!
-//! Notes are read with binary `COPY`. New rows are found by the ids of the transactions that wrote them (`xmin`): those
+//! NoteTable are read with binary `COPY`. New rows are found by the ids of the transactions that wrote them (`xmin`): those
 //! not older than the oldest one that ran at the last reading. This needs no column of the mint's and no clock. Between two
 //! readings of one process a *mark* remembers that transaction, and what says that ids and table have one continuous
 //! history since. In any doubt everything is read. `docs/increments.md` has the histories that
@@ -10,18 +10,18 @@
 //! a program in between may have sent them to another server.
 
 mod mark;
-mod schema;
+mod postgres_tables;
 mod session;
 mod tls;
 mod url;
 
 pub(super) use self::url::PostgresUrl;
 
-use self::mark::{Mark, Newer, Proof};
-use self::schema::{Found, XMIN, keysets};
+use self::mark::{Newer, PostgresMark, Proof};
+use self::postgres_tables::{FoundTables, XMIN, keysets};
 use self::session::{Link, Session};
 use super::by_keyset::ByKeyset;
-use super::schema::{Notes, Schema};
+use super::schema::{NoteTable, Schema};
 use super::{
     AsOf, DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
     SourceError,
@@ -52,7 +52,7 @@ pub struct PostgresSource {
     link: Link,
     mint: MintType,
     /// What the last reading of each kind left behind, or why it left nothing.
-    marks: [Result<Mark, &'static str>; 2],
+    marks: [Result<PostgresMark, &'static str>; 2],
 }
 
 impl PostgresSource {
@@ -126,16 +126,19 @@ impl PostgresSource {
         let reason = mark.as_ref().err().copied().or(whole.then_some("asked"));
         let reading = rows.finish(reason, AsOf::StoreClock(proof.date))?;
         if has_xmin {
-            self.marks[kind as usize] = Mark::after(proof, mark.ok(), newer);
+            self.marks[kind as usize] = PostgresMark::after(proof, mark.ok(), newer);
         }
         Ok(reading)
     }
 }
 
 /// Begins a transaction and verifies the schema.
-fn begin(link: &mut Link, mint: Option<MintType>) -> Result<(Session<'_>, Found, &'static Schema)> {
+fn begin(
+    link: &mut Link,
+    mint: Option<MintType>,
+) -> Result<(Session<'_>, FoundTables, &'static Schema)> {
     let mut session = Session::begin(link)?;
-    let found = Found::look(&mut session)?;
+    let found = FoundTables::look(&mut session)?;
     let schema = found.verify(mint)?;
     Ok((session, found, schema))
 }
@@ -162,9 +165,14 @@ fn unproved(session: &Session<'_>) -> SourceError {
 }
 
 /// SQL for the rows that count, or only those that transactions since the mark may have written, and for the proof.
-fn statement(notes: &Notes, mark: Option<&Mark>, whole: bool, has_xmin: bool) -> String {
+fn statement(
+    notes: &NoteTable,
+    mark: Option<&PostgresMark>,
+    whole: bool,
+    has_xmin: bool,
+) -> String {
     let (columns, table, proof) = (notes.columns(), notes.table.name, Proof::sql(notes, mark));
-    let is_new = mark.filter(|_| !whole).map_or("true".to_owned(), Mark::is_new);
+    let is_new = mark.filter(|_| !whole).map_or("true".to_owned(), PostgresMark::is_new);
     let wrote = if has_xmin { XMIN } else { "'3'::pg_catalog.xid" };
     // `OFFSET 0` keeps the conditions apart, or Postgres takes every old row apart to see whether it counts. The row of the
     // proof has the id 0, which no transaction has.
@@ -180,7 +188,7 @@ fn statement(notes: &Notes, mark: Option<&Mark>, whole: bool, has_xmin: bool) ->
 fn copy(
     session: &mut Session<'_>,
     sql: &str,
-    notes: &'static Notes,
+    notes: &'static NoteTable,
     rows: &mut ByKeyset<'_>,
     newer: &mut Newer,
 ) -> Result<Proof> {

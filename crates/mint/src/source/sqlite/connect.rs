@@ -31,7 +31,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'/');
 
 /// A database that was opened for one reading, in one transaction.
-pub(super) struct Opened {
+pub(super) struct OpenDatabase {
     connection: Connection,
     pub(super) path: PathBuf,
     /// Otherwise a reader blocks the mint's commits.
@@ -40,7 +40,7 @@ pub(super) struct Opened {
     version: i64,
 }
 
-impl Opened {
+impl OpenDatabase {
     pub(super) fn open(path: &Path, watch: &Watch) -> Result<Self> {
         // The `-wal` file is next to the real file, not next to a symbolic link.
         let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;

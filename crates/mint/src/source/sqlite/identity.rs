@@ -7,16 +7,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::connect::Opened;
+use super::connect::OpenDatabase;
 use super::watch::dates_changes;
 use crate::source::{Reading, Result, SourceError};
 
 /// The files of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Files {
-    file: FileId,
+    file: DatabaseFileId,
     /// The `-wal` file.
-    log: Option<FileId>,
+    log: Option<DatabaseFileId>,
     /// Size and time of the database: without a log, a start and stop of the mint shows only there.
     state: (u64, Option<SystemTime>),
     /// When the system last changed the file or what it says of it, which no program can set; `None` if it cannot tell.
@@ -28,12 +28,12 @@ pub(super) struct Files {
 #[derive(Debug)]
 pub(super) struct Settled {
     files: Files,
-    began: Moment,
+    began: FileMoment,
     reading: Reading,
 }
 
 /// When something happened, by the clock that dates files and by one that nobody sets.
-pub(super) type Moment = (SystemTime, Instant);
+pub(super) type FileMoment = (SystemTime, Instant);
 
 /// A reading must begin so long after the last change: the clock of files is some milliseconds behind, and some file
 /// systems know only seconds.
@@ -41,7 +41,7 @@ const MARGIN: Duration = Duration::from_secs(1);
 
 /// Device, inode and birth time; `None` if the system cannot tell. Without the birth time, a file system gives the same
 /// inode to the next file.
-type FileId = Option<(u64, u64, SystemTime)>;
+type DatabaseFileId = Option<(u64, u64, SystemTime)>;
 
 /// Equal at two readings only if nobody but a mint wrote to the database in between. A mint that was killed leaves its log,
 /// and may start again with the same files and rewrite rows in place; or with older files that were put in their place.
@@ -111,7 +111,7 @@ impl Identity {
 impl Settled {
     /// What a whole reading says of a closed database on a file system that dates each change; `None` if a later change
     /// could have the date of the last one.
-    pub(super) fn of(opened: &Opened, began: Moment, reading: &Reading) -> Option<Self> {
+    pub(super) fn of(opened: &OpenDatabase, began: FileMoment, reading: &Reading) -> Option<Self> {
         let is_told = opened.is_closed() && dates_changes(&opened.path);
         (is_told && opened.files.were_settled(began.0)).then(|| Self {
             files: opened.files.clone(),
@@ -121,7 +121,7 @@ impl Settled {
     }
 
     /// A reading of nothing, if nobody touched the database since. A clock that was set back may give a date twice.
-    pub(super) fn still(&self, files: &Files, now: Moment) -> Option<Reading> {
+    pub(super) fn still(&self, files: &Files, now: FileMoment) -> Option<Reading> {
         let passed = now.0.duration_since(self.began.0).ok()?;
         let is_steady = passed + MARGIN > now.1.duration_since(self.began.1);
         (is_steady && *files == self.files).then(|| self.reading.clone())
@@ -258,7 +258,7 @@ fn changed(metadata: &Metadata) -> Option<Duration> {
     }
 }
 
-fn file_id(metadata: &Metadata) -> FileId {
+fn file_id(metadata: &Metadata) -> DatabaseFileId {
     #[cfg(not(unix))]
     return None;
     #[cfg(unix)]

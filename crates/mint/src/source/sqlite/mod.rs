@@ -8,7 +8,7 @@
 
 mod connect;
 mod identity;
-mod schema;
+mod sqlite_tables;
 mod watch;
 
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ use std::time::{Instant, SystemTime};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use self::connect::Opened;
+use self::connect::OpenDatabase;
 use self::identity::{Identity, Settled};
-use self::schema::{item, keyset, keysets, newest_time, value, verify, warn_of_access};
+use self::sqlite_tables::{item, keyset, keysets, newest_time, value, verify, warn_of_access};
 pub use self::watch::IsLocked;
 use self::watch::Watch;
 use super::by_keyset::ByKeyset;
-use super::schema::{Notes, Schema};
+use super::schema::{NoteTable, Schema};
 use super::{
     AsOf, DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
     retry_changed,
@@ -48,23 +48,23 @@ pub struct SqliteSource {
     mint: MintType,
     /// What the last reading of each kind left behind, or why it left nothing. A process that starts reads everything: after a power
     /// loss a database in WAL mode can lack its last commits, in the same files.
-    marks: [Result<Mark, &'static str>; 2],
+    marks: [Result<SqliteMark, &'static str>; 2],
     settled: [Option<Settled>; 2],
     watch: Watch,
 }
 
 /// A state of the table.
 #[derive(Debug)]
-struct Mark {
+struct SqliteMark {
     identity: Identity,
     /// The newest rows that count, descending.
-    newest: Vec<Newest>,
+    newest: Vec<CountingRow>,
     /// Ids of the rows that did not count, ascending.
     pending: Vec<i64>,
 }
 
 /// Row id, and keyset and item as they are stored.
-type Newest = (i64, [Option<Vec<u8>>; 2]);
+type CountingRow = (i64, [Option<Vec<u8>>; 2]);
 
 impl SqliteSource {
     /// Checks the database. It detects the mint by its tables, unless `mint` is given, and verifies that everything
@@ -86,7 +86,7 @@ impl SqliteSource {
     ) -> Result<Self> {
         let (path, watch) = (location.file()?, Watch::new(is_locked));
         let schema = retry_changed(|| {
-            let opened = Opened::open(&path, &watch)?;
+            let opened = OpenDatabase::open(&path, &watch)?;
             let schema = verify(&opened, mint)?;
             warn_of_access(&opened);
             opened.close().map(|()| schema)
@@ -101,8 +101,8 @@ impl SqliteSource {
     }
 
     /// Opens the database for a reading, and verifies its tables.
-    fn connect(&mut self) -> Result<(Opened, &'static Schema)> {
-        let opened = Opened::open(&self.path, &self.watch)?;
+    fn connect(&mut self) -> Result<(OpenDatabase, &'static Schema)> {
+        let opened = OpenDatabase::open(&self.path, &self.watch)?;
         let schema = verify(&opened, Some(self.mint))?;
         self.watch.note(&opened)?;
         Ok((opened, schema))
@@ -175,7 +175,7 @@ impl MintSource for SqliteSource {
                 _ if pending.len() > MAX_PENDING => Err("many pending"),
                 // None counts; or above the highest possible id, SQLite chooses ids at random.
                 i64::MAX => Err("no last row"),
-                _ => Ok(Mark { identity, newest, pending }),
+                _ => Ok(SqliteMark { identity, newest, pending }),
             }
         });
         Ok(reading)
@@ -188,9 +188,9 @@ impl MintSource for SqliteSource {
 
 /// Reads the rows that can be new since `mark`, or all of them. Returns the ids of those that do not count.
 fn read_rows(
-    opened: &Opened,
-    notes: &Notes,
-    mark: Option<Mark>,
+    opened: &OpenDatabase,
+    notes: &NoteTable,
+    mark: Option<SqliteMark>,
     rows: &mut ByKeyset<'_>,
 ) -> Result<Vec<i64>> {
     let (from, mut waiting) =
@@ -238,11 +238,11 @@ fn id(row: &Row<'_>) -> i64 {
 
 /// What a mark remembers of rows, without those that are gone or do not count.
 fn look_up(
-    opened: &Opened,
-    notes: &Notes,
+    opened: &OpenDatabase,
+    notes: &NoteTable,
     which: &str,
     ids: impl IntoIterator<Item = i64>,
-) -> Result<Vec<Newest>> {
+) -> Result<Vec<CountingRow>> {
     let (mut found, sql) = (vec![], select(notes, &notes.columns()) + which);
     let ids = ids.into_iter().map(|id| [id]);
     opened.rows("looking up the newest notes", &sql, ids, |row| {
@@ -255,6 +255,6 @@ fn look_up(
     Ok(found)
 }
 
-fn select(notes: &Notes, columns: &str) -> String {
+fn select(notes: &NoteTable, columns: &str) -> String {
     format!("SELECT rowid, {columns} FROM {} ", notes.table.name)
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::connect::{Opened, is_in_wal_mode};
+use super::connect::{OpenDatabase, is_in_wal_mode};
 use super::identity::Files;
 use crate::source::{Result, SourceError};
 
@@ -72,7 +72,7 @@ impl Watch {
     }
 
     /// Takes note of a database that was opened, and checks it once it is alone.
-    pub(super) fn note(&mut self, opened: &Opened) -> Result<()> {
+    pub(super) fn note(&mut self, opened: &OpenDatabase) -> Result<()> {
         let (database, now) = (opened.path.display(), &opened.files);
         // nutshell closes its database between requests. Elsewhere than on a local file system, its lock may be invisible, and
         // writing proves nothing.

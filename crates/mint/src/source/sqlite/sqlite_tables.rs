@@ -3,14 +3,14 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use super::connect::Opened;
+use super::connect::OpenDatabase;
 use super::watch::remote;
-use crate::source::schema::{Notes, Schema, recognise};
+use crate::source::schema::{NoteTable, Schema, recognise};
 use crate::source::{Keysets, MintType, Result, RowFault, SourceError};
 
 /// Detects the mint by its tables, unless `mint` is given. Compares the database with what will be queried: a changed schema
 /// is then named, instead of failing with a syntax error.
-pub(super) fn verify(opened: &Opened, mint: Option<MintType>) -> Result<&'static Schema> {
+pub(super) fn verify(opened: &OpenDatabase, mint: Option<MintType>) -> Result<&'static Schema> {
     let path = opened.path.display();
     let has_table = |table: &str| Ok(!columns(opened, table)?.is_empty());
     let schema = Schema::of(mint.map_or_else(|| recognise(&path, has_table), Ok)?);
@@ -45,7 +45,7 @@ pub(super) fn verify(opened: &Opened, mint: Option<MintType>) -> Result<&'static
 }
 
 /// The columns of a table; empty if there is no such table.
-fn columns(opened: &Opened, table: &str) -> Result<Vec<String>> {
+fn columns(opened: &OpenDatabase, table: &str) -> Result<Vec<String>> {
     let mut names = vec![];
     let sql = "SELECT name FROM pragma_table_info(?1)";
     opened.rows("reading the schema", sql, [[table]], |row| {
@@ -60,7 +60,7 @@ fn columns(opened: &Opened, table: &str) -> Result<Vec<String>> {
 /// was committed before it is in the database. A row can be older than its place tells, so many are asked. A time after the last
 /// change is not when the row was written, and alone it claims no more than that change.
 /// CDK's rows from before its column have the time 0, which claims nothing.
-pub(super) fn newest_time(opened: &Opened, schema: &Schema) -> Result<Option<u64>> {
+pub(super) fn newest_time(opened: &OpenDatabase, schema: &Schema) -> Result<Option<u64>> {
     let Some(modified) = opened.files.modified() else {
         return Ok(None);
     };
@@ -94,7 +94,7 @@ pub(super) fn newest_time(opened: &Opened, schema: &Schema) -> Result<Option<u64
 }
 
 /// Warns about how the database is accessed, if the operator should know.
-pub(super) fn warn_of_access(opened: &Opened) {
+pub(super) fn warn_of_access(opened: &OpenDatabase) {
     let database = opened.path.display();
     if !opened.is_wal {
         tracing::warn!(%database, "database is not in WAL mode: reads block the mint's commits");
@@ -122,7 +122,7 @@ pub(super) fn keyset<'r>(row: &'r Row<'_>) -> &'r [u8] {
 }
 
 /// The item of a row, or what is wrong with it.
-pub(super) fn item<'r>(notes: &Notes, value: ValueRef<'r>) -> Result<&'r [u8], RowFault> {
+pub(super) fn item<'r>(notes: &NoteTable, value: ValueRef<'r>) -> Result<&'r [u8], RowFault> {
     match value {
         ValueRef::Text(text) if notes.hex => Ok(text),
         ValueRef::Blob(bytes) if !notes.hex => Ok(bytes),
@@ -134,7 +134,7 @@ pub(super) fn item<'r>(notes: &Notes, value: ValueRef<'r>) -> Result<&'r [u8], R
     }
 }
 
-pub(super) fn keysets(opened: &Opened, schema: &Schema) -> Result<Keysets> {
+pub(super) fn keysets(opened: &OpenDatabase, schema: &Schema) -> Result<Keysets> {
     let mut listed = Keysets::default();
     let has_end = |name: &String| name.eq_ignore_ascii_case(schema.final_expiry);
     let has_end = columns(opened, schema.keysets.name)?.iter().any(has_end);

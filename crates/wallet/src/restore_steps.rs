@@ -11,9 +11,9 @@ use nutfilter_cashu::KeysetId;
 use crate::batches::{AskedPoint, BATCH, BatchStep, Batches, MintInfo, Reply, shuffle};
 use crate::error::{CheckError, MintError, MintKeyset};
 use crate::match_limit::match_limit;
-use crate::matches::{AsOf, FilterSource, Warning};
+use crate::matches::{FilterDates, FilterSource, Warning};
 use crate::mint_filter::MintFilter;
-use crate::points::Points;
+use crate::point_source::Points;
 use crate::policy::Policy;
 use crate::query_error::QueryError;
 use crate::search::{COUNTERS, Finding, UNTOUCHED, messages, search, ys};
@@ -36,7 +36,7 @@ pub struct RestoreOptions {
     /// and less than other wallets' restores cross.
     pub gap: u32,
     /// [`Restored::as_of`] of the last restore of this keyset: older filters are an error.
-    pub last_seen: Option<AsOf>,
+    pub last_seen: Option<FilterDates>,
     /// The wallet's last activity, in Unix seconds, if known: older filters are a warning.
     pub last_activity: Option<u64>,
     /// What to do at a mint without filters.
@@ -140,7 +140,7 @@ pub struct Restored {
     /// How many counters [`next_counter`](Self::next_counter) leaves free.
     pub gap: u32,
     /// The times of the filters. Keep them for [`RestoreOptions::last_seen`]. `None` if the mint was asked without filters.
-    pub as_of: Option<AsOf>,
+    pub as_of: Option<FilterDates>,
     /// What is left out, and reasons to doubt the rest; usually empty.
     pub warnings: Vec<Warning>,
     /// The chance that a live note is missing; `None` without live notes, or if the mint confirmed the spent ones.
@@ -268,7 +268,7 @@ pub struct Restore {
     max_answer_bytes: u64,
     /// `M` of the `spent` filter.
     m: u64,
-    as_of: Option<AsOf>,
+    as_of: Option<FilterDates>,
     warnings: Vec<Warning>,
     now: u64,
     options: RestoreOptions,
@@ -377,7 +377,7 @@ impl Restore {
         restore.source = Some(issued.source().clone());
         restore.m = m;
         restore.now = issued.accepted_at();
-        restore.as_of = Some(AsOf { spent: spent.as_of(), issued: issued.as_of() });
+        restore.as_of = Some(FilterDates { spent: spent.as_of(), issued: issued.as_of() });
         Ok(restore)
     }
 

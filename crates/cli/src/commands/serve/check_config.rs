@@ -3,7 +3,7 @@
 use clap::{ArgMatches, Command};
 use nutfilter_mint::MintSource as _;
 
-use super::options::Options;
+use super::options::ServeOptions;
 use super::waiting::Waiting;
 use crate::argument_errors::shown;
 use crate::error::CliError;
@@ -13,7 +13,7 @@ use crate::io::output;
 pub(super) fn print(
     command: &Command,
     matches: &ArgMatches,
-    options: &Options,
+    options: &ServeOptions,
 ) -> Result<(), CliError> {
     let mut text = String::new();
     for option in command.get_arguments() {
@@ -35,7 +35,7 @@ pub(super) fn print(
 }
 
 /// Opens the database in the same way as the service, and closes it.
-pub(super) fn run(options: &Options) -> Result<(), CliError> {
+pub(super) fn run(options: &ServeOptions) -> Result<(), CliError> {
     let mut source = Waiting::new(options);
     let keysets = source.keysets()?.keysets.len();
     let mint = source.mint();

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use super::session::{STANDBY, Session, TextRow};
-use crate::source::schema::{self, Notes, Schema, Table};
+use crate::source::schema::{self, NoteTable, Schema, SqlTable};
 use crate::source::{Keysets, MintType, Result, SourceError};
 
 /// A system column of every table: the transaction that wrote the row.
 pub(super) const XMIN: &str = "xmin";
 
 /// The tables of both mints that are on the connection's search path.
-pub(super) struct Found {
+pub(super) struct FoundTables {
     database: String,
     tables: HashMap<String, FoundTable>,
 }
@@ -22,7 +22,7 @@ struct FoundTable {
     columns: HashMap<String, (String, bool)>,
 }
 
-impl Found {
+impl FoundTables {
     /// Looks up the tables of both mints.
     pub(super) fn look(session: &mut Session<'_>) -> Result<Self> {
         let names: Vec<String> = MintType::ALL
@@ -93,7 +93,7 @@ impl Found {
         SourceError::schema(&self.database, reason)
     }
 
-    fn verify_table(&self, schema: &Schema, table: &Table) -> Result<()> {
+    fn verify_table(&self, schema: &Schema, table: &SqlTable) -> Result<()> {
         let name = table.name;
         let found = self.tables.get(name);
         let has_column = found.map(|found| |column: &str| found.columns.contains_key(column));
@@ -116,7 +116,7 @@ impl Found {
 
     fn verify_type(
         &self,
-        notes: &Notes,
+        notes: &NoteTable,
         table: &FoundTable,
         column: &str,
         expected: &str,

@@ -14,7 +14,7 @@ use nutfilter_cashu::{KeysetId, PointKind};
 use thiserror::Error;
 
 use super::seed::Seed;
-use crate::points::{Points, PointsError};
+use crate::point_source::{Points, PointsError};
 
 /// The points of a keyset's counters, derived from a seed. Gives them to a [`Restore`](crate::Restore), and then the
 /// secrets of the notes that it found.

@@ -15,7 +15,7 @@ use nutfilter_cashu::KeysetId;
 use serde_json::json;
 use thiserror::Error;
 
-use super::points::{DeriveError, SeedPoints};
+use super::seed_points::{DeriveError, SeedPoints};
 use crate::signature::BlindSignature;
 
 /// Notes in one token. Mints take at most 1,000 at a time, and wallets' text fields and QR codes far fewer.

@@ -11,7 +11,7 @@ use nutfilter_serve::{Refusal, Site};
 use serde_json::Value;
 
 use crate::status::{FilterState, Monitor, lock, now, parse_path, word};
-use crate::{KeysetId, NoteKind, metrics};
+use crate::{KeysetId, NoteKind, filter_metrics};
 
 /// The path of the mint's info.
 pub const INFO_PATH: &str = "v1/info";
@@ -25,7 +25,7 @@ const UNKNOWN_KEYSET: u32 = 12_001;
 /// The most filters that `/health` names.
 const MAX_NOT_CURRENT: usize = 50;
 
-/// How long a [`State`] is used if no refresh changed it. With thousands of keysets it takes milliseconds to make.
+/// How long a [`SiteState`] is used if no refresh changed it. With thousands of keysets it takes milliseconds to make.
 const STATE_AGE: Duration = Duration::from_millis(200);
 
 /// How long caches may keep the mint's info, in seconds: until the next fetch.
@@ -44,12 +44,12 @@ pub struct FilterSite {
     max_age: Duration,
     /// Other metrics, if there is a path for them.
     metrics: Option<fn() -> String>,
-    state: Arc<Mutex<Option<Arc<State>>>>,
+    state: Arc<Mutex<Option<Arc<SiteState>>>>,
 }
 
 /// What requests need to know of all filters together.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct SiteState {
     at: (Instant, u64),
     /// The one meaning of ready: for `/ready`, `/health`, the log and the service manager.
     pub(crate) ready: Result<(), String>,
@@ -110,15 +110,15 @@ impl FilterSite {
     #[must_use]
     pub fn metrics(&self) -> String {
         let is_ready = self.state().ready.is_ok();
-        metrics::text(&self.monitor, is_ready, self.interval)
+        filter_metrics::text(&self.monitor, is_ready, self.interval)
     }
 
     /// The state now, made at most once in [`STATE_AGE`] and for each refresh.
-    pub(crate) fn state(&self) -> Arc<State> {
+    pub(crate) fn state(&self) -> Arc<SiteState> {
         let mut kept = lock(&self.state);
         let changes = self.monitor.changes();
         let is_fresh =
-            |state: &&Arc<State>| state.at.1 == changes && state.at.0.elapsed() < STATE_AGE;
+            |state: &&Arc<SiteState>| state.at.1 == changes && state.at.0.elapsed() < STATE_AGE;
         if let Some(state) = kept.as_ref().filter(is_fresh) {
             return Arc::clone(state);
         }
@@ -127,7 +127,7 @@ impl FilterSite {
         state
     }
 
-    fn look(&self, changes: u64) -> State {
+    fn look(&self, changes: u64) -> SiteState {
         let status = self.monitor.status();
         let ready = self.monitor.ready(now(), self.ready_within);
         let items = status.items();
@@ -150,7 +150,7 @@ impl FilterSite {
             "not_current": others.collect::<serde_json::Map<_, _>>(),
             "held": status.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
-        State {
+        SiteState {
             at: (Instant::now(), changes),
             ready,
             is_read: status.is_read(),
