@@ -9,6 +9,13 @@ import { Batches, type BlindSignature, MAX_BATCH, type Request, signatures, type
 import { Call, type CallOptions } from './transport.js';
 import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
+declare module './wallet-error.js' {
+  interface WalletError {
+    /** The restore that failed: `soFar()` is what it found, and `MintClient.resume` continues it. */
+    readonly unfinished?: Restore;
+  }
+}
+
 /** What a wallet derives from its seed for one counter: the blinded message and the point of the secret. */
 export interface Candidate {
   B_: Uint8Array;

@@ -1,4 +1,3 @@
-import type { Restore } from './restore.js';
 import { printableText } from './text.js';
 
 /** The class of a {@link WalletError}. */
@@ -111,8 +110,6 @@ export class WalletError extends Error {
   readonly detail?: string;
   /** The index of the item. */
   readonly place?: number;
-  /** The restore that failed: `soFar()` is what it found, and `MintClient.resume` continues it. */
-  readonly unfinished?: Restore;
 
   constructor(code: WalletErrorCode, message: string, more: More = {}) {
     super(message);

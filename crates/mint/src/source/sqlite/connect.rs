@@ -13,7 +13,6 @@
 //! One process has one SQLite: nothing here opens the database or its `-shm` but through it. POSIX locks belong to processes, so
 //! closing any other descriptor of the file would drop the locks of all connections, also those of a mint that mounted this crate.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,7 +20,6 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 
 use super::identity::{Files, Identity, Log};
-use super::watch::Watch;
 use crate::source::{Result, SourceError};
 
 /// How long a statement waits for a lock of the mint.
@@ -41,10 +39,8 @@ pub(super) struct OpenDatabase {
 }
 
 impl OpenDatabase {
-    pub(super) fn open(path: &Path, watch: &Watch) -> Result<Self> {
-        // The `-wal` file is next to the real file, not next to a symbolic link.
-        let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;
-        let (files, is_wal) = watch.files(&path)?;
+    /// Opens the file at a path without symbolic links.
+    pub(super) fn open(path: PathBuf, files: Files, is_wal: bool) -> Result<Self> {
         let is_closed = is_wal && !files.have_log();
         let how = if is_closed { "immutable=1" } else { "mode=ro" };
         let opened = connect(&path, how).and_then(|connection| {

@@ -7,8 +7,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::connect::OpenDatabase;
-use super::watch::dates_changes;
 use crate::source::{Reading, Result, SourceError};
 
 /// The files of a database.
@@ -111,10 +109,9 @@ impl Identity {
 impl Settled {
     /// What a whole reading says of a closed database on a file system that dates each change; `None` if a later change
     /// could have the date of the last one.
-    pub(super) fn of(opened: &OpenDatabase, began: FileMoment, reading: &Reading) -> Option<Self> {
-        let is_told = opened.is_closed() && dates_changes(&opened.path);
-        (is_told && opened.files.were_settled(began.0)).then(|| Self {
-            files: opened.files.clone(),
+    pub(super) fn of(files: &Files, began: FileMoment, reading: &Reading) -> Option<Self> {
+        files.were_settled(began.0).then(|| Self {
+            files: files.clone(),
             began,
             reading: Reading { whole: None, ..reading.clone() },
         })
@@ -269,6 +266,7 @@ fn file_id(metadata: &Metadata) -> DatabaseFileId {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use super::super::file_system::dates_changes;
     use super::*;
     use crate::NoteKind;
     use crate::sets::Found;

@@ -7,6 +7,7 @@
 //! the histories that each condition is for.
 
 mod connect;
+mod file_system;
 mod identity;
 mod sqlite_tables;
 mod watch;
@@ -18,6 +19,7 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use self::connect::OpenDatabase;
+use self::file_system::dates_changes;
 use self::identity::{Identity, Settled};
 use self::sqlite_tables::{item, keyset, keysets, newest_time, value, verify, warn_of_access};
 pub use self::watch::IsLocked;
@@ -86,7 +88,7 @@ impl SqliteSource {
     ) -> Result<Self> {
         let (path, watch) = (location.file()?, Watch::new(is_locked));
         let schema = retry_changed(|| {
-            let opened = OpenDatabase::open(&path, &watch)?;
+            let opened = watch.open(&path)?;
             let schema = verify(&opened, mint)?;
             warn_of_access(&opened);
             opened.close().map(|()| schema)
@@ -102,7 +104,7 @@ impl SqliteSource {
 
     /// Opens the database for a reading, and verifies its tables.
     fn connect(&mut self) -> Result<(OpenDatabase, &'static Schema)> {
-        let opened = OpenDatabase::open(&self.path, &self.watch)?;
+        let opened = self.watch.open(&self.path)?;
         let schema = verify(&opened, Some(self.mint))?;
         self.watch.note(&opened)?;
         Ok((opened, schema))
@@ -164,7 +166,8 @@ impl MintSource for SqliteSource {
         let mut pending = read_rows(&opened, notes, mark, &mut rows)?;
         let reading = rows.finish(reason, as_of)?;
         let newest = look_up(&opened, notes, NEWEST, [i64::MAX])?;
-        let settled = Settled::of(&opened, began, &reading);
+        let is_told = opened.is_closed() && dates_changes(&opened.path);
+        let settled = is_told.then(|| Settled::of(&opened.files, began, &reading)).flatten();
         opened.close()?;
         self.settled[kind as usize] = settled;
         self.marks[kind as usize] = identity.and_then(|identity| {

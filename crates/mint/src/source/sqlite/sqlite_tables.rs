@@ -4,7 +4,7 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use super::connect::OpenDatabase;
-use super::watch::remote;
+use super::file_system::remote;
 use crate::source::schema::{NoteTable, Schema, recognise};
 use crate::source::{Keysets, MintType, Result, RowFault, SourceError};
 

@@ -1,5 +1,6 @@
 //! A database in WAL mode without its `-wal` file: it is closed, or its log is written elsewhere, or it is an old copy.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -7,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::connect::{OpenDatabase, is_in_wal_mode};
+use super::file_system::remote;
 use super::identity::Files;
 use crate::source::{Result, SourceError};
 
@@ -44,8 +46,16 @@ impl Watch {
         Self { is_locked, is_disturbed: false, last: None, seen: Instant::now(), is_alone: false }
     }
 
+    /// Opens a database for a reading.
+    pub(super) fn open(&self, path: &Path) -> Result<OpenDatabase> {
+        // The `-wal` file is next to the real file, not next to a symbolic link.
+        let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;
+        let (files, is_wal) = self.files(&path)?;
+        OpenDatabase::open(path, files, is_wal)
+    }
+
     /// The files of a database, and whether it is in WAL mode. An open one without a log is refused.
-    pub(super) fn files(&self, path: &Path) -> Result<(Files, bool)> {
+    fn files(&self, path: &Path) -> Result<(Files, bool)> {
         let began = Instant::now();
         loop {
             let files = Files::of(path)?;
@@ -108,33 +118,6 @@ fn is_refused(path: &Path, waited: Duration) -> bool {
         *last = Some((path.into(), Instant::now()));
     }
     is_refused
-}
-
-/// The name of a file system on which locks and logs of other machines may be invisible.
-pub(super) fn remote(path: &Path) -> Option<&'static str> {
-    match file_system(path)? {
-        0x6969 => Some("NFS"),
-        0x517b | 0xff53_4d42 | 0xfe53_4d42 => Some("CIFS"),
-        0x6573_5546 => Some("FUSE"),
-        0x0102_1997 => Some("9P"),
-        _ => None,
-    }
-}
-
-/// Whether each change of a file gets a date, at once and for every reader: on ext4, XFS, Btrfs, tmpfs, ZFS and F2FS. Others
-/// cache the dates of another machine or layer.
-pub(super) fn dates_changes(path: &Path) -> bool {
-    const LOCAL: [u32; 6] =
-        [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x2fc1_2fc1, 0xf2f5_2010];
-    file_system(path).is_some_and(|kind| LOCAL.contains(&kind))
-}
-
-/// The type that the system gives to a file system.
-fn file_system(path: &Path) -> Option<u32> {
-    #[cfg(target_os = "linux")]
-    return rustix::fs::statfs(path).ok()?.f_type.try_into().ok();
-    #[cfg(not(target_os = "linux"))]
-    None
 }
 
 #[cfg(test)]
