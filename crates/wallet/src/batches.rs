@@ -4,13 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::time::{Duration, UNIX_EPOCH};
 
-use nutfilter_cashu::integer_of;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
+use crate::answer_fault::AnswerFault;
 use crate::error::{FetchError, MintError, RejectReason};
+use crate::json_members::JsonMembers;
 use crate::policy::{check_status, error_object};
-use crate::query_error::{AnswerFault, QueryError};
+use crate::query_error::QueryError;
 
 /// Points in a request, if the mint does not say how many it takes.
 pub(crate) const BATCH: NonZeroUsize = NonZeroUsize::new(100).unwrap();
@@ -281,57 +279,6 @@ pub(crate) fn seconds_of(retry_after: &str, now: u64) -> Option<u64> {
     Some(seconds.clamp(1, LONGEST_WAIT))
 }
 
-/// The members of an object in an answer. Of several of one name the last counts, as in JavaScript. No error quotes the
-/// text, because it may hold a point.
-pub(crate) struct JsonMembers<'a>(HashMap<String, &'a RawValue>);
-
-impl<'a> JsonMembers<'a> {
-    pub(crate) fn parse(json: &'a [u8]) -> Result<Self, AnswerFault> {
-        let members = serde_json::from_slice(json);
-        members.map(Self).map_err(|_| form("JSON"))
-    }
-
-    pub(crate) fn list(&self, name: &'static str) -> Result<Vec<&'a RawValue>, AnswerFault> {
-        self.read(name)?.ok_or_else(|| form(name))
-    }
-
-    pub(crate) fn object(&self, name: &'static str) -> Result<Option<Self>, AnswerFault> {
-        Ok(self.read(name)?.map(Self))
-    }
-
-    pub(crate) fn text(&self, name: &'static str) -> Result<String, AnswerFault> {
-        self.read(name)?.ok_or_else(|| form(name))
-    }
-
-    pub(crate) fn integer(&self, name: &'static str) -> Result<u64, AnswerFault> {
-        let value = self.0.get(name).and_then(|value| integer_of(value.get()));
-        value.ok_or_else(|| form(name))
-    }
-
-    /// `None` for null, or without the member.
-    pub(crate) fn read<T: Deserialize<'a>>(
-        &self,
-        name: &'static str,
-    ) -> Result<Option<T>, AnswerFault> {
-        let Some(&value) = self.0.get(name) else {
-            return Ok(None);
-        };
-        serde_json::from_str(value.get()).map_err(|_| form(name))
-    }
-}
-
-fn form(member: &'static str) -> AnswerFault {
-    AnswerFault::Form { member }
-}
-
-pub(crate) fn from_hex(text: &str, field: &'static str) -> Result<Vec<u8>, AnswerFault> {
-    // The decoder would ignore a prefix.
-    let has_prefix = text.starts_with("0x") || text.starts_with("0X");
-    let digits = Some(text).filter(|_| !has_prefix);
-    let decoded = digits.and_then(|digits| const_hex::decode(digits).ok());
-    decoded.ok_or(AnswerFault::Hex { field })
-}
-
 /// Accepts only status 200 and a body within the limit.
 fn admit(reply: Reply<'_>, max: u64) -> Result<(), FetchError> {
     if reply.body.len() as u64 > max {
@@ -397,15 +344,6 @@ pub(crate) fn shuffle<T>(items: &mut Vec<T>) -> Result<(), QueryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hex_has_no_prefix_and_whole_bytes() {
-        assert_eq!(from_hex("00fF", "Y").ok(), Some(vec![0, 255]));
-        for text in ["0x00ff", "0X00", "0", "0g", "00 "] {
-            let refused = from_hex(text, "Y");
-            assert!(matches!(refused, Err(AnswerFault::Hex { field: "Y" })), "{text}");
-        }
-    }
 
     #[test]
     fn shuffle_yields_every_order_about_equally_often() {

@@ -11,12 +11,14 @@ use crate::base_url::BaseUrl;
 use crate::batches::{MintInfo, wait};
 use crate::error::{CheckError, FetchError, MintError, MintKeyset, RejectReason, UNKNOWN_KEYSET};
 use crate::matches::FilterSource;
-use crate::mint_filter::MintFilter;
+use crate::mint_filter::{FetchContext, MintFilter, system_time};
 use crate::point_source::Points;
-use crate::policy::{FetchContext, Policy, check_status, system_time};
+use crate::policy::{Policy, check_status};
 use crate::proxy::Proxy;
-use crate::query_error::{QueryError, RestoreError, SearchError};
-use crate::restore_steps::{Restore, RestoreOptions, Restored};
+use crate::query_error::QueryError;
+use crate::restore_options::RestoreOptions;
+use crate::restore_steps::{Restore, RestoreError, Restored};
+use crate::search::SearchError;
 use crate::transport::{HttpReply, HttpSettings, Transport, certificates};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use nutfilter::DecodeError;
 use nutfilter_cashu::{KeysetId, ResponseError};
-use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::batches::JsonMembers;
 use crate::dialect_check::OtherDialect;
 
 /// The error code of "keyset is not known" in a mint's error object.
@@ -104,26 +102,6 @@ pub struct MintKeyset {
     pub final_expiry: Option<u64>,
     /// Its fee per 1,000 notes of a swap, which ids of version `01` contain.
     pub input_fee_ppk: u64,
-}
-
-impl MintKeyset {
-    /// Those of a body of `/v1/keysets` that have a valid id.
-    #[must_use]
-    pub fn parse(body: &[u8]) -> Vec<Self> {
-        let list = JsonMembers::parse(body).and_then(|list| list.list("keysets"));
-        let keyset = |keyset: &RawValue| {
-            let keyset = JsonMembers::parse(keyset.get().as_bytes()).ok()?;
-            Some(Self {
-                id: KeysetId::parse(&keyset.text("id").ok()?).ok()?,
-                unit: printable(&keyset.text("unit").ok()?),
-                active: keyset.read("active").is_ok_and(|active| active == Some(true)),
-                final_expiry: keyset.integer("final_expiry").ok().filter(|&end| end > 0),
-                input_fee_ppk: keyset.integer("input_fee_ppk").unwrap_or(0),
-            })
-        };
-        let list = list.unwrap_or_default().into_iter();
-        list.filter_map(keyset).collect()
-    }
 }
 
 /// The keysets in an error.

@@ -60,6 +60,7 @@
 #[doc = include_str!("../../../docs/wallet.md")]
 struct DocsOfTheWallet;
 
+mod answer_fault;
 #[cfg(feature = "client")]
 mod base_url;
 mod batches;
@@ -69,6 +70,7 @@ pub mod cashu;
 mod client;
 mod dialect_check;
 mod error;
+mod json_members;
 mod match_limit;
 mod matches;
 mod mint_filter;
@@ -77,6 +79,7 @@ mod policy;
 #[cfg(feature = "client")]
 mod proxy;
 mod query_error;
+mod restore_options;
 mod restore_steps;
 mod search;
 mod signature;
@@ -84,6 +87,7 @@ mod state;
 #[cfg(feature = "client")]
 mod transport;
 
+pub use answer_fault::AnswerFault;
 pub use batches::MintInfo;
 #[cfg(feature = "client")]
 pub use client::MintClient;
@@ -92,14 +96,16 @@ pub use error::{
     CheckError, FetchError, MintError, MintKeyset, RejectReason, TransportError, UNKNOWN_KEYSET,
 };
 pub use match_limit::match_limit;
-pub use matches::{FilterDates, FilterSource, Matches, Warning};
-pub use mint_filter::{Answer, MintFilter};
+pub use matches::{Answer, FilterDates, FilterSource, Matches, Warning};
+pub use mint_filter::{FetchContext, MintFilter};
 pub use nutfilter::Nut25;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
 pub use point_source::{Points, PointsError};
-pub use policy::{FetchContext, Policy};
+pub use policy::Policy;
 #[cfg(feature = "client")]
 pub use proxy::Proxy;
-pub use query_error::{AnswerFault, QueryError, RestoreError, SearchError};
-pub use restore_steps::{Chance, Fallback, Outcome, Restore, RestoreOptions, Restored};
+pub use query_error::QueryError;
+pub use restore_options::{Fallback, RestoreOptions};
+pub use restore_steps::{Chance, Outcome, Restore, RestoreError, Restored};
+pub use search::SearchError;
 pub use signature::{BlindSignature, Dleq};

@@ -4,9 +4,20 @@ use std::fmt;
 
 use nutfilter_cashu::{KeysetId, NoteKind};
 
+use crate::answer_fault::AnswerFault;
 use crate::dialect_check::OtherDialect;
-use crate::mint_filter::Answer;
-use crate::query_error::AnswerFault;
+
+/// The result of a look-up of one item.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Answer {
+    /// The item was not in the set at that time. This says nothing about the present.
+    Absent {
+        /// The filter's time, in Unix seconds.
+        as_of: u64,
+    },
+    /// The item is in the set or is a false positive. Confirm it with the mint.
+    MaybePresent,
+}
 
 /// The origin of a filter: mint, keyset and kind.
 #[derive(Clone, PartialEq, Eq, Debug)]

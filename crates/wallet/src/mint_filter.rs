@@ -6,19 +6,33 @@ use nutfilter_cashu::PointKind;
 use crate::dialect_check::other_dialect;
 use crate::error::CheckError;
 use crate::match_limit::match_limit;
-use crate::matches::{FilterSource, Matches, Warning};
-use crate::policy::FetchContext;
+use crate::matches::{Answer, FilterSource, Matches, Warning};
 
-/// The result of a look-up of one item.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Answer {
-    /// The item was not in the set at that time. This says nothing about the present.
-    Absent {
-        /// The filter's time, in Unix seconds.
-        as_of: u64,
-    },
-    /// The item is in the set or is a false positive. Confirm it with the mint.
-    MaybePresent,
+/// The context in which a response is validated. All times are Unix seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FetchContext {
+    /// The wallet's clock.
+    pub now: u64,
+    /// [`MintFilter::as_of`] of the newest filter seen before of this mint, keyset and kind.
+    pub last_seen: Option<u64>,
+    /// Whether the request had `Cache-Control: no-cache`.
+    pub no_cache: bool,
+}
+
+impl FetchContext {
+    /// Reads the system clock. A clock before 1970 counts as 1970, and every filter is then in the future.
+    #[cfg(feature = "client")]
+    #[must_use]
+    pub fn now(last_seen: Option<u64>) -> Self {
+        Self { now: system_time(), last_seen, no_cache: false }
+    }
+}
+
+/// The system's clock, in Unix seconds.
+#[cfg(feature = "client")]
+pub(crate) fn system_time() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
 }
 
 /// A validated filter of one keyset, with its timestamp.

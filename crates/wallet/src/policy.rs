@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{MintError, RejectReason, printable};
 use crate::matches::FilterSource;
-use crate::mint_filter::MintFilter;
+use crate::mint_filter::{FetchContext, MintFilter};
 
 /// The limit of a body that does not begin with the numbers of a filter.
 const MAX_UNEXPLAINED: u64 = 64 << 20;
@@ -72,33 +72,6 @@ impl Default for Policy {
             max_answer_bytes: 4 << 20,
         }
     }
-}
-
-/// The context in which a response is validated. All times are Unix seconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FetchContext {
-    /// The wallet's clock.
-    pub now: u64,
-    /// [`MintFilter::as_of`] of the newest filter seen before of this mint, keyset and kind.
-    pub last_seen: Option<u64>,
-    /// Whether the request had `Cache-Control: no-cache`.
-    pub no_cache: bool,
-}
-
-impl FetchContext {
-    /// Reads the system clock. A clock before 1970 counts as 1970, and every filter is then in the future.
-    #[cfg(feature = "client")]
-    #[must_use]
-    pub fn now(last_seen: Option<u64>) -> Self {
-        Self { now: system_time(), last_seen, no_cache: false }
-    }
-}
-
-/// The system's clock, in Unix seconds.
-#[cfg(feature = "client")]
-pub(crate) fn system_time() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.unwrap_or_default().as_secs()
 }
 
 impl Policy {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use nutfilter::ItemHash;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
+use thiserror::Error;
 
 use crate::batches::shuffle;
 use crate::error::CheckError;
@@ -13,7 +14,9 @@ use crate::matches::{FilterDates, Warning};
 use crate::mint_filter::{MintFilter, check_point};
 use crate::point_source::Points;
 use crate::query_error::QueryError;
-use crate::restore_steps::RestoreOptions;
+#[cfg(feature = "client")]
+use crate::restore_options::Fallback;
+use crate::restore_options::{COUNTERS, RestoreOptions};
 
 /// Counters that are looked up at once.
 const PIECE: u32 = 256;
@@ -23,9 +26,6 @@ pub(crate) const UNTOUCHED: u32 = 300;
 
 /// How many times as far as usual a search goes when chance explains what it finds.
 const PATIENCE: u32 = 10;
-
-/// The counters of NUT-13 are below this number.
-pub(crate) const COUNTERS: u32 = 1 << 31;
 
 /// Spent notes whose message is looked up too: as many with the highest counters, and as many others.
 const CHECKED: usize = 32;
@@ -299,4 +299,39 @@ fn contradiction<H: ItemHash>(
         found.warnings.push(Warning::SpentNotIssued { counters: missing });
     }
     Ok(())
+}
+
+/// Why a search of both filters ended.
+#[derive(Debug, Error)]
+#[error("{cause}")]
+pub struct SearchError {
+    /// Why it ended. Nothing was shown.
+    #[source]
+    pub cause: QueryError,
+    /// Whether the mint has filters: one of them was valid.
+    pub has_filters: bool,
+}
+
+#[cfg(feature = "client")]
+impl SearchError {
+    /// Whether these options allow a restore without filters. The mint is asked last whether it announces none.
+    pub(crate) fn allows(
+        &self,
+        options: &RestoreOptions,
+        announces_none: impl FnOnce() -> bool,
+    ) -> bool {
+        use CheckError::{BadOption, NoItems, NotAPoint};
+        match (options.fallback, &self.cause) {
+            (Fallback::Always, QueryError::Fetch(_)) => true,
+            // Of filters, and not of the wallet's own points.
+            (Fallback::Always, QueryError::Check(error)) => {
+                !matches!(error, NoItems | BadOption { .. } | NotAPoint { .. })
+            }
+            (Fallback::Unannounced, QueryError::Fetch(error)) => {
+                let is_known = self.has_filters || options.last_seen.is_some();
+                error.is_answer() && !is_known && announces_none()
+            }
+            _ => false,
+        }
+    }
 }

@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use nutfilter_cashu::{KeysetId, PointKind};
 use serde::Serialize;
 
-use crate::batches::{AskedPoint, JsonMembers, Question, Said, from_hex};
-use crate::query_error::AnswerFault;
+use crate::answer_fault::AnswerFault;
+use crate::batches::{AskedPoint, Question, Said};
+use crate::json_members::{JsonMembers, from_hex};
 
 /// A mint's signature on a blinded message, as sent by the mint. The curve has been checked. The signature itself is not
 /// verified: the wallet verifies it after unblinding, or with its DLEQ proof.

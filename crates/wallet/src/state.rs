@@ -1,7 +1,8 @@
 //! The state of a note, as `/v1/checkstate` returns it (NUT-07).
 
-use crate::batches::{AskedPoint, JsonMembers, Question, Said, from_hex};
-use crate::query_error::AnswerFault;
+use crate::answer_fault::AnswerFault;
+use crate::batches::{AskedPoint, Question, Said};
+use crate::json_members::{JsonMembers, from_hex};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoteState {

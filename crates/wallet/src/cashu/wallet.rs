@@ -16,14 +16,17 @@ use thiserror::Error;
 use super::note_tokens::{Note, NoteError};
 use super::seed::Seed;
 use super::seed_points::{DeriveError, SeedPoints};
-use crate::batches::{JsonMembers, MintInfo};
+use crate::batches::MintInfo;
 use crate::client::{End, MintClient};
 use crate::error::{CheckError, FetchError, MintKeyset, listed};
+use crate::json_members::JsonMembers;
 use crate::match_limit::match_limit;
 use crate::matches::{FilterDates, Warning};
 use crate::policy::Policy;
-use crate::query_error::{QueryError, SearchError};
-use crate::restore_steps::{Restore, RestoreOptions, Restored};
+use crate::query_error::QueryError;
+use crate::restore_options::RestoreOptions;
+use crate::restore_steps::{Restore, Restored};
+use crate::search::SearchError;
 
 /// How a wallet restores from its seed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
