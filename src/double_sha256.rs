@@ -4,6 +4,7 @@
 //! lane has a part, and all lanes advance by as many blocks as the shortest part has. A lane that has finished its
 //! message takes the next one.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use sha2::block_api::compress256;
@@ -83,33 +84,31 @@ impl Sha256 {
         kinds.flatten()
     }
 
-    /// Calls `done` with the index and the double SHA-256 of each message, in any order.
-    pub(crate) fn hash_twice<'a>(
-        self,
-        messages: impl Iterator<Item = &'a [u8]>,
-        done: impl FnMut(usize, Digest),
-    ) {
+    /// The double SHA-256 of each message.
+    pub(crate) fn hash_twice<'a>(self, messages: impl Iterator<Item = &'a [u8]>) -> Vec<Digest> {
+        // One copy of the code for all callers.
+        self.hash_all_twice(messages.enumerate().collect())
+    }
+
+    fn hash_all_twice(self, messages: Vec<(usize, &[u8])>) -> Vec<Digest> {
         match self {
             Self::Single => side_by_side(
                 |[state]: &mut [Sha256State; 1], [blocks]| compress256(state, blocks),
                 messages,
-                done,
             ),
             #[cfg(target_arch = "x86_64")]
             Self::Lanes(avx2) => side_by_side::<LANES>(
                 |states, blocks| avx2.sha256_compress(states, blocks),
                 messages,
-                done,
             ),
             #[cfg(target_arch = "x86_64")]
             Self::WideLanes(avx512) => side_by_side::<WIDE>(
                 |states, blocks| avx512.sha256_compress(states, blocks),
                 messages,
-                done,
             ),
             #[cfg(target_arch = "x86_64")]
             Self::Instructions(sha) => {
-                side_by_side::<2>(|states, blocks| sha.compress(states, blocks), messages, done)
+                side_by_side::<2>(|states, blocks| sha.compress(states, blocks), messages)
             }
         }
     }
@@ -178,13 +177,12 @@ impl<'a> Lane<'a> {
 }
 
 /// [`Sha256::hash_twice`] with a kernel for `N` messages, which compresses as many blocks as all of them have.
-fn side_by_side<'a, const N: usize>(
+fn side_by_side<const N: usize>(
     mut compress: impl FnMut(&mut [Sha256State; N], [&[Sha256Block]; N]),
-    messages: impl Iterator<Item = &'a [u8]>,
-    mut done: impl FnMut(usize, Digest),
-) {
+    mut messages: Vec<(usize, &[u8])>,
+) -> Vec<Digest> {
+    let mut digests = vec![[0; 32]; messages.len()];
     // The longest first, so that the lanes have work for about as long as each other.
-    let mut messages: Vec<_> = messages.enumerate().collect();
     messages.sort_by_key(|(_, message)| core::cmp::Reverse(message.len()));
     let mut messages = messages.into_iter();
     let mut states = [START; N];
@@ -198,7 +196,7 @@ fn side_by_side<'a, const N: usize>(
         }
         // A lane without a message repeats another's blocks.
         let Some(any) = lanes.iter().flatten().next() else {
-            return;
+            return digests;
         };
         let parts = lanes.each_ref();
         let parts = parts.map(|lane: &Option<Lane<'_>>| lane.as_ref().unwrap_or(any).next());
@@ -217,7 +215,7 @@ fn side_by_side<'a, const N: usize>(
         for (lane, state) in lanes.iter_mut().zip(&mut states) {
             let digest = lane.as_mut().and_then(|lane| lane.skip(count, state));
             if let (Some(digest), Some(finished)) = (digest, &*lane) {
-                done(finished.index, digest);
+                digests[finished.index] = digest;
                 *lane = None;
             }
         }
@@ -228,17 +226,14 @@ fn side_by_side<'a, const N: usize>(
 mod tests {
     use super::*;
     use crate::tests::Noise;
-    use alloc::vec;
     use sha2::Digest as _;
 
     fn check(messages: &[Vec<u8>], kind: Sha256) {
-        let mut found = vec![None; messages.len()];
-        kind.hash_twice(messages.iter().map(Vec::as_slice), |index, digest| {
-            assert_eq!(found[index].replace(digest), None, "{kind:?}");
-        });
+        let found = kind.hash_twice(messages.iter().map(Vec::as_slice));
+        assert_eq!(found.len(), messages.len());
         for (message, found) in messages.iter().zip(found) {
             let expected: Digest = sha2::Sha256::digest(sha2::Sha256::digest(message)).into();
-            assert_eq!(found, Some(expected), "{kind:?}, {} bytes", message.len());
+            assert_eq!(found, expected, "{kind:?}, {} bytes", message.len());
         }
     }
 

@@ -248,11 +248,9 @@ impl HeaderChain {
         kernel: Sha256,
         filters: impl ExactSizeIterator<Item = (u32, &'a [u8])> + Clone,
     ) -> Vec<Option<ScanFault>> {
+        let hashes = kernel.hash_twice(filters.clone().map(|(_, filter)| filter));
         // A filter hash and the previous header.
-        let mut commitments = vec![[[0; 32]; 2]; filters.len()];
-        kernel.hash_twice(filters.clone().map(|(_, filter)| filter), |i, hash| {
-            commitments[i][0] = hash;
-        });
+        let mut commitments: Vec<_> = hashes.into_iter().map(|hash| [hash, [0; 32]]).collect();
         for (commitment, (height, _)) in commitments.iter_mut().zip(filters.clone()) {
             // Without a previous header there is no header either, which is the fault then.
             let previous = height.checked_sub(1).map_or_else(
@@ -261,9 +259,8 @@ impl HeaderChain {
             );
             commitment[1] = previous.unwrap_or_default().to_byte_array();
         }
-        let mut headers = vec![[0; 32]; filters.len()];
         let messages = commitments.iter().map(|both| both.as_flattened());
-        kernel.hash_twice(messages, |i, header| headers[i] = header);
+        let headers = kernel.hash_twice(messages);
         let fault = |((height, _), header)| {
             let header = FilterHeader::from(header);
             // The header before the first filter has no filter here.
