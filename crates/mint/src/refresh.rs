@@ -574,9 +574,9 @@ impl Refresher {
 
     /// Makes the list of keysets (NUT-02), after the filters.
     fn list_keysets(&self, table: &Table, served: &BTreeSet<KeysetId>, report: &mut RefreshReport) {
-        // It tells the next process what was published.
+        // It tells the next process what was published, so it names no keyset while nothing is.
         let has_filters = table.objects().iter().any(|one| parse_path(one.path()).is_some());
-        if !self.options.lists_keysets || !has_filters {
+        if !self.options.lists_keysets || !has_filters && !self.listed.is_empty() {
             return;
         }
         let keysets = self.listed.iter().map(|keyset| {
