@@ -36,14 +36,14 @@ def test_wrong_pieces_are_rejected():
     others = pieces_of(ITEMS, 2, n=2001)
     for wrong, words in [
         (pieces[:3], "2000"),
-        (pieces[::-1], "piece 1 begins before"),
-        ([*pieces[:3], others[3]], "piece 3 has another N"),
+        (pieces[::-1], "piece 1 overlaps the pieces"),
+        ([*pieces[:3], others[3]], "piece 3 was encoded with a different N"),
         ([*pieces[:3], pieces[3][:-1]], "not a valid piece"),
         ([*pieces, b""], "not a valid piece"),
     ]:
         with pytest.raises(BuildError, match=words):
             stitched(wrong)
-    with pytest.raises(BuildError, match="piece 0 has another N"):
+    with pytest.raises(BuildError, match="piece 0 was encoded with a different N"):
         stitched(pieces, 2001)
     with pytest.raises(BuildError):
         SortedHashes(ITEMS).encode_piece(1999)

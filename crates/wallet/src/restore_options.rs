@@ -23,7 +23,7 @@ pub struct RestoreOptions {
     /// How many counters the next one leaves free behind the last find. Default: 40, more than the blank outputs of a payment,
     /// and less than other wallets' restores cross.
     pub gap: u32,
-    /// [`Restored::as_of`] of the last restore of this keyset: older filters are an error.
+    /// [`Restored::as_of`](crate::Restored::as_of) of the last restore of this keyset: older filters are an error.
     pub last_seen: Option<FilterDates>,
     /// The wallet's last activity, in Unix seconds, if known: older filters are a warning.
     pub last_activity: Option<u64>,
