@@ -81,10 +81,13 @@ impl Sets {
             for (keyset, set) in &mut self.by_keyset {
                 let here = new.get(keyset).map_or(&[][..], SortedHashes::as_slice);
                 let missing = without(set.hashes.as_slice(), here);
-                let others = || new.values().chain([&orphans]);
-                let others = (!missing.is_empty()).then(others).into_iter().flatten();
-                let elsewhere = others.flat_map(|set| common(&missing, set.as_slice()));
-                let mut elsewhere = Vec::from_iter(elsewhere);
+                let mut elsewhere = vec![];
+                // Usually nothing is missing, and there may be thousands of keysets.
+                if !missing.is_empty() {
+                    for other in new.values().chain([&orphans]) {
+                        elsewhere.extend(common(&missing, other.as_slice()));
+                    }
+                }
                 elsewhere.sort_unstable();
                 elsewhere.dedup();
                 let gone = (missing.len() - elsewhere.len()) as u64;

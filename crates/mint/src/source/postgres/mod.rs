@@ -1,6 +1,6 @@
 //! The Postgres databases of both mints.
 //!
-//! NoteTable are read with binary `COPY`. New rows are found by the ids of the transactions that wrote them (`xmin`): those
+//! Notes are read with binary `COPY`. New rows are found by the ids of the transactions that wrote them (`xmin`): those
 //! not older than the oldest one that ran at the last reading. This needs no column of the mint's and no clock. Between two
 //! readings of one process a *mark* remembers that transaction, and what says that ids and table have one continuous
 //! history since. In any doubt everything is read. `docs/increments.md` has the histories that
