@@ -21,15 +21,13 @@ mod sqlite;
 mod world;
 
 use std::cell::Cell;
-use std::path::PathBuf;
 
 use nutfilter_mint::MintType;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestError, TestRunner};
 
-use self::cluster::{Cluster, Writer};
-use self::postgres::{Edit, Event, Postgres, Server};
+use self::postgres::{Edit, Event, Host, Server, Step, TENANTS};
 use self::sqlite::Sqlite;
 use self::world::{Database, OTHER_KEYSETS, Op, What, World};
 
@@ -86,7 +84,7 @@ fn try_histories<D: Database>(
 ) {
     let op = prop_oneof![3 => of_mint(), weight => more];
     let histories = (select(&MintType::ALL), prop::collection::vec(op, 1..22));
-    try_all(default, histories, |(mint, ops)| {
+    try_all(default, 1, histories, |(mint, ops)| {
         let mut world = World::new(open(), mint);
         world.begin();
         ops.iter().for_each(|op| world.happen(op));
@@ -112,8 +110,10 @@ thread_local! {
     static SHARE: Cell<(u32, u32)> = const { Cell::new((1, 300)) };
 }
 
+/// Tries so many mints, of which each history has some.
 fn try_all<H: core::fmt::Debug>(
     default: u32,
+    mints: u32,
     histories: impl Strategy<Value = H>,
     happen: impl Fn(H),
 ) {
@@ -121,7 +121,7 @@ fn try_all<H: core::fmt::Debug>(
     let cases = cases.map_or(default, |cases| cases.parse().expect("a number"));
     let (threads, max_shrink_iters) = SHARE.get();
     let config = Config {
-        cases: cases.div_ceil(threads),
+        cases: cases.div_ceil(threads * mints),
         failure_persistence: None,
         max_shrink_iters,
         ..Config::default()
@@ -145,7 +145,7 @@ fn try_all<H: core::fmt::Debug>(
 
 #[test]
 fn notes_handed_over() {
-    try_all(300, notes::histories(), |ops| notes::happen(&ops));
+    try_all(300, 1, notes::histories(), |ops| notes::happen(&ops));
 }
 
 // --- SQLite
@@ -276,18 +276,7 @@ fn all_at_once() {
 
 type OnPostgres = BoxedStrategy<Op<Event>>;
 
-fn try_postgres(default: u32, more: OnPostgres) {
-    try_postgres_at(default, more, |_| None);
-}
-
-/// Through a pooler, if there is one: each connection of the service would be a process of the server.
-fn try_pooled(more: OnPostgres) {
-    try_postgres_at(8, more, Cluster::start_pooler);
-}
-
-fn try_postgres_at(default: u32, more: OnPostgres, address: impl Fn(&Cluster) -> Option<PathBuf>) {
-    let Some(cluster) = cluster() else { return };
-    let (address, kept) = (address(&cluster), Default::default());
+fn of_sessions() -> OnPostgres {
     let step = prop_oneof![
         4 => Just("BEGIN"),
         4 => Just("COMMIT"),
@@ -297,16 +286,35 @@ fn try_postgres_at(default: u32, more: OnPostgres, address: impl Fn(&Cluster) ->
         1 => Just("PREPARE"),
         1 => Just("COMMIT PREPARED"),
     ];
-    let sessions = (0..3_usize, step).prop_map(|(number, sql)| Event::Session(number, sql));
-    let more = prop_oneof![1 => sessions.prop_map(Op::Event), 1 => more].boxed();
-    try_histories(default, 2, more, || Postgres::new(&cluster, &kept, address.clone()));
+    (0..3_usize, step).prop_map(|(number, sql)| Op::Event(Event::Session(number, sql))).boxed()
 }
 
-/// One for each class: a transaction of another class would make old rows look new.
-fn cluster() -> Option<Cluster> {
-    let cluster = Cluster::start(None, &[("postgresql.auto.conf", postgres::SETTINGS)])?;
-    Writer::connect(&cluster.url("postgres")).run("CREATE DATABASE mint");
-    Some(cluster)
+fn try_postgres(more: OnPostgres) {
+    let Some(host) = Host::start(false) else { return };
+    let more = prop_oneof![1 => of_sessions(), 1 => more].boxed();
+    try_histories(8, 2, more, || host.begin(1).remove(0));
+}
+
+/// Tries histories of several mints on one server, to which these things happen. A history that fails is not shrunk, as it leaves
+/// the server as it was; what its mint and its server did is printed.
+fn try_servers(what: &'static [Server], is_frozen: bool) {
+    let mints = TENANTS as u32;
+    side_by_side(4, 0, || {
+        let Some(host) = Host::start(is_frozen) else { return };
+        let op = prop_oneof![3 => of_mint(), 1 => of_sessions()];
+        let step = prop_oneof![
+            4 * mints => (0..TENANTS, op).prop_map(|(tenant, op)| Step::Tenant(tenant, op)),
+            1 => (select(what), prop::bool::weighted(0.75), 0..9_usize)
+                .prop_map(|(what, is_quiet, rows)| Step::Server(what, is_quiet, rows)),
+        ];
+        let steps = prop::collection::vec(step, TENANTS..22 * TENANTS);
+        let histories = (prop::collection::vec(select(&MintType::ALL), TENANTS), steps);
+        try_all(4, mints, histories, |(mints, steps)| {
+            let databases = host.begin(TENANTS).into_iter().zip(&mints);
+            let mut worlds: Vec<_> = databases.map(|(of, mint)| World::new(of, *mint)).collect();
+            postgres::happen(&host, &mut worlds, &steps);
+        });
+    });
 }
 
 /// One of these, with a number below `most`.
@@ -326,18 +334,14 @@ fn of_edits(all: &'static [Edit]) -> OnPostgres {
     of(all, 2, Event::Edit)
 }
 
-fn of_server(all: &'static [Server]) -> OnPostgres {
-    of(all, 9, Event::Server)
-}
-
 #[test]
 fn postgres_sessions() {
-    try_pooled(of_mint());
+    try_postgres(of_mint());
 }
 
 #[test]
 fn postgres_maintenance() {
-    try_pooled(prop_oneof![3 => of_tables(&["VACUUM $table", "VACUUM FREEZE $table", "VACUUM FULL $table"]), 1 => of_edits(&[Edit::Rewrite])].boxed());
+    try_postgres(prop_oneof![3 => of_tables(&["VACUUM $table", "VACUUM FREEZE $table", "VACUUM FULL $table"]), 1 => of_edits(&[Edit::Rewrite])].boxed());
 }
 
 #[test]
@@ -345,12 +349,12 @@ fn postgres_edits() {
     use Edit::{Child, FastDefault, SwapDatabase, SwapTable};
     const TRUNCATE: &str = "CREATE TEMP TABLE kept AS SELECT * FROM $table; TRUNCATE $table; INSERT INTO $table SELECT * FROM kept; DROP TABLE kept";
     let edits = of_edits(&[FastDefault, SwapTable, SwapDatabase, Child]);
-    try_pooled(prop_oneof![4 => edits, 2 => of_tables(&[TRUNCATE, OTHER_KEYSETS])].boxed());
+    try_postgres(prop_oneof![4 => edits, 2 => of_tables(&[TRUNCATE, OTHER_KEYSETS])].boxed());
 }
 
 #[test]
 fn postgres_rows_without_keyset() {
-    try_pooled(of_rows_without_keyset());
+    try_postgres(of_rows_without_keyset());
 }
 
 #[test]
@@ -369,7 +373,7 @@ fn postgres_crashes() {
         NotePosition,
         Recover,
     ];
-    side_by_side(4, 0, || try_postgres(4, of_server(CRASHES)));
+    try_servers(CRASHES, false);
 }
 
 #[test]
@@ -386,7 +390,7 @@ fn postgres_failovers() {
         TwoPrimaries(false),
         TwoPrimaries(true),
     ];
-    side_by_side(4, 0, || try_postgres(4, of_server(FAILOVERS)));
+    try_servers(FAILOVERS, false);
 }
 
 #[test]
@@ -403,20 +407,12 @@ fn postgres_routed_statements() {
         PartStandby,
         Promote("immediate"),
     ];
-    side_by_side(4, 0, || try_postgres(4, of_server(ROUTES)));
+    try_servers(ROUTES, false);
 }
 
 #[test]
 #[ignore = "takes a minute; `just histories` runs it"]
 fn postgres_reverted_machines() {
     use Server::{RestoreVolume, SaveVolume};
-    side_by_side(4, 0, || {
-        let Some(mut cluster) = cluster() else { return };
-        if cluster.freeze() {
-            let kept = Default::default();
-            try_histories(4, 2, of_server(&[SaveVolume, RestoreVolume]), || {
-                Postgres::new(&cluster, &kept, None)
-            });
-        }
-    });
+    try_servers(&[SaveVolume, RestoreVolume], true);
 }

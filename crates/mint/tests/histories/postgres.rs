@@ -1,9 +1,11 @@
 //! A Postgres server: transactions in several sessions, maintenance, edits by hand, crashes, standbys that are promoted,
 //! volumes that are put back.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Instant;
 
 use tokio_postgres::SimpleQueryMessage;
@@ -12,10 +14,14 @@ use crate::cluster::{Cluster, PATIENCE, Writer};
 use crate::router::Router;
 use crate::world::{Database, Op, What, World};
 
-/// A commit that is not flushed stays so for long. The log stays for standbys and recoveries, and no more of it, as it is copied. To
+/// Mints that share a server: to start, stop and copy it takes most of the time.
+pub(crate) const TENANTS: usize = 16;
+
+/// A commit that is not flushed stays so for long, also with the pages of all tenants behind it. The log stays for standbys and recoveries, and no more of it, as it is copied. To
 /// start workers for tables of a few rows would take most of the time, and so would much memory at each start of a server.
-pub(crate) const SETTINGS: &str = "
+const SETTINGS: &str = "
     wal_writer_delay = 10s
+    wal_buffers = 1MB
     wal_keep_size = 8
     min_wal_size = 2
     max_wal_size = 8
@@ -23,9 +29,6 @@ pub(crate) const SETTINGS: &str = "
     shared_buffers = 2MB
     max_logical_replication_workers = 0
     max_parallel_workers_per_gather = 0";
-
-/// Names of prepared transactions.
-const GIDS: [&str; 2] = ["one", "other"];
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
@@ -35,8 +38,16 @@ pub(crate) enum Event {
     /// Maintenance or an edit by hand of a table, while no transaction is open: SQL.
     Quiet(&'static str, usize),
     Edit(Edit, usize),
-    /// Something happens to the server; then so many rows are added.
-    Server(Server, usize),
+}
+
+/// What comes next in a history of several mints.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// One of the mints does something.
+    Tenant(usize, Op<Event>),
+    /// Something happens to the server; then each mint adds so many rows. All transactions may have ended before: one that runs
+    /// makes rows look new to the readings of all.
+    Server(Server, bool, usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,97 +88,170 @@ pub(crate) enum Server {
 /// How a server stops: `fast`, which is in order, or `immediate`, which is like a crash.
 type Mode = &'static str;
 
-struct Session {
-    writer: Writer,
-    begun: bool,
-}
-
-/// Connections to the mint's database. A history takes those of the one before: to connect takes most of the time.
-#[derive(Default)]
-pub(crate) struct Writers {
-    sessions: [Option<Session>; 3],
-    witness: Option<Writer>,
-}
-
-pub(crate) struct Postgres<'c> {
-    cluster: &'c Cluster,
-    kept: &'c RefCell<Writers>,
-    writers: Writers,
-    prepared: Vec<&'static str>,
-    has_copy: bool,
-    saved: bool,
-    position: Option<String>,
+/// A server of one or more mints, and what happened to it. Histories share it, and connections to it.
+pub(crate) struct Host {
+    cluster: Cluster,
+    /// The directory of a pooler, if there is one, and its console: each connection of a service would be a process of the server.
+    pooler: Option<(PathBuf, Writer)>,
+    /// For statements outside of transactions, with the tenant whose tables it sees.
+    shared: RefCell<Option<(Rc<Writer>, usize)>>,
+    /// Transactions, by tenant and session.
+    begun: RefCell<HashMap<(usize, usize), Writer>>,
+    idle: RefCell<Vec<Writer>>,
+    saved: Cell<bool>,
+    position: RefCell<Option<String>>,
     /// Whether the standby follows, if there is one.
-    standby: Option<bool>,
-    has_two: bool,
-    /// The directory of the address that the service knows, if it is another one.
-    address: Option<PathBuf>,
+    standby: Cell<Option<bool>>,
+    has_two: Cell<bool>,
+    /// The directory of the address that services know, if it is another one.
+    address: RefCell<Option<PathBuf>>,
+    /// The tenant that does something, and the steps so far.
+    acting: Cell<usize>,
+    done: Cell<usize>,
 }
 
-impl<'c> Postgres<'c> {
-    /// The service connects to `address`, if there is one.
-    pub(crate) fn new(
-        cluster: &'c Cluster,
-        kept: &'c RefCell<Writers>,
-        address: Option<PathBuf>,
-    ) -> Self {
-        let mut new = Self {
+impl Host {
+    /// One for each class: a transaction of another class would make old rows look new.
+    pub(crate) fn start(is_frozen: bool) -> Option<Self> {
+        let mut cluster = Cluster::start(None, &[("postgresql.auto.conf", SETTINGS)])?;
+        Writer::connect(&cluster.url("postgres")).run("CREATE DATABASE mint");
+        if is_frozen && !cluster.freeze() {
+            return None;
+        }
+        let pooler = cluster.start_pooler();
+        let pooler = pooler.map(|at| {
+            let console = format!("postgres://owner@/pgbouncer?host={}", at.display());
+            (at, Writer::connect(&console))
+        });
+        Some(Self {
             cluster,
-            kept,
-            writers: kept.take(),
-            prepared: vec![],
-            has_copy: false,
-            saved: false,
-            position: None,
-            standby: None,
-            has_two: false,
-            address,
-        };
-        let mint = new.witness();
-        for name in GIDS {
-            // What a history before left.
-            let _ = mint.try_run(&format!("ROLLBACK PREPARED '{name}'"));
-        }
-        mint.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
-        // Thousands of histories leave millions of dead rows there.
-        mint.run("VACUUM pg_attribute, pg_class, pg_depend, pg_type");
-        if mint.value("SELECT count(*) FROM pg_database WHERE datname = 'copy'") != "0" {
-            Writer::connect(&cluster.url("postgres")).run("DROP DATABASE copy");
-        }
-        new
-    }
-
-    /// Where the mint writes.
-    fn url(&self) -> String {
-        let url = self.cluster.url("mint");
-        if self.has_two { url.replace("5432", "5433") } else { url }
-    }
-
-    fn session(&mut self, number: usize) -> &mut Session {
-        let url = self.url();
-        self.writers.sessions[number].get_or_insert_with(|| {
-            let writer = Writer::connect(&url);
-            writer.run("SET lock_timeout = '5ms'");
-            let begun = false;
-            Session { writer, begun }
+            pooler,
+            shared: RefCell::default(),
+            begun: RefCell::default(),
+            idle: RefCell::default(),
+            saved: Cell::default(),
+            position: RefCell::default(),
+            standby: Cell::default(),
+            has_two: Cell::default(),
+            address: RefCell::default(),
+            acting: Cell::default(),
+            done: Cell::default(),
         })
     }
 
-    fn witness(&mut self) -> &Writer {
-        let url = self.url();
-        self.writers.witness.get_or_insert_with(|| Writer::wait_for(&url))
+    /// Removes what a history left. Then come so many mints.
+    pub(crate) fn begin(&self, tenants: usize) -> Vec<Postgres<'_>> {
+        self.begun.take();
+        let mint = self.shared(0);
+        loop {
+            let name = mint.value("SELECT min(gid) FROM pg_prepared_xacts");
+            if name.is_empty() {
+                break;
+            }
+            mint.run(&format!("ROLLBACK PREPARED '{name}'"));
+        }
+        for tenant in 0..tenants {
+            mint.run(&format!(
+                "DROP SCHEMA IF EXISTS mint{tenant} CASCADE; CREATE SCHEMA mint{tenant}"
+            ));
+        }
+        // Thousands of histories leave millions of dead rows there.
+        mint.run("VACUUM pg_attribute, pg_class, pg_depend, pg_type");
+        if mint.value("SELECT count(*) FROM pg_database WHERE datname = 'copy'") != "0" {
+            Writer::connect(&self.cluster.url("postgres")).run("DROP DATABASE copy");
+        }
+        let new = |tenant| Postgres { host: self, tenant, prepared: vec![], has_copy: false };
+        (0..tenants).map(new).collect()
     }
 
-    fn try_witness(&mut self, sql: &str) -> bool {
-        self.witness().try_run(sql).is_ok()
+    /// Where the mints write.
+    fn url(&self) -> String {
+        let url = self.cluster.url("mint");
+        if self.has_two.get() { url.replace("5432", "5433") } else { url }
     }
 
-    fn end(&mut self, number: usize, how: &str) {
-        if let Some(session) = &mut self.writers.sessions[number]
-            && session.begun
-        {
-            session.begun = false;
-            let _ = session.writer.try_run(how);
+    fn shared(&self, tenant: usize) -> Rc<Writer> {
+        let mut shared = self.shared.borrow_mut();
+        let (writer, last) = shared.get_or_insert_with(|| {
+            let writer = Writer::wait_for(&self.url());
+            writer.run("SET lock_timeout = '5ms'");
+            (Rc::new(writer), usize::MAX)
+        });
+        if *last != tenant {
+            writer.run(&format!("SET search_path = mint{tenant}"));
+            *last = tenant;
+        }
+        Rc::clone(writer)
+    }
+
+    fn disconnect(&self) {
+        (self.shared.take(), self.begun.take(), self.idle.take());
+        if let Some((_, console)) = &self.pooler {
+            for sql in ["KILL mint", "RESUME mint"] {
+                let _ = console.try_run(sql);
+            }
+        }
+    }
+
+    fn stop(&self, mode: Mode) {
+        self.disconnect();
+        self.cluster.stop(mode);
+    }
+
+    /// The sockets of the server, behind its pooler, and of the standby.
+    fn sockets(&self) -> [PathBuf; 2] {
+        let [server, standby] = self.cluster.sockets();
+        let pooler = self.pooler.as_ref().map(|(at, _)| at.join(server.file_name().unwrap()));
+        [pooler.unwrap_or(server), standby]
+    }
+
+    fn start_standby(&self) {
+        self.forget_log();
+        self.stop("fast");
+        self.cluster.start_with_standby();
+        self.standby.set(Some(true));
+    }
+
+    /// The log has no longer one history: what was saved before does not fit to what comes.
+    fn forget_log(&self) {
+        (self.saved.set(false), self.position.take());
+        if self.standby.take() == Some(true) {
+            self.cluster.stop_standby();
+        }
+    }
+
+    /// The old one of two primaries goes away.
+    fn end_two(&self) {
+        if self.has_two.take() {
+            self.stop("fast");
+            self.cluster.move_address();
+            self.cluster.forget_primary();
+            self.cluster.lead(&self.sockets()[0]);
+            self.address.take();
+        }
+    }
+}
+
+pub(crate) struct Postgres<'h> {
+    host: &'h Host,
+    tenant: usize,
+    prepared: Vec<String>,
+    has_copy: bool,
+}
+
+impl Postgres<'_> {
+    fn shared(&self) -> Rc<Writer> {
+        self.host.shared(self.tenant)
+    }
+
+    fn try_shared(&self, sql: &str) -> bool {
+        self.shared().try_run(sql).is_ok()
+    }
+
+    fn end(&self, number: usize, how: &str) {
+        if let Some(writer) = self.host.begun.borrow_mut().remove(&(self.tenant, number)) {
+            let _ = writer.try_run(how);
+            self.host.idle.borrow_mut().push(writer);
         }
     }
 
@@ -178,62 +262,32 @@ impl<'c> Postgres<'c> {
 
     fn commit_prepared(&mut self) {
         if let Some(name) = self.prepared.pop() {
-            self.try_witness(&format!("COMMIT PREPARED '{name}'"));
+            self.try_shared(&format!("COMMIT PREPARED '{name}'"));
         }
     }
 
     fn step(&mut self, number: usize, sql: &'static str) {
-        let begun = self.session(number).begun;
+        let (session, tenant) = ((self.tenant, number), self.tenant);
+        let begun = self.host.begun.borrow().contains_key(&session);
         match (sql, begun) {
             ("BEGIN", false) => {
-                let session = self.session(number);
-                session.begun = true;
-                session.writer.run("BEGIN; SAVEPOINT outside");
+                let idle = self.host.idle.borrow_mut().pop();
+                let writer = idle.unwrap_or_else(|| Writer::connect(&self.host.url()));
+                writer.run(&format!("SET lock_timeout = '5ms'; SET search_path = mint{tenant}"));
+                writer.run("BEGIN; SAVEPOINT outside");
+                self.host.begun.borrow_mut().insert(session, writer);
             }
             ("COMMIT" | "ROLLBACK", _) => self.end(number, sql),
             ("COMMIT PREPARED", _) => self.commit_prepared(),
-            ("PREPARE", true) => {
-                if let Some(name) = GIDS.get(self.prepared.len()) {
-                    self.end(number, &format!("PREPARE TRANSACTION '{name}'"));
-                    self.prepared.push(name);
-                }
+            ("PREPARE", true) if self.prepared.len() < 2 => {
+                let name = format!("{tenant}.{}", self.prepared.len());
+                self.end(number, &format!("PREPARE TRANSACTION '{name}'"));
+                self.prepared.push(name);
             }
             ("SAVEPOINT outside" | "ROLLBACK TO outside", true) => {
-                self.session(number).writer.run(sql);
+                self.host.begun.borrow()[&session].run(sql);
             }
             _ => {}
-        }
-    }
-
-    fn disconnect(&mut self) {
-        self.writers = Writers::default();
-    }
-
-    /// The log has no longer one history: what was saved before does not fit to what comes.
-    fn forget_log(&mut self) {
-        (self.saved, self.position) = (false, None);
-        if self.standby.take() == Some(true) {
-            self.cluster.stop_standby();
-        }
-    }
-
-    /// The old one of two primaries goes away.
-    fn end_two(&mut self) {
-        if core::mem::take(&mut self.has_two) {
-            self.disconnect();
-            self.cluster.stop("fast");
-            self.cluster.move_address();
-            self.cluster.forget_primary();
-            self.cluster.lead(&self.cluster.sockets()[0]);
-            self.address = None;
-        }
-    }
-}
-
-impl Drop for Postgres<'_> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.kept.replace(core::mem::take(&mut self.writers));
         }
     }
 }
@@ -247,33 +301,36 @@ impl Database for Postgres<'_> {
         format!("encode({column}, 'hex')")
     }
 
+    /// The last of the tenants needs no pooler, and so does a second primary.
     fn location(&self) -> String {
-        let directory = self.cluster.directory().display();
-        match &self.address {
-            Some(address) => format!("host={} user=owner dbname=mint", address.display()),
-            None if self.has_two => {
-                format!("host={directory},{directory} port=5432,5433 user=owner dbname=mint")
+        let (host, direct) = (self.host, self.host.cluster.directory());
+        let pooler = host.pooler.as_ref().filter(|_| self.tenant < TENANTS - 1);
+        let first = pooler.map_or(direct, |(at, _)| at).display();
+        let place = match &*host.address.borrow() {
+            Some(address) => format!("host={}", address.display()),
+            None if host.has_two.get() => {
+                format!("host={first},{} port=5432,5433", direct.display())
             }
-            None => self.url(),
-        }
+            None => format!("host={first}"),
+        };
+        format!("{place} user=owner dbname=mint schema=mint{}", self.tenant)
     }
 
     /// A statement that fails or waits for a lock is ignored; within a transaction it would end that, so it is a
     /// subtransaction.
     fn run(&mut self, number: usize, sql: &str) {
-        let session = self.session(number);
-        let run = |sql: &str| session.writer.try_run(sql);
-        let _ = match session.begun {
-            true if run(&format!("SAVEPOINT inside; {sql}; RELEASE inside")).is_err() => {
-                run("ROLLBACK TO inside")
-            }
-            true => Ok(vec![]),
-            false => run(sql),
+        let begun = self.host.begun.borrow();
+        let Some(writer) = begun.get(&(self.tenant, number)) else {
+            self.try_shared(sql);
+            return;
         };
+        if writer.try_run(&format!("SAVEPOINT inside; {sql}; RELEASE inside")).is_err() {
+            let _ = writer.try_run("ROLLBACK TO inside");
+        }
     }
 
     fn rows(&mut self, sql: &str, _is_read: bool) -> Vec<[Option<String>; 3]> {
-        let rows = self.witness().try_run(sql).unwrap().into_iter();
+        let rows = self.shared().try_run(sql).unwrap().into_iter();
         let rows = rows.filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => {
                 Some([0, 1, 2].map(|column| row.get(column).map(str::to_owned)))
@@ -289,16 +346,11 @@ impl Database for Postgres<'_> {
             Event::Quiet(sql, kind) => {
                 world.database.end_all();
                 let sql = world.sql(kind, sql);
-                world.database.try_witness(&sql);
+                world.database.try_shared(&sql);
             }
             Event::Edit(edit, kind) => {
                 world.database.end_all();
                 change_table(world, edit, kind);
-            }
-            Event::Server(what, rows) => {
-                server(world, what);
-                // They take the ids that follow, which may have been given out before.
-                (0..rows).for_each(|_| world.happen(&Op::Add(0, 0, 0, What::Counts)));
             }
         }
     }
@@ -306,17 +358,15 @@ impl Database for Postgres<'_> {
     fn settle(world: &mut World<Self>) {
         world.database.end_all();
         world.refresh(false);
-        world.database.forget_log();
-        world.database.end_two();
     }
 }
 
-type Here<'w, 'c> = &'w mut World<Postgres<'c>>;
+type Tenant<'h> = World<Postgres<'h>>;
 
-fn change_table(world: Here<'_, '_>, edit: Edit, kind: usize) {
-    let run = |world: Here<'_, '_>, sql: &str| {
+fn change_table(world: &mut Tenant<'_>, edit: Edit, kind: usize) {
+    let run = |world: &mut Tenant<'_>, sql: &str| {
         let sql = world.sql(kind, sql).replace("$kind", &kind.to_string());
-        world.database.try_witness(&sql)
+        world.database.try_shared(&sql)
     };
     match edit {
         Edit::Rewrite => {
@@ -348,16 +398,9 @@ fn change_table(world: Here<'_, '_>, edit: Edit, kind: usize) {
     }
 }
 
-fn swap_database(world: Here<'_, '_>) {
-    let cluster = world.database.cluster;
-    world.database.disconnect();
-    if let Some(pooler) = &world.database.address {
-        let url = format!("postgres://owner@/pgbouncer?host={}", pooler.display());
-        let pooler = Writer::connect(&url);
-        for sql in ["KILL mint", "RESUME mint"] {
-            let _ = pooler.try_run(sql);
-        }
-    }
+fn swap_database(world: &mut Tenant<'_>) {
+    let cluster = &world.database.host.cluster;
+    world.database.host.disconnect();
     let owner = Writer::connect(&cluster.url("postgres"));
     if world.database.has_copy {
         owner.run(
@@ -366,19 +409,72 @@ fn swap_database(world: Here<'_, '_>) {
     } else if owner.try_run("CREATE DATABASE copy TEMPLATE mint").is_ok() {
         world.database.has_copy = true;
         let insert = world.insert(0, 0, What::Counts);
-        let insert = world.sql(0, &insert);
+        let insert = world.sql(0, &format!("SET search_path = mint0; {insert}"));
         let _ = Writer::connect(&cluster.url("copy")).try_run(&insert);
     }
 }
 
-fn server(world: Here<'_, '_>, what: Server) {
-    world.database.end_two();
-    let (cluster, saved, standby) =
-        (world.database.cluster, world.database.saved, world.database.standby);
+// --- Several mints
+
+/// A history of mints that share a server.
+pub(crate) fn happen(host: &Host, worlds: &mut [Tenant<'_>], steps: &[Step]) {
+    let _report = Report(host, steps);
+    host.done.take();
+    each(worlds, World::begin);
+    for step in steps {
+        host.done.set(host.done.get() + 1);
+        match step {
+            Step::Tenant(tenant, op) => {
+                each(&mut worlds[*tenant..=*tenant], |world| world.happen(op));
+            }
+            Step::Server(what, is_quiet, rows) => {
+                if *is_quiet {
+                    each(worlds, |world| world.database.end_all());
+                }
+                happen_to_server(host, worlds, *what);
+                // They take the ids that follow, which may have been given out before.
+                (0..*rows).for_each(|_| each(worlds, add));
+            }
+        }
+    }
+    each(worlds, Postgres::settle);
+    host.forget_log();
+    host.end_two();
+    each(worlds, |world| world.refresh(false));
+}
+
+/// What a mint that fails did so far, and its server.
+struct Report<'a>(&'a Host, &'a [Step]);
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        let (tenant, done) = (self.0.acting.get(), self.0.done.get());
+        let is_its = |step: &&Step| !matches!(step, Step::Tenant(of, _) if *of != tenant);
+        if std::thread::panicking() {
+            let steps: Vec<_> = self.1[..done].iter().filter(is_its).collect();
+            eprintln!("mint {tenant} failed at step {done}: {steps:?}");
+        }
+    }
+}
+
+fn each<'h>(worlds: &mut [Tenant<'h>], mut happen: impl FnMut(&mut Tenant<'h>)) {
+    for world in worlds {
+        world.database.host.acting.set(world.database.tenant);
+        happen(world);
+    }
+}
+
+fn add(world: &mut Tenant<'_>) {
+    world.happen(&Op::Add(0, 0, 0, What::Counts));
+}
+
+fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server) {
+    host.end_two();
+    let (cluster, saved, standby) = (&host.cluster, host.saved.get(), host.standby.get());
     match what {
         Server::KillBackend => {
-            read_unflushed(world);
-            let url = world.database.url();
+            read_unflushed(worlds);
+            let url = host.url();
             let (victim, witness) = (Writer::connect(&url), Writer::connect(&url));
             let process = victim.value("SELECT pg_backend_pid()");
             let killed = Command::new("kill").args(["-9", &process]).status();
@@ -387,138 +483,143 @@ fn server(world: Here<'_, '_>, what: Server) {
             while witness.try_run("SELECT pg_sleep(0.005)").is_ok() {}
         }
         Server::Stop(mode) => {
-            stop(world, mode);
+            if mode == "immediate" {
+                read_unflushed(worlds);
+            }
+            host.stop(mode);
             cluster.start_again();
         }
         Server::SaveVolume => {
-            stop(world, "fast");
+            host.stop("fast");
             cluster.copy("data", "saved");
             cluster.start_again();
-            (world.database.saved, world.database.position) = (true, None);
+            (host.saved.set(true), host.position.take());
         }
         Server::NotePosition if saved => {
             // Everything before is flushed.
             let sql = "CHECKPOINT; SELECT pg_current_wal_flush_lsn()";
-            world.database.position = Some(world.database.witness().value(sql));
+            host.position.replace(Some(host.shared(0).value(sql)));
         }
         Server::RestoreVolume if saved => {
-            stop(world, "fast");
+            host.stop("fast");
             cluster.copy("saved", "data");
             cluster.start_again();
-            world.database.forget_log();
+            host.forget_log();
         }
         Server::Recover => {
-            let Some(position) = world.database.position.take() else {
+            let Some(position) = host.position.take() else {
                 return;
             };
-            stop(world, "fast");
+            host.stop("fast");
             cluster.restore_until(&position);
-            world.database.forget_log();
+            host.forget_log();
         }
-        Server::StartStandby => start_standby(world),
+        Server::StartStandby => host.start_standby(),
         Server::PartStandby if standby == Some(true) => {
             cluster.stop_standby();
-            world.database.standby = Some(false);
+            host.standby.set(Some(false));
         }
-        Server::Promote(mode) if standby.is_some() => promote(world, mode),
+        Server::Promote(mode) if standby.is_some() => promote(host, worlds, mode),
         Server::TwoPrimaries(has_one_address) => {
             if standby != Some(true) {
-                start_standby(world);
+                host.start_standby();
             }
-            world.database.disconnect();
-            world.database.standby = None;
+            host.disconnect();
+            host.standby.take();
             cluster.promote_standby();
-            world.database.has_two = true;
-            let [old, new] = cluster.sockets();
-            world.database.address = has_one_address.then(|| cluster.lead(&new));
-            world.new_process(false);
+            host.has_two.set(true);
+            let [old, new] = host.sockets();
+            host.address.replace(has_one_address.then(|| cluster.lead(&new)));
+            each(worlds, |world| world.new_process(false));
             if has_one_address {
-                world.refresh(false);
-                world.happen(&Op::Add(0, 0, 0, What::Counts));
+                each(worlds, |world| world.refresh(false));
+                each(worlds, add);
                 cluster.lead(&old);
-                let error = world.try_refresh(false).unwrap_err();
-                assert!(error.contains("from before a failover"), "{error}");
+                each(worlds, |world| {
+                    let error = world.try_refresh(false).unwrap_err();
+                    assert!(error.contains("from before a failover"), "{error}");
+                });
                 cluster.lead(&new);
             }
         }
         Server::Route(word) => {
             if standby != Some(true) {
-                start_standby(world);
+                host.start_standby();
             }
             let lags = Writer::connect(&cluster.url("mint").replace("5432", "5433"));
             lags.run("SELECT pg_wal_replay_pause()");
-            (0..2).for_each(|kind| world.happen(&Op::Add(0, kind, 0, What::Counts)));
-            let router = Router::start(cluster.sockets(), word);
-            world.database.address = Some(router.directory().into());
-            world.new_process(false);
-            match world.try_refresh(false) {
-                Ok(_) => world.refresh(false),
-                Err(error) => assert!(
-                    error.contains("is a standby") || error.contains("sent to several servers"),
-                    "{error}"
-                ),
+            for kind in 0..2 {
+                each(worlds, |world| world.happen(&Op::Add(0, kind, 0, What::Counts)));
             }
-            world.database.address = None;
-            world.new_process(false);
+            let router = Router::start(host.sockets(), word);
+            host.address.replace(Some(router.directory().into()));
+            each(worlds, |world| {
+                world.new_process(false);
+                match world.try_refresh(false) {
+                    Ok(_) => world.refresh(false),
+                    Err(error) => assert!(
+                        error.contains("is a standby") || error.contains("sent to several servers"),
+                        "{error}"
+                    ),
+                }
+            });
+            host.address.take();
+            each(worlds, |world| world.new_process(false));
             lags.run("SELECT pg_wal_replay_resume()");
         }
         // There is nothing to do it with.
         _ => return,
     }
     // Transactions that were prepared survive.
-    world.database.disconnect();
-    world.database.witness();
+    host.disconnect();
+    host.shared(0);
 }
 
-fn start_standby(world: Here<'_, '_>) {
-    world.database.forget_log();
-    stop(world, "fast");
-    world.database.cluster.start_with_standby();
-    world.database.standby = Some(true);
+/// Commits that are known to readers, but not flushed.
+fn read_unflushed(worlds: &mut [Tenant<'_>]) {
+    each(worlds, |world| {
+        let insert = world.insert(0, 1, What::Counts);
+        let insert = world.sql(0, &insert);
+        let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; {insert}; COMMIT");
+        world.database.shared().run(&sql);
+    });
+    each(worlds, |world| world.refresh(false));
 }
 
-/// A commit that is known to readers, but not flushed.
-fn read_unflushed(world: Here<'_, '_>) {
-    let insert = world.insert(0, 1, What::Counts);
-    let insert = world.sql(0, &insert);
-    let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; {insert}; COMMIT");
-    world.database.witness().run(&sql);
-    world.refresh(false);
-}
-
-fn stop(world: Here<'_, '_>, mode: Mode) {
-    if mode == "immediate" {
-        read_unflushed(world);
-    }
-    world.database.disconnect();
-    world.database.cluster.stop(mode);
-}
-
-fn promote(world: Here<'_, '_>, mode: Mode) {
-    let cluster = world.database.cluster;
-    let follows = world.database.standby.take() == Some(true);
+fn promote(host: &Host, worlds: &mut [Tenant<'_>], mode: Mode) {
+    let follows = host.standby.take() == Some(true);
     if follows {
         let sql = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
         let start = Instant::now();
-        while world.database.witness().value(sql) != "1" {
+        while host.shared(0).value(sql) != "1" {
             assert!(start.elapsed() < PATIENCE, "the standby does not follow");
         }
     }
-    let count = world.sql(0, "SELECT count(*) FROM $table");
-    let before = world.database.witness().value(&count);
-    stop(world, mode);
+    let count = |world: &mut Tenant<'_>| {
+        let count = world.sql(0, "SELECT count(*) FROM $table");
+        world.database.shared().value(&count)
+    };
+    let before: Vec<String> = worlds.iter_mut().map(count).collect();
+    if mode == "immediate" {
+        read_unflushed(worlds);
+    }
+    host.stop(mode);
+    let cluster = &host.cluster;
     if !follows {
         cluster.start_standby();
     }
     cluster.move_address();
     // A standby is not read, and what is served stays.
-    let error = world.try_refresh(false).unwrap_err();
-    let is_refused = ["is a standby", "connecting:"].iter().any(|said| error.contains(said));
-    assert!(is_refused, "{error}");
+    each(worlds, |world| {
+        let error = world.try_refresh(false).unwrap_err();
+        let is_refused = ["is a standby", "connecting:"].iter().any(|said| error.contains(said));
+        assert!(is_refused, "{error}");
+    });
     cluster.promote_standby();
     cluster.forget_primary();
     // A server that stops in order sends its standby everything.
     if follows && mode == "fast" {
-        assert_eq!(world.database.witness().value(&count), before, "the standby lagged");
+        let after: Vec<String> = worlds.iter_mut().map(count).collect();
+        assert_eq!(after, before, "the standby lagged");
     }
 }

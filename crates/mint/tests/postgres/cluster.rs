@@ -73,7 +73,7 @@ impl Cluster {
         let cluster = Cluster {
             options: format!(
                 "-k {} {reached} -c fsync=off -c max_connections=200 \
-                 -c max_prepared_transactions=20 -c autovacuum=off \
+                 -c max_prepared_transactions=40 -c autovacuum=off \
                  -c min_parallel_table_scan_size=0 -c max_parallel_maintenance_workers=0",
                 directory.display()
             ),
