@@ -300,7 +300,7 @@ fn try_servers(what: &'static [Server], is_frozen: bool) {
         let Some(host) = Host::start(is_frozen) else { return };
         let op = prop_oneof![3 => of_mint(), 1 => of_sessions()];
         let step = prop_oneof![
-            4 * mints => (0..TENANTS, op).prop_map(|(tenant, op)| Step::Tenant(tenant, op)),
+            3 * mints => (0..TENANTS, op).prop_map(|(tenant, op)| Step::Tenant(tenant, op)),
             1 => (select(what), prop::bool::weighted(0.75), 0..9_usize)
                 .prop_map(|(what, is_quiet, rows)| Step::Server(what, is_quiet, rows)),
         ];

@@ -17,8 +17,8 @@ use crate::world::{Database, Op, What, World};
 /// Mints that share a server: to start, stop and copy it takes most of the time.
 pub(crate) const TENANTS: usize = 16;
 
-/// A commit that is not flushed stays so for long, also with the pages of all tenants behind it. The log stays for standbys and recoveries, and no more of it, as it is copied. To
-/// start workers for tables of a few rows would take most of the time, and so would much memory at each start of a server.
+/// A commit that is not flushed stays so for long: the log and all pages have room in memory. The log stays for standbys and
+/// recoveries, and no more of it, as it is copied. To start workers for tables of a few rows would take most of the time.
 const SETTINGS: &str = "
     wal_writer_delay = 10s
     wal_buffers = 1MB
@@ -26,7 +26,8 @@ const SETTINGS: &str = "
     min_wal_size = 2
     max_wal_size = 8
     wal_retrieve_retry_interval = 50
-    shared_buffers = 2MB
+    shared_buffers = 16MB
+    bgwriter_lru_maxpages = 0
     max_logical_replication_workers = 0
     max_parallel_workers_per_gather = 0";
 
@@ -301,11 +302,9 @@ impl Database for Postgres<'_> {
         format!("encode({column}, 'hex')")
     }
 
-    /// The last of the tenants needs no pooler, and so does a second primary.
     fn location(&self) -> String {
         let (host, direct) = (self.host, self.host.cluster.directory());
-        let pooler = host.pooler.as_ref().filter(|_| self.tenant < TENANTS - 1);
-        let first = pooler.map_or(direct, |(at, _)| at).display();
+        let first = host.pooler.as_ref().map_or(direct, |(at, _)| at).display();
         let place = match &*host.address.borrow() {
             Some(address) => format!("host={}", address.display()),
             None if host.has_two.get() => {
@@ -431,13 +430,13 @@ pub(crate) fn happen(host: &Host, worlds: &mut [Tenant<'_>], steps: &[Step]) {
                 if *is_quiet {
                     each(worlds, |world| world.database.end_all());
                 }
-                happen_to_server(host, worlds, *what);
+                happen_to_server(host, worlds, *what, 1 + rows % 2);
                 // They take the ids that follow, which may have been given out before.
                 (0..*rows).for_each(|_| each(worlds, add));
             }
         }
     }
-    each(worlds, Postgres::settle);
+    each(worlds, |world| world.database.end_all());
     host.forget_log();
     host.end_two();
     each(worlds, |world| world.refresh(false));
@@ -468,12 +467,12 @@ fn add(world: &mut Tenant<'_>) {
     world.happen(&Op::Add(0, 0, 0, What::Counts));
 }
 
-fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server) {
+fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, readings: usize) {
     host.end_two();
     let (cluster, saved, standby) = (&host.cluster, host.saved.get(), host.standby.get());
     match what {
         Server::KillBackend => {
-            read_unflushed(worlds);
+            read_unflushed(worlds, readings);
             let url = host.url();
             let (victim, witness) = (Writer::connect(&url), Writer::connect(&url));
             let process = victim.value("SELECT pg_backend_pid()");
@@ -484,7 +483,7 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server) {
         }
         Server::Stop(mode) => {
             if mode == "immediate" {
-                read_unflushed(worlds);
+                read_unflushed(worlds, readings);
             }
             host.stop(mode);
             cluster.start_again();
@@ -499,6 +498,7 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server) {
             // Everything before is flushed.
             let sql = "CHECKPOINT; SELECT pg_current_wal_flush_lsn()";
             host.position.replace(Some(host.shared(0).value(sql)));
+            return;
         }
         Server::RestoreVolume if saved => {
             host.stop("fast");
@@ -519,7 +519,7 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server) {
             cluster.stop_standby();
             host.standby.set(Some(false));
         }
-        Server::Promote(mode) if standby.is_some() => promote(host, worlds, mode),
+        Server::Promote(mode) if standby.is_some() => promote(host, worlds, mode, readings),
         Server::TwoPrimaries(has_one_address) => {
             if standby != Some(true) {
                 host.start_standby();
@@ -528,6 +528,8 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server) {
             host.standby.take();
             cluster.promote_standby();
             host.has_two.set(true);
+            // The standby was ready before, to be read.
+            host.shared(0);
             let [old, new] = host.sockets();
             host.address.replace(has_one_address.then(|| cluster.lead(&new)));
             each(worlds, |world| world.new_process(false));
@@ -575,18 +577,21 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server) {
     host.shared(0);
 }
 
-/// Commits that are known to readers, but not flushed.
-fn read_unflushed(worlds: &mut [Tenant<'_>]) {
-    each(worlds, |world| {
-        let insert = world.insert(0, 1, What::Counts);
-        let insert = world.sql(0, &insert);
-        let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; {insert}; COMMIT");
-        world.database.shared().run(&sql);
-    });
-    each(worlds, |world| world.refresh(false));
+/// Commits that are known to readers, but not flushed. A mark looks back to the reading before its newest row, so only the second
+/// reading can make ids old that are given out again.
+fn read_unflushed(worlds: &mut [Tenant<'_>], readings: usize) {
+    for _ in 0..readings {
+        each(worlds, |world| {
+            let insert = world.insert(0, 1, What::Counts);
+            let insert = world.sql(0, &insert);
+            let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; {insert}; COMMIT");
+            world.database.shared().run(&sql);
+        });
+        each(worlds, |world| world.refresh(false));
+    }
 }
 
-fn promote(host: &Host, worlds: &mut [Tenant<'_>], mode: Mode) {
+fn promote(host: &Host, worlds: &mut [Tenant<'_>], mode: Mode, readings: usize) {
     let follows = host.standby.take() == Some(true);
     if follows {
         let sql = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
@@ -601,7 +606,7 @@ fn promote(host: &Host, worlds: &mut [Tenant<'_>], mode: Mode) {
     };
     let before: Vec<String> = worlds.iter_mut().map(count).collect();
     if mode == "immediate" {
-        read_unflushed(worlds);
+        read_unflushed(worlds, readings);
     }
     host.stop(mode);
     let cluster = &host.cluster;
