@@ -430,7 +430,7 @@ pub(crate) fn happen(host: &Host, worlds: &mut [Tenant<'_>], steps: &[Step]) {
                 if *is_quiet {
                     each(worlds, |world| world.database.end_all());
                 }
-                happen_to_server(host, worlds, *what, 1 + rows % 2);
+                happen_to_server(host, worlds, *what, *rows);
                 // They take the ids that follow, which may have been given out before.
                 (0..*rows).for_each(|_| each(worlds, add));
             }
@@ -467,12 +467,12 @@ fn add(world: &mut Tenant<'_>) {
     world.happen(&Op::Add(0, 0, 0, What::Counts));
 }
 
-fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, readings: usize) {
+fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, rows: usize) {
     host.end_two();
     let (cluster, saved, standby) = (&host.cluster, host.saved.get(), host.standby.get());
     match what {
         Server::KillBackend => {
-            read_unflushed(worlds, readings);
+            read_unflushed(host, worlds, rows);
             let url = host.url();
             let (victim, witness) = (Writer::connect(&url), Writer::connect(&url));
             let process = victim.value("SELECT pg_backend_pid()");
@@ -483,7 +483,7 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, readin
         }
         Server::Stop(mode) => {
             if mode == "immediate" {
-                read_unflushed(worlds, readings);
+                read_unflushed(host, worlds, rows);
             }
             host.stop(mode);
             cluster.start_again();
@@ -519,7 +519,7 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, readin
             cluster.stop_standby();
             host.standby.set(Some(false));
         }
-        Server::Promote(mode) if standby.is_some() => promote(host, worlds, mode, readings),
+        Server::Promote(mode) if standby.is_some() => promote(host, worlds, mode, rows),
         Server::TwoPrimaries(has_one_address) => {
             if standby != Some(true) {
                 host.start_standby();
@@ -577,21 +577,29 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, readin
     host.shared(0);
 }
 
-/// Commits that are known to readers, but not flushed. A mark looks back to the reading before its newest row, so only the second
-/// reading can make ids old that are given out again.
-fn read_unflushed(worlds: &mut [Tenant<'_>], readings: usize) {
-    for _ in 0..readings {
-        each(worlds, |world| {
+/// Commits of every other mint that are known to readers, but not flushed: they fit into one page of the log, as the server writes
+/// those that are full. A mark looks back to the reading before its newest row, so only the second reading can make ids old
+/// that are given out again. Each row has the id of a subtransaction.
+fn read_unflushed(host: &Host, worlds: &mut [Tenant<'_>], rows: usize) {
+    host.shared(0).run("SELECT pg_switch_wal()");
+    let is_one = |world: &Tenant<'_>| (world.database.tenant + rows) % 2 == 0;
+    for _ in 0..2 {
+        let mut sql = "BEGIN; SET LOCAL synchronous_commit = off".to_owned();
+        for world in worlds.iter_mut().filter(|world| is_one(world)) {
             let insert = world.insert(0, 1, What::Counts);
-            let insert = world.sql(0, &insert);
-            let sql = format!("BEGIN; SET LOCAL synchronous_commit = off; {insert}; COMMIT");
-            world.database.shared().run(&sql);
+            let (insert, tenant) = (world.sql(0, &insert), world.database.tenant);
+            sql += &format!("; SAVEPOINT one; SET LOCAL search_path = mint{tenant}; {insert}");
+        }
+        host.shared(0).run(&(sql + "; COMMIT"));
+        each(worlds, |world| {
+            if is_one(world) {
+                world.refresh(false);
+            }
         });
-        each(worlds, |world| world.refresh(false));
     }
 }
 
-fn promote(host: &Host, worlds: &mut [Tenant<'_>], mode: Mode, readings: usize) {
+fn promote(host: &Host, worlds: &mut [Tenant<'_>], mode: Mode, rows: usize) {
     let follows = host.standby.take() == Some(true);
     if follows {
         let sql = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
@@ -606,7 +614,7 @@ fn promote(host: &Host, worlds: &mut [Tenant<'_>], mode: Mode, readings: usize) 
     };
     let before: Vec<String> = worlds.iter_mut().map(count).collect();
     if mode == "immediate" {
-        read_unflushed(worlds, readings);
+        read_unflushed(host, worlds, rows);
     }
     host.stop(mode);
     let cluster = &host.cluster;
