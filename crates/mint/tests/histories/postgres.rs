@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
@@ -94,6 +95,11 @@ pub(crate) struct Host {
     cluster: Cluster,
     /// The directory of a pooler, if there is one, and its console: each connection of a service would be a process of the server.
     pooler: Option<(PathBuf, Writer)>,
+    state: State,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
     /// For statements outside of transactions, with the tenant whose tables it sees.
     shared: RefCell<Option<(Rc<Writer>, usize)>>,
     /// Transactions, by tenant and session.
@@ -107,8 +113,15 @@ pub(crate) struct Host {
     /// The directory of the address that services know, if it is another one.
     address: RefCell<Option<PathBuf>>,
     /// The tenant that does something, and the steps so far.
-    acting: Cell<usize>,
-    done: Cell<usize>,
+    acting: Cell<(usize, usize)>,
+}
+
+impl Deref for Host {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
 }
 
 impl Host {
@@ -124,20 +137,7 @@ impl Host {
             let console = format!("postgres://owner@/pgbouncer?host={}", at.display());
             (at, Writer::connect(&console))
         });
-        Some(Self {
-            cluster,
-            pooler,
-            shared: RefCell::default(),
-            begun: RefCell::default(),
-            idle: RefCell::default(),
-            saved: Cell::default(),
-            position: RefCell::default(),
-            standby: Cell::default(),
-            has_two: Cell::default(),
-            address: RefCell::default(),
-            acting: Cell::default(),
-            done: Cell::default(),
-        })
+        Some(Self { cluster, pooler, state: State::default() })
     }
 
     /// Removes what a history left. Then come so many mints.
@@ -186,7 +186,9 @@ impl Host {
     }
 
     fn disconnect(&self) {
-        (self.shared.take(), self.begun.take(), self.idle.take());
+        self.shared.take();
+        self.begun.take();
+        self.idle.take();
         if let Some((_, console)) = &self.pooler {
             for sql in ["KILL mint", "RESUME mint"] {
                 let _ = console.try_run(sql);
@@ -215,7 +217,8 @@ impl Host {
 
     /// The log has no longer one history: what was saved before does not fit to what comes.
     fn forget_log(&self) {
-        (self.saved.set(false), self.position.take());
+        self.saved.set(false);
+        self.position.take();
         if self.standby.take() == Some(true) {
             self.cluster.stop_standby();
         }
@@ -418,10 +421,10 @@ fn swap_database(world: &mut Tenant<'_>) {
 /// A history of mints that share a server.
 pub(crate) fn happen(host: &Host, worlds: &mut [Tenant<'_>], steps: &[Step]) {
     let _report = Report(host, steps);
-    host.done.take();
+    host.acting.take();
     each(worlds, World::begin);
     for step in steps {
-        host.done.set(host.done.get() + 1);
+        host.acting.set((0, host.acting.get().1 + 1));
         match step {
             Step::Tenant(tenant, op) => {
                 each(&mut worlds[*tenant..=*tenant], |world| world.happen(op));
@@ -447,7 +450,7 @@ struct Report<'a>(&'a Host, &'a [Step]);
 
 impl Drop for Report<'_> {
     fn drop(&mut self) {
-        let (tenant, done) = (self.0.acting.get(), self.0.done.get());
+        let (tenant, done) = self.0.acting.get();
         let is_its = |step: &&Step| !matches!(step, Step::Tenant(of, _) if *of != tenant);
         if std::thread::panicking() {
             let steps: Vec<_> = self.1[..done].iter().filter(is_its).collect();
@@ -458,7 +461,8 @@ impl Drop for Report<'_> {
 
 fn each<'h>(worlds: &mut [Tenant<'h>], mut happen: impl FnMut(&mut Tenant<'h>)) {
     for world in worlds {
-        world.database.host.acting.set(world.database.tenant);
+        let acting = &world.database.host.acting;
+        acting.set((world.database.tenant, acting.get().1));
         happen(world);
     }
 }
@@ -492,7 +496,8 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, rows: 
             host.stop("fast");
             cluster.copy("data", "saved");
             cluster.start_again();
-            (host.saved.set(true), host.position.take());
+            host.saved.set(true);
+            host.position.take();
         }
         Server::NotePosition if saved => {
             // Everything before is flushed.
@@ -582,7 +587,7 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, rows: 
 /// that are given out again. Each row has the id of a subtransaction.
 fn read_unflushed(host: &Host, worlds: &mut [Tenant<'_>], rows: usize) {
     host.shared(0).run("SELECT pg_switch_wal()");
-    let is_one = |world: &Tenant<'_>| (world.database.tenant + rows) % 2 == 0;
+    let is_one = |world: &Tenant<'_>| (world.database.tenant + rows).is_multiple_of(2);
     for _ in 0..2 {
         let mut sql = "BEGIN; SET LOCAL synchronous_commit = off".to_owned();
         for world in worlds.iter_mut().filter(|world| is_one(world)) {
