@@ -467,6 +467,19 @@ fn each<'h>(worlds: &mut [Tenant<'h>], mut happen: impl FnMut(&mut Tenant<'h>)) 
     }
 }
 
+/// Those of even numbers, or the others.
+fn every_other<'h>(
+    worlds: &mut [Tenant<'h>],
+    rows: usize,
+    mut happen: impl FnMut(&mut Tenant<'h>),
+) {
+    each(worlds, |world| {
+        if (world.database.tenant + rows).is_multiple_of(2) {
+            happen(world);
+        }
+    });
+}
+
 fn add(world: &mut Tenant<'_>) {
     world.happen(&Op::Add(0, 0, 0, What::Counts));
 }
@@ -560,7 +573,7 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, rows: 
             }
             let router = Router::start(host.sockets(), word);
             host.address.replace(Some(router.directory().into()));
-            each(worlds, |world| {
+            every_other(worlds, rows, |world| {
                 world.new_process(false);
                 match world.try_refresh(false) {
                     Ok(_) => world.refresh(false),
@@ -571,7 +584,7 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, rows: 
                 }
             });
             host.address.take();
-            each(worlds, |world| world.new_process(false));
+            every_other(worlds, rows, |world| world.new_process(false));
             lags.run("SELECT pg_wal_replay_resume()");
         }
         // There is nothing to do it with.
@@ -587,20 +600,15 @@ fn happen_to_server(host: &Host, worlds: &mut [Tenant<'_>], what: Server, rows: 
 /// that are given out again. Each row has the id of a subtransaction.
 fn read_unflushed(host: &Host, worlds: &mut [Tenant<'_>], rows: usize) {
     host.shared(0).run("SELECT pg_switch_wal()");
-    let is_one = |world: &Tenant<'_>| (world.database.tenant + rows).is_multiple_of(2);
     for _ in 0..2 {
         let mut sql = "BEGIN; SET LOCAL synchronous_commit = off".to_owned();
-        for world in worlds.iter_mut().filter(|world| is_one(world)) {
+        every_other(worlds, rows, |world| {
             let insert = world.insert(0, 1, What::Counts);
             let (insert, tenant) = (world.sql(0, &insert), world.database.tenant);
             sql += &format!("; SAVEPOINT one; SET LOCAL search_path = mint{tenant}; {insert}");
-        }
-        host.shared(0).run(&(sql + "; COMMIT"));
-        each(worlds, |world| {
-            if is_one(world) {
-                world.refresh(false);
-            }
         });
+        host.shared(0).run(&(sql + "; COMMIT"));
+        every_other(worlds, rows, |world| world.refresh(false));
     }
 }
 
