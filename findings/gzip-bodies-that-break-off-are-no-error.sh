@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A gzip body that breaks off is no error in requests 2.34.2, httpx 0.28.1, aiohttp 3.14.5, urllib3 2.8.0 (PyPI), axios 1.21.1,
+# Gzip bodies that break off raise nothing in requests 2.34.2, httpx 0.28.1, aiohttp 3.14.5, urllib3 2.8.0 (PyPI), axios 1.21.1,
 # node-fetch 3.3.2 (npm) and Node's own fetch.
 #
 # Expected: gzip ends with the length and a checksum of its text, and `gzip -d` refuses a file that lacks them. So a client whose
