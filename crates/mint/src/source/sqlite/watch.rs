@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// nobody disturbs it.
 const DISTURBED: Duration = Duration::from_secs(1);
 
-/// After this time without a log, a database is *alone*.
+/// After this time in which no mint had it open or wrote to it, a database is *alone*.
 const ALONE_AFTER: Duration = Duration::from_secs(3_600);
 
 /// What one process has seen of a database's log.
@@ -50,12 +50,13 @@ impl Watch {
     pub(super) fn open(&self, path: &Path) -> Result<OpenDatabase> {
         // The `-wal` file is next to the real file, not next to a symbolic link.
         let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;
-        let (files, is_wal) = self.files(&path)?;
-        OpenDatabase::open(path, files, is_wal)
+        let (files, is_wal, is_live) = self.files(&path)?;
+        OpenDatabase::open(path, files, is_wal, is_live)
     }
 
-    /// The files of a database, and whether it is in WAL mode. An open one without a log is refused.
-    fn files(&self, path: &Path) -> Result<(Files, bool)> {
+    /// The files of a database, whether it is in WAL mode, and whether a mint has it open, as far as that can be told. One that is
+    /// open without a log is refused.
+    fn files(&self, path: &Path) -> Result<(Files, bool, bool)> {
         let began = Instant::now();
         loop {
             let files = Files::of(path)?;
@@ -64,13 +65,12 @@ impl Watch {
                 continue;
             }
             let is_wal = files.have_log() || is_in_wal_mode(path);
-            let is_locked = match self.is_locked {
-                // SQLite says best why a file cannot be opened.
-                Some(ask) if is_wal && !files.have_log() => ask(path).unwrap_or(false),
-                _ => false,
-            };
-            if !is_locked {
-                return Ok((files, is_wal));
+            // SQLite says best why a file cannot be opened.
+            let is_locked = self.is_locked.map(|ask| is_wal && ask(path).unwrap_or(false));
+            if files.have_log() || is_locked != Some(true) {
+                // A log without a lock is that of a killed mint, or a copy.
+                let is_live = is_locked.unwrap_or(files.have_log() || !is_wal);
+                return Ok((files, is_wal, is_live));
             }
             if is_refused(path, began.elapsed()) {
                 let reason = "a process has it open, but its -wal file, which has the latest notes, is not visible here; \
@@ -88,7 +88,7 @@ impl Watch {
         // writing proves nothing.
         let last = self.last.replace(now.clone());
         let was_written = last.is_some_and(|last| now.were_written(&last));
-        if !opened.is_closed() || was_written && remote(&opened.path).is_none() {
+        if opened.is_live || was_written && remote(&opened.path).is_none() {
             self.seen = Instant::now();
             if core::mem::take(&mut self.is_alone) {
                 tracing::info!(%database, "database is in use again");
