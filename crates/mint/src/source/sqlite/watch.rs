@@ -1,4 +1,4 @@
-//! A database in WAL mode without its `-wal` file: it is closed, or its log is written elsewhere, or it is an old copy.
+//! A database that no mint seems to have open: it is closed, or its log is written elsewhere, or it is an old copy.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::connect::{OpenDatabase, is_in_wal_mode};
 use super::file_system::remote;
-use super::identity::Files;
+use super::identity::{Files, beside};
 use crate::source::{Result, SourceError};
 
 /// Tells whether another process holds a lock of SQLite on a file. It may open the file, which is only safe while this process
@@ -65,11 +65,19 @@ impl Watch {
                 continue;
             }
             let is_wal = files.have_log() || is_in_wal_mode(path);
-            // SQLite says best why a file cannot be opened.
-            let is_locked = self.is_locked.map(|ask| is_wal && ask(path).unwrap_or(false));
-            if files.have_log() || is_locked != Some(true) {
-                // A log without a lock is that of a killed mint, or a copy.
-                let is_live = is_locked.unwrap_or(files.have_log() || !is_wal);
+            // A mint has its `-shm` file locked as long as its log is the one beside it. Without that lock, the log is a killed mint's, a
+            // copy, or an old one that only a mount or hard link shows.
+            let is_live = match self.is_locked {
+                None => files.have_log() || !is_wal,
+                // SQLite says best why a file cannot be opened.
+                Some(ask) => {
+                    let said = ask(&beside(path, "-shm"));
+                    files.have_log()
+                        && said.unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
+                }
+            };
+            let is_locked = self.is_locked.is_some_and(|ask| ask(path).unwrap_or(false));
+            if is_live || !is_wal || !is_locked {
                 return Ok((files, is_wal, is_live));
             }
             if is_refused(path, began.elapsed()) {
