@@ -15,7 +15,7 @@ pub(super) fn is_locked(path: &Path) -> io::Result<bool> {
         Ok(fcntl_getlk(&file, &lock).is_ok_and(|found| found.is_some()))
     }
     #[cfg(not(unix))]
-    std::fs::metadata(path).map(|_| false)
+    std::fs::metadata(path).and(Err(io::ErrorKind::Unsupported.into()))
 }
 
 #[cfg(all(test, unix))]
