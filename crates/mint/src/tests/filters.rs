@@ -100,6 +100,11 @@ fn calls_are_one_and_one_during_a_reading_is_followed_by_another() {
         // On a busy machine a reading may begin some time after its refresh.
         assert!(next - last >= LEAST / 2, "{round}: after {:?}", next - last);
         last = next;
+        // No request waits for a reading.
+        let served = get(&filters, &format!("/{}", path(Spent, 1)), None);
+        let health = filters.health();
+        assert_eq!((served.2, &health["spent"]), (3, &4.into()));
+        assert!(last.elapsed() < PATIENCE / 2);
     }
     goes_on.send(()).unwrap();
     // All calls have been answered.
