@@ -201,21 +201,6 @@ fn held_keyset_does_not_slow_down_others() {
 }
 
 #[test]
-fn reading_that_ends_where_it_is_stopped_is_not_published() {
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    let monitor = Arc::clone(refresher.monitor());
-    fake.hook(move |kind| {
-        if kind == Issued {
-            monitor.stop();
-        }
-        Ok(())
-    });
-    refresher.refresh(true).unwrap_err();
-    assert!(refresher.monitor().table().objects().is_empty());
-}
-
-#[test]
 fn loss_of_a_held_keyset_is_accepted_while_the_mint_runs() {
     let (directory, fake) = (tempfile::tempdir().unwrap(), Fake::new());
     let start = |fake: &Fake| {
