@@ -102,7 +102,10 @@ impl Watch {
                 tracing::info!(%database, "database is in use again");
             }
         } else if !self.is_alone && self.seen.elapsed() >= ALONE_AFTER {
-            opened.check()?;
+            // Without a log, the mint's commits would wait for the check.
+            if opened.is_wal {
+                opened.check()?;
+            }
             self.is_alone = true;
             tracing::warn!(
                 %database,
@@ -170,5 +173,12 @@ mod tests {
         assert!(!is_alone(0).unwrap());
         let error = is_alone(1).unwrap_err().to_string();
         assert!(error.contains("damaged") && error.contains("quick_check"), "{error}");
+        // A mint without WAL mode would wait for that.
+        run("PRAGMA journal_mode = DELETE");
+        let location = DatabaseLocation::from(&*path);
+        let mut source = SqliteSource::open_alone(&location, None, Some(|_| Ok(false))).unwrap();
+        source.watch.seen -= ALONE_AFTER;
+        source.keysets().unwrap();
+        assert!(source.is_alone());
     }
 }
