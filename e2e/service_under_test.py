@@ -152,10 +152,6 @@ class Service:
         wait_until(served, seconds, f"{'/'.join(key)} served", 0.02)
         return round(time.monotonic() - self.started, 3)
 
-    def health(self):
-        answer = self.try_get("/health")
-        return answer.json()["status"] if answer else None
-
     def ready(self):
         answer = self.try_get("/ready")
         return bool(answer) and answer.status == 200
@@ -169,12 +165,9 @@ class Service:
 
     # --- what it logs
 
-    def records(self, since=0):
-        """The log as objects from an offset in bytes on. A line that is not JSON has the level NONE."""
-        with open(self.log, "rb") as file:
-            file.seek(since)
-            lines = file.read().decode(errors="replace").splitlines()
-        for line in filter(str.strip, lines):
+    def records(self):
+        """The log as objects. A line that is not JSON has the level NONE."""
+        for line in filter(str.strip, self.log.read_text(errors="replace").splitlines()):
             try:
                 record = json.loads(line)
                 expect("message" in record["fields"], "no message")
@@ -182,12 +175,9 @@ class Service:
             except (ValueError, KeyError, TypeError, AttributeError):
                 yield "NONE", line
 
-    def log_end(self):
-        return self.log.stat().st_size if self.log.exists() else 0
-
-    def complaints(self, since, words=""):
-        """Warnings and errors with these words in any field."""
-        return [line for level, line in self.records(since) if level in ("WARN", "ERROR") and words in line]
+    def complaints(self):
+        """Warnings and errors."""
+        return [line for level, line in self.records() if level in ("WARN", "ERROR")]
 
 
 def series(text, name, **labels):
