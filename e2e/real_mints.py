@@ -289,6 +289,7 @@ class NutshellOnPostgres(Nutshell):
     def rows(self, sql):
         return self.database.rows(sql)
 
+
 class CdkMintd(RealMint):
     """cdk-mintd with its fake Lightning wallet."""
 

@@ -24,13 +24,6 @@ fn read(database: &MintDatabase, kind: NoteKind) -> Result<usize, SourceError> {
 }
 
 #[test]
-fn hex_in_either_case_is_decoded() {
-    let database = with_third_row(MintType::Nutshell, NoteKind::Spent, "'02aBCd'");
-    let spent = [items(1, 2, 33), vec![vec![2, 0xab, 0xcd]]].concat();
-    assert_served(&database.refreshed(), NoteKind::Spent, V1, &spent);
-}
-
-#[test]
 fn bad_row_is_an_error_that_names_it() {
     use MintType::{Cdk, Nutshell};
     let odd = format!("'02{}'", "a".repeat(63));
