@@ -805,7 +805,8 @@ impl RefreshOptions {
         is_smaller: bool,
     ) -> Option<(u64, Option<Moment>)> {
         let read = clock.corrected(claim.began);
-        let grid = match set.changed || set.dated.is_none() {
+        let is_new = set.changed || set.dated.is_none();
+        let grid = match is_new {
             _ if is_smaller => 1,
             true => self.grid(),
             false => self.period(),
@@ -817,7 +818,8 @@ impl RefreshOptions {
                 (Some(on_grid(read.wall().saturating_sub(age).as_secs())), Some(read))
             }
             AsOf::StoreClock(theirs) => (Some(on_grid(read.date().min(theirs))), Some(read)),
-            AsOf::LastChange(last) => (Some(last.min(read.date())), None),
+            AsOf::LastChange(last) if is_new => (Some(last.min(read.date())), None),
+            AsOf::LastChange(last) => (Some(on_grid(last.min(read.date()))), None),
             AsOf::Unknown => (None, None),
         };
         match (before, date) {

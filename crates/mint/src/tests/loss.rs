@@ -284,14 +284,21 @@ fn store_that_proves_no_date_has_no_filter_and_is_ready() {
     fake.state().as_of = Some(AsOf::LastChange(700));
     refresh(&mut refresher);
     assert_eq!(spent(&refresher), (FilterState::Idle, Some(3), Some(700)));
+    // Changes of other keysets do not rewrite it each time.
+    for (change, encoded, dated) in [(850, 0, 700), (1_300, 4, 1_200), (1_700, 0, 1_200)] {
+        clocks.pass(700);
+        fake.state().as_of = Some(AsOf::LastChange(change));
+        assert_eq!(refresh(&mut refresher).encoded, encoded, "{change}");
+        assert_eq!(date(&refresher, Spent, 1), Some(dated));
+    }
     // New notes keep the old date, which is true of them as well.
     fake.add(Spent, 1, 2);
     fake.state().as_of = Some(AsOf::Unknown);
     refresh(&mut refresher);
-    assert_eq!(spent(&refresher), (FilterState::Idle, Some(5), Some(700)));
+    assert_eq!(spent(&refresher), (FilterState::Idle, Some(5), Some(1_200)));
     // Nor does a clock that is set back take them away.
     clocks.pass(60);
-    clocks.set(900_000);
+    clocks.set(1_300_000);
     assert!(!refresher.withdraw());
 }
 

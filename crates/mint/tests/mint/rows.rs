@@ -9,7 +9,7 @@ use nutfilter_mint::{MintType, NoteKind, RefreshError};
 
 use crate::found::Found;
 use crate::sql::{table, tables_of_notes};
-use crate::support::{MintDatabase, V1, V2, assert_served, items, read_whole};
+use crate::support::{MintDatabase, V1, V2, items, read_whole};
 
 /// Two good rows and a third one, whose item is this SQL expression.
 fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
