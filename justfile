@@ -17,7 +17,7 @@ gate:
     .ci/steps.sh style prose deny clippy +release test +instructions test:levels +nutshell bindings sqlite-range vectors cross docs fuzz-all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
-    .ci/steps.sh test:release test:arm test:big-endian test:asan cross:wallet semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:faults e2e:load coverage fuzz-all mutants
+    .ci/steps.sh test:release test:arm test:big-endian test:asan cross:wallet semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:load coverage fuzz-all mutants
 
 # What other recipes need: programs of Python packages, the command, and what the end-to-end tests import.
 _programs:
@@ -64,7 +64,7 @@ docs: _programs
 [group('gate'), doc("What is released: the codec's package, which builds by itself and has at most 300 KiB; the command, with the demo of the README")]
 release: _binary
     .ci/release.sh
-[group('gate'), doc("A real nutshell on loopback: its answers compared with the command's, then the service follows it through faults")]
+[group('gate'), doc("A real nutshell on loopback: its answers compared with the command's, then the service follows it")]
 nutshell: _binary _e2e-venv
     {{e2e}} -m quick --minutes 0.5
 [group('gate'), doc('Instruction counts against benches/instructions.txt, with the library as it is in the command; `--accept` writes that file')]
@@ -111,7 +111,7 @@ dashboard: page
 [group('campaign'), doc('Random histories of SQLite, of the program that is killed at any moment, and of Postgres 13 to 18')]
 histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17': _binary
     .ci/histories.sh {{number}} {{versions}}
-[group('campaign'), doc('The service follows a live nutshell with restored backups and clock steps, on SQLite and on Postgres')]
+[group('campaign'), doc('The service follows a live nutshell, on SQLite and on Postgres')]
 real-mints minutes='5' seed='1': _binary _e2e-venv
     {{e2e}} -m follow --minutes {{minutes}} --seed {{seed}} --require
 [group('campaign'), doc('A mint of CDK that has filters in its own process; its first build takes 10 to 20 minutes')]
@@ -119,7 +119,7 @@ embedded *options: _binary _e2e-venv
     cargo build --quiet --locked --release --manifest-path examples/cdk-mint/Cargo.toml
     npm ci --no-audit --no-fund --ignore-scripts --silent --prefix e2e/cashu-ts
     {{e2e}} -m embedded --require -s {{options}}
-[group('campaign'), doc('End to end: `faults`, `load` or `bitcoin`, for example `just e2e load -k requests -s`')]
+[group('campaign'), doc('End to end: `load` or `bitcoin`, for example `just e2e load -k requests -s`')]
 e2e what *options: _binary _e2e-venv
     .ci/e2e.sh {{what}} {{options}}
 [group('campaign'), doc('Regions of the library that its tests and the fuzzing corpora reach; fails below the floor')]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# faults: of the running service. load: ten million notes, requests per second and latency. bitcoin: block filters next to
+# load: ten million notes, requests per second and latency. bitcoin: block filters next to
 # other libraries, and a light client that follows a chain on loopback.
 source "$(dirname "$0")/common.sh"
 options=(--require)

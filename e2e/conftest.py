@@ -15,7 +15,6 @@ from e2e.scenario import Skipped
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MARKERS = {
     "quick": "one real nutshell on SQLite (about two minutes)",
-    "faults": "disks and system calls fail beside a live nutshell",
     "follow": "the service follows a real nutshell for --minutes, on SQLite and on Postgres",
     "load": "ten million notes, and requests per second",
     "real_cdk": "a real cdk-mintd, by --cdk-mintd: the comparisons, and a restore by cashu-ts",

@@ -1,4 +1,4 @@
-"""A Postgres server of our own, and SQLite files that are replaced."""
+"""A Postgres server of our own."""
 
 import contextlib
 import os
@@ -6,19 +6,8 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-import time
 
 from e2e.service_under_test import free_port
-
-
-def replace_file(path, new):
-    """Puts a copy of `new` in the place of a SQLite file that nobody writes."""
-    for suffix in ("-wal", "-shm"):
-        pathlib.Path(f"{path}{suffix}").unlink(missing_ok=True)
-    shutil.copyfile(new, path.with_suffix(".new"))
-    path.with_suffix(".new").rename(path)
-    # A reader that opened the old file a moment ago must not find the new file's log next to it.
-    time.sleep(0.3)
 
 
 def postgres_programs():
@@ -76,8 +65,6 @@ class Cluster:
 class Postgres:
     """One database on a cluster."""
 
-    RESTORES = ("a copy of the database in its place",)
-
     def __init__(self, cluster, name="mint"):
         self.cluster, self.name = cluster, name
         cluster.sql(f"CREATE DATABASE {name}")
@@ -88,27 +75,6 @@ class Postgres:
 
     def sql(self, text):
         return self.cluster.sql(text, self.name)
-
-    def backup(self, _directory):
-        """A template may have no sessions: they are all ended."""
-        self.cluster.sql("DROP DATABASE IF EXISTS older WITH (FORCE)")
-        for attempt in range(100):
-            try:
-                self.cluster.sql(f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS false")
-                self.cluster.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.name}'")
-                self.cluster.sql(f"CREATE DATABASE older TEMPLATE {self.name}")
-                break
-            except RuntimeError:
-                if attempt == 99:
-                    raise
-                time.sleep(0.1)
-            finally:
-                self.cluster.sql(f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS true")
-        return "older"
-
-    def restore(self, copy, _way):
-        self.cluster.sql(f"DROP DATABASE {self.name} WITH (FORCE)")
-        self.cluster.sql(f"ALTER DATABASE {copy} RENAME TO {self.name}")
 
     def rows(self, sql):
         return [line.split("|") for line in self.sql(sql).splitlines()]

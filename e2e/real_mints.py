@@ -14,7 +14,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 
@@ -185,32 +184,6 @@ class RealMint:
             found.setdefault((kind, keyset), []).append(point.lower())
         return found
 
-    def backup(self, directory):
-        with self.lock, self.connect() as source:
-            path = directory / "backup.sqlite"
-            path.unlink(missing_ok=True)
-            with contextlib.closing(sqlite3.connect(path)) as target:
-                source.backup(target)
-            return path, time.time()
-
-    RESTORES = ("another file in its place", "written over")
-
-    def restore(self, backup, way):
-        """Puts a backup in the place of the stopped mint's database."""
-        path, made = backup
-        with self.lock:
-            self.stop_mint()
-            self.put_back(path, way)
-            self.start_mint()
-            self.wallet.tell("again", since=made)
-
-    def put_back(self, path, way):
-        if way == "written over":
-            with contextlib.closing(sqlite3.connect(path)) as source, self.connect() as target:
-                source.backup(target)
-        else:
-            databases.replace_file(self.path, path)
-
     # --- the wallet
 
     def spend(self, notes=24, **more):
@@ -298,8 +271,6 @@ class Nutshell(RealMint):
 class NutshellOnPostgres(Nutshell):
     """The same with a database on a server of ours."""
 
-    RESTORES = databases.Postgres.RESTORES
-
     def __init__(self, work, cluster, **options):
         super().__init__(work, **options)
         self.name += " on Postgres"
@@ -317,17 +288,6 @@ class NutshellOnPostgres(Nutshell):
 
     def rows(self, sql):
         return self.database.rows(sql)
-
-    def backup(self, directory):
-        with self.lock:
-            # A template may have no sessions.
-            self.stop_mint()
-            copy = self.database.backup(directory)
-            self.start_mint()
-            return copy, time.time()
-
-    def put_back(self, copy, way):
-        self.database.restore(copy, way)
 
 
 class CdkMintd(RealMint):

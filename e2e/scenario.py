@@ -1,29 +1,25 @@
-"""One service next to one mint: what happens to them, and somebody who watches all that is served meanwhile.
+"""One service next to one mint, and somebody who watches all that is served.
 
 `exact` compares every filter with the rows of the database at a moment when nobody writes. From then on a filter that is dated
-after that moment has to have these notes, unless the mint's operator accepted their loss. What random histories do is in
-`crates/mint/tests/histories`, which drives the same program.
+after that moment has to have these notes. What happens to databases and to the service is tried by the random histories of
+`crates/mint/tests/histories`, which can drive the same program.
 """
 
 import base64
-import contextlib
 import gzip
 import json
-import os
 import pathlib
-import random
 import shutil
 import subprocess
 import threading
 import time
 
 from e2e import reference_filter
-from e2e.service_under_test import Failure, Service, clean_environment, expect, wait_until
+from e2e.service_under_test import Service, clean_environment, expect, wait_until
 
 CATCH_UP = 60  # seconds within which everything is served exactly after an event; usually two
 AHEAD_SECONDS = 1.5  # how far ahead of the service's clock a filter may be dated
 REFERENCE_NOTES = 3_000  # a larger filter takes the reference too long
-WHOLE, LOST = "nutfilter_whole_readings_total", "nutfilter_items_lost_total"
 FORMS = ({"Accept-Encoding": "identity"}, {"Accept-Encoding": "gzip"})
 
 
@@ -34,16 +30,12 @@ class Skipped(Exception):
 class Scenario:
     """A context: leaves nothing running. `findings` has everything that is wrong."""
 
-    def __init__(self, binary, mint, work, *, seed=1, small_disk=0, clock=False):
+    def __init__(self, binary, mint, work):
         self.binary, self.mint, self.work = binary, mint, pathlib.Path(work)
-        self.dice, self.findings, self.observed = random.Random(f"events {seed}"), [], {}
-        self.stack = contextlib.ExitStack()
-        if small_disk:
-            self.stack.enter_context(tmpfs(self.work / "output", small_disk))
-        self.service = Service(binary, mint.location, work, clock=clock, extra=["--max-age", 20])
-        self.offset = 0  # of the service's clock
+        self.findings = []
+        self.service = Service(binary, mint.location, work, extra=["--max-age", 20])
         self.promises = {}  # by key: (time, hashes) of the last comparison
-        self.dates, self.away, self.seen = {}, 0, 0
+        self.dates, self.seen = {}, 0
         self.lock, self.ended = threading.RLock(), threading.Event()
         self.watcher = threading.Thread(target=self.watch, daemon=True)
 
@@ -54,7 +46,6 @@ class Scenario:
         self.ended.set()
         self.service.kill()
         self.mint.close()
-        self.stack.close()
 
     def find(self, what):
         self.findings.append(what)
@@ -68,30 +59,16 @@ class Scenario:
         if watched:
             self.watcher.start()
 
-    @contextlib.contextmanager
-    def service_away(self):
-        """Requests may fail, and a directory that was put back is served with its own dates."""
-        with self.lock:
-            self.away += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.away -= 1
-                self.dates.clear()
-
     def watch(self):
         turn = 0
         while not self.ended.wait(0.05):
             for key in list(self.promises):
                 turn += 1
                 with self.lock:
-                    away = self.away
                     try:
                         self.look(key, FORMS[turn % 2])
                     except Exception as error:  # whatever it is that was not answered
-                        if not away:
-                            self.find(f"{'/'.join(key)}: {error!r}")
+                        self.find(f"{'/'.join(key)}: {error!r}")
 
     def look(self, key, form):
         """One answer: whole, not ahead of the clock, no older than the last one, and with all that was promised."""
@@ -101,13 +78,13 @@ class Scenario:
         said = json.loads(body)
         content = base64.b64decode(said["content"], validate=True)
         date, (since, hashes) = said["timestamp"], self.promises[key]
-        expect(date <= time.time() + self.offset + AHEAD_SECONDS, f"dated {date}, ahead of the clock")
+        expect(date <= time.time() + AHEAD_SECONDS, f"dated {date}, ahead of the clock")
         expect(date >= self.dates.get(key, 0), f"dated {date}, after {self.dates.get(key)}")
         expect((said["p"], said["m"]) == (reference_filter.P, reference_filter.M), f"P = {said['p']}, M = {said['m']}")
         self.dates[key] = date
         values, f = reference_filter.values(content, said["n"]), said["n"] * said["m"]
         expect(len(values) == said["n"] or len(hashes) > said["n"], f"{len(values)} values, n = {said['n']}")
-        if date - self.offset > since:
+        if date > since:
             gone = sum(hash64 * f >> 64 not in values for hash64 in hashes)
             expect(gone == 0, f"dated {date}, lacks {gone} of {len(hashes)} notes that were there at {since:.1f}")
         self.seen += 1
@@ -142,53 +119,6 @@ class Scenario:
             expect(reference_filter.build(octets) == done.stdout, "the reference filter is another one")
         return done.stdout
 
-    # --- what happens
-
-    @property
-    def key(self):
-        """The set that most happens to."""
-        return "spent", self.mint.keysets[0]
-
-    def recovered(self):
-        """By itself: exact again, and healthy."""
-        took = self.exact()
-        wait_until(lambda: self.service.health() == "ok", CATCH_UP, "health says ok")
-        return {"exact_s": took}
-
-    def step_clock(self, offset):
-        """Sets the service's clock so many seconds ahead."""
-        self.service.set_clock(offset)
-        self.offset = offset
-
-    def last_good(self, seconds=1.0):
-        """For some time the filter that was served before is served, with its own date."""
-        before, end = self.service.filter(self.key), time.monotonic() + seconds
-        while time.monotonic() < end:
-            expect(self.service.filter(self.key) == before, "the last good filter is not served")
-            time.sleep(0.1)
-
-    def wait_failing(self, failed, seconds=30):
-        """Until the metric says that refreshes fail, and health that it is degraded."""
-        wait_until(lambda: self.service.failed_refreshes() > failed, seconds, "a failed refresh in the metrics", 0.1)
-        wait_until(lambda: self.service.health() in ("degraded", "failing"), 10, "health says degraded")
-
-    def perform(self, event):
-        """One event; what goes wrong in it is a finding."""
-        name = event.__name__
-        try:
-            observed = event(self) or {}
-            self.observed.setdefault(name, []).append(observed)
-            self.service.expect_alive()
-        except Skipped:
-            raise
-        except Exception as error:
-            self.find(f"{name}: {error if isinstance(error, Failure) else repr(error)}")
-            if not self.service.alive():
-                with self.service_away():
-                    self.service.start()
-                    self.exact()
-        print(f"{self.mint.name}: {name} {self.observed.get(name)}", flush=True)
-
     def finish(self):
         """Everything stops; returns the findings."""
         try:
@@ -205,20 +135,6 @@ class Scenario:
             if level == "NONE" or "panic" in line or any(note[2:] in line for note in notes):
                 self.find(f"the log: {line[:400]}")
         return self.findings
-
-
-@contextlib.contextmanager
-def tmpfs(directory, mebibytes):
-    """A small disk."""
-    directory.mkdir(parents=True, exist_ok=True)
-    size = f"size={mebibytes}m,mode=700"
-    if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", size, "nutfilter", directory],
-                                          capture_output=True, check=False).returncode != 0:
-        raise Skipped("a small tmpfs cannot be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", directory], check=True)
 
 
 def need(program):

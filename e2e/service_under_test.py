@@ -76,15 +76,10 @@ class Address:
         return f"http://127.0.0.1:{self.port}{path}"
 
 
-def faketime_library():
-    """libfaketime for threads, or None."""
-    return next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
-
-
 class Service:
     """The service under test, over all its lives: one address, one output directory, one log."""
 
-    def __init__(self, binary, location, work, *, output=True, refresh=1, extra=(), clock=None):
+    def __init__(self, binary, location, work, *, output=True, refresh=1, extra=()):
         self.work, self.log = pathlib.Path(work), pathlib.Path(work) / "service.log"
         self.output = self.work / "output" if output is True else output
         self.address = Address(free_port())
@@ -93,13 +88,6 @@ class Service:
                         "--log-level", "info", "--log-format", "json", "--refresh", refresh, *extra]
         if self.output:
             self.command += ["--output", self.output]
-        self.environment, self.clock_file = clean_environment(), None
-        if clock:
-            # The monotonic clock stays as it is, as it does when an operator sets the time.
-            self.clock_file = self.work / "clock"
-            self.set_clock(0)
-            self.environment |= {"LD_PRELOAD": str(faketime_library()), "FAKETIME_TIMESTAMP_FILE": str(self.clock_file),
-                                 "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
     # --- life and death
 
@@ -107,7 +95,7 @@ class Service:
         """Starts the process; does not wait for it."""
         self.started = time.monotonic()
         with open(self.log, "ab") as output:
-            self.process = subprocess.Popen([str(part) for part in self.command], env=self.environment, cwd=self.work,
+            self.process = subprocess.Popen([str(part) for part in self.command], env=clean_environment(), cwd=self.work,
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
     def alive(self):
@@ -134,12 +122,6 @@ class Service:
             self.kill()
             raise Failure(f"the service did not end within {STOP_SECONDS} s of SIGTERM") from None
         expect(code == 0, f"exit code {code} after SIGTERM: {tail(self.log)}")
-
-    def set_clock(self, offset):
-        """What the service takes for the time is so many seconds ahead."""
-        new = self.clock_file.with_suffix(".new")
-        new.write_text(f"{offset:+.0f}\n")
-        new.rename(self.clock_file)
 
     # --- what it answers
 
@@ -170,10 +152,6 @@ class Service:
         wait_until(served, seconds, f"{'/'.join(key)} served", 0.02)
         return round(time.monotonic() - self.started, 3)
 
-    def health(self):
-        answer = self.try_get("/health")
-        return answer.json()["status"] if answer else None
-
     def ready(self):
         answer = self.try_get("/ready")
         return bool(answer) and answer.status == 200
@@ -185,19 +163,11 @@ class Service:
         """The sum over all series with these labels; 0 without any."""
         return sum(series(self.metrics(), name, **labels))
 
-    def failed_refreshes(self):
-        text = self.metrics()
-        return sum(series(text, "nutfilter_refreshes_total")) - sum(
-            series(text, "nutfilter_refreshes_total", result="ok"))
-
     # --- what it logs
 
-    def records(self, since=0):
-        """The log as objects from an offset in bytes on. A line that is not JSON has the level NONE."""
-        with open(self.log, "rb") as file:
-            file.seek(since)
-            lines = file.read().decode(errors="replace").splitlines()
-        for line in filter(str.strip, lines):
+    def records(self):
+        """The log as objects. A line that is not JSON has the level NONE."""
+        for line in filter(str.strip, self.log.read_text(errors="replace").splitlines()):
             try:
                 record = json.loads(line)
                 expect("message" in record["fields"], "no message")
@@ -205,12 +175,9 @@ class Service:
             except (ValueError, KeyError, TypeError, AttributeError):
                 yield "NONE", line
 
-    def log_end(self):
-        return self.log.stat().st_size if self.log.exists() else 0
-
-    def complaints(self, since, words=""):
-        """Warnings and errors with these words in any field."""
-        return [line for level, line in self.records(since) if level in ("WARN", "ERROR") and words in line]
+    def complaints(self):
+        """Warnings and errors."""
+        return [line for level, line in self.records() if level in ("WARN", "ERROR")]
 
 
 def series(text, name, **labels):

@@ -147,7 +147,7 @@ def test_the_documented_role_is_enough_and_without_it_nothing_can_be_read(mint_t
         service.wait_served(("spent", mint.keysets[0]))
         wait_until(service.ready, 30, "ready")
         service.stop()
-        assert service.complaints(0) == []
+        assert service.complaints() == []
     finally:
         mint.database.sql("DROP OWNED BY filters; DROP ROLE filters;")
 

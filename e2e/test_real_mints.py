@@ -1,6 +1,7 @@
 """Real mints: is what the command and the service say of them true?"""
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -8,10 +9,10 @@ import time
 
 import pytest
 
-from e2e import events, real_mints
+from e2e import real_mints
 from e2e.conftest import ROOT
-from e2e.scenario import Scenario, Skipped
-from e2e.service_under_test import Failure, Service, faketime_library, wait_until
+from e2e.scenario import CATCH_UP, Scenario, Skipped
+from e2e.service_under_test import Failure, Service, wait_until
 from e2e.wallet_checks import WalletChecks, proxy, run
 
 
@@ -74,46 +75,43 @@ def test_words_alone_give_notes_that_nutshells_wallet_receives(binary, work):
         assert scenario.finish() == []
 
 
-@pytest.mark.faults
-def test_faults_beside_a_live_mint(binary, work, nutshell, record):
-    with Scenario(binary, nutshell, work, small_disk=1) as scenario:
-        nutshell.begin()
-        nutshell.spend(24)
-        scenario.start()
-        nutshell.start_writing()
-        for event in (events.disk_full, events.disk_full_at_the_start, events.writes_fail, events.slow_database):
-            scenario.perform(event)
-        assert scenario.finish() == []
-        record(what="faults", mint=nutshell.name, observed=scenario.observed)
-        assert scenario.observed["writes_fail"][0]["failed_refreshes"] and scenario.seen > 0
-
-
 @pytest.mark.parametrize("mint", [pytest.param("nutshell", marks=[pytest.mark.quick, pytest.mark.follow]),
                                   pytest.param("nutshell_on_postgres", marks=pytest.mark.follow),
                                   pytest.param("cdk", marks=pytest.mark.real_cdk)])
 def test_service_follows_a_live_mint(mint, binary, work, request, record):
-    """With events at random; every filter that it serves must have what was there at its own time."""
-    mint, seed = request.getfixturevalue(mint), request.config.getoption("--seed")
-    seconds, clock = 60 * request.config.getoption("--minutes"), faketime_library() is not None
-    possible = [events.kill, events.backup_restored, events.keyset_appears] + [events.clock_step] * clock
-    if mint.mint_type == "nutshell":
-        possible.append(events.melts_pend_and_end)
-    with Scenario(binary, mint, work, seed=seed, clock=clock) as scenario:
+    """Every filter that it serves must have what was there at its own time, while keysets appear, and melts stay pending."""
+    mint, dice = request.getfixturevalue(mint), random.Random(request.config.getoption("--seed"))
+    seconds, observed = 60 * request.config.getoption("--minutes"), []
+    with Scenario(binary, mint, work) as scenario:
         mint.begin()
         mint.spend(24)
         scenario.start()
         mint.start_writing()
-        events.live(scenario, possible, seconds, 5 if seconds < 120 else 25)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep((5 if seconds < 120 else 25) * dice.uniform(0.6, 1.4))
+            if mint.mint_type == "nutshell" and dice.random() < 0.5:
+                outcome = dice.choice(["SETTLED", "FAILED"])
+                with mint.lock:
+                    mint.pending_melts()
+                    scenario.exact()
+                    mint.settle_melts(outcome)
+                observed.append([outcome, scenario.exact()])
+            else:
+                key = "spent", mint.new_keyset()
+                took = wait_until(lambda key=key: scenario.service.filter(key), CATCH_UP, f"{key} served")
+                observed.append(["keyset", took])
         assert scenario.finish() == []
-        record(what="follow", mint=mint.name, observed=scenario.observed, answers=scenario.seen)
+        record(what="follow", mint=mint.name, observed=observed, answers=scenario.seen)
         assert scenario.seen > 20
         # A note that is in no filter would have been found.
-        _, hashes = scenario.promises[scenario.key]
-        scenario.promises[scenario.key] = 0, hashes | {1}
+        key = "spent", mint.keysets[0]
+        _, hashes = scenario.promises[key]
+        scenario.promises[key] = 0, hashes | {1}
         scenario.service.start()
-        scenario.service.wait_served(scenario.key)
+        scenario.service.wait_served(key)
         with pytest.raises(Failure, match="lacks 1 of"):
-            scenario.look(scenario.key, {})
+            scenario.look(key, {})
 
 
 @pytest.mark.follow

@@ -7,7 +7,6 @@ command; each is answered by a line, `{}` or `{"error": ...}`, when it is done a
 
     {"do": "spend", "keyset": id, "notes": 48, "melts": 1, "pending_melts": 0}
     {"do": "settle"}                   take the result of melts that were pending
-    {"do": "again", "since": time}     spend the notes again that were spent since then: the mint has forgotten it
     {"do": "receive", "tokens": [...]} swap the notes of tokens to the wallet
 
 `notes.json`: {"proofs": {keyset: [Y]}, "signed": {keyset: [B_]}, "unsigned": {keyset: [B_]}, "pairs": {B_: Y},
@@ -52,7 +51,6 @@ class NotingWallet(Wallet):
         self.spent = 0
         self.received = [0, 0]
         self.kept = []    # notes of the last round, for the next one
-        self.given = []   # (time, notes) of each swap and settled melt
         self.pending = []  # (quote, notes, blank outputs) of pending melts
         self.latest = None  # the secrets made last
         self.answer_early = False  # ask the mint not to wait for the payment of a melt
@@ -60,11 +58,6 @@ class NotingWallet(Wallet):
     async def generate_n_secrets(self, *args, **kwargs):
         self.latest = await super().generate_n_secrets(*args, **kwargs)
         return self.latest
-
-    def gave(self, notes):
-        """The mint has taken `notes`."""
-        self.spent += len(notes)
-        self.given.append((time.time(), list(notes)))
 
     def _construct_outputs(self, amounts, secrets, rs=[], keyset_id=None):
         outputs, rs = super()._construct_outputs(amounts, secrets, rs, keyset_id)
@@ -120,7 +113,7 @@ async def mint(wallet, amount, split=None):
 async def swap(wallet, notes):
     """Swaps `notes` to the wallet itself, into the active keyset."""
     await wallet.split(notes, 0)
-    wallet.gave(notes)
+    wallet.spent += len(notes)
 
 
 async def melt(wallet, pending, description=""):
@@ -138,7 +131,7 @@ async def melt(wallet, pending, description=""):
         # The blank outputs were made last, as many as the fee reserve asked for.
         wallet.pending.append((quote.quote, notes, wallet.latest))
     else:
-        wallet.gave(notes)
+        wallet.spent += len(notes)
 
 
 async def settle(wallet):
@@ -152,7 +145,7 @@ async def settle(wallet):
             await wallet.invalidate(notes)
             # Unblinding verifies the mint's proofs (DLEQ), and so that these are the outputs that were signed.
             await wallet._construct_proofs(change, *(part[:len(change)] for part in blank))
-            wallet.gave(notes)
+            wallet.spent += len(notes)
         elif state == MeltQuoteState.unpaid:
             await wallet.set_reserved_for_melt(notes, reserved=False, quote_id=None)
             await swap(wallet, notes)
@@ -172,17 +165,6 @@ async def outcome(wallet, quote):
             last = error
             await asyncio.sleep(0.3)
     raise last
-
-
-async def again(wallet, since):
-    """Swaps notes that were spent already, to a mint that has forgotten it."""
-    lost = [notes for when, notes in wallet.given if when > since]
-    wallet.given = [(when, notes) for when, notes in wallet.given if when <= since]
-    for notes in reversed(lost):
-        await wallet.db.execute(f"DELETE FROM proofs_used WHERE secret IN ({','.join(repr(n.secret) for n in notes)})")
-        for note in notes:
-            note.reserved = False
-        await swap(wallet, notes)
 
 
 async def receive(wallet, tokens):
@@ -227,7 +209,7 @@ def by_keyset(points):
 
 async def obey(args, answers):
     wallet = await NotingWallet.with_db(args.mint, str(args.directory), unit="sat")
-    commands = {"spend": spend, "settle": settle, "again": again, "receive": receive}
+    commands = {"spend": spend, "settle": settle, "receive": receive}
     while line := await asyncio.to_thread(sys.stdin.readline):
         command = json.loads(line)
         try:

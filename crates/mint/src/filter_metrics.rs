@@ -141,8 +141,9 @@ pub(crate) fn text(monitor: &Monitor, is_ready: bool, interval: Duration) -> Str
     let help = "Notes in a filter; the 50 keysets with the most notes have this and the next";
     text.metric(GAUGE, "keyset_items", help, items);
     let dated = largest.iter();
+    let labels = |one: &FilterStatus| format!("{},state=\"{}\"", labels(one), one.state.as_str());
     let dated = dated.filter_map(|one| Some((labels(one), date(one)? as f64)));
-    let help = "Timestamp of a filter (Unix time)";
+    let help = "Timestamp of a filter (Unix time), with its state";
     text.metric(GAUGE, "keyset_timestamp_seconds", help, dated);
     text.0
 }

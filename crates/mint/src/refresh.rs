@@ -533,7 +533,8 @@ impl Refresher {
             let before =
                 || Some(table.get(&path)?.date()).filter(|&date| !is_accepted && date <= now);
             let before = set.dated.or_else(before);
-            let dated = self.options.date(&self.clock, claim, set, before);
+            let is_smaller = is_accepted && set.dated.is_none();
+            let dated = self.options.date(&self.clock, claim, set, before, is_smaller);
             states[kind as usize] = match (claim.as_of, dated) {
                 (_, None) => FilterState::Undated,
                 (AsOf::LastChange(_) | AsOf::Unknown, _) => FilterState::Idle,
@@ -793,16 +794,20 @@ const KEYSETS: &str = "v1/keysets";
 impl RefreshOptions {
     /// The date of a set that is published with the date `before`, and the reading that it is the beginning of; `None` if
     /// nothing proves a date. No date goes back: nothing is taken away from a set, so an older claim stays true.
-    /// Services that read an unchanged set at different times give it the same new date.
+    /// Services that read an unchanged set at different times give it the same new date. A set that is smaller, as a loss was accepted,
+    /// is dated to the second: with the date of the filter before it, the next loss would be accepted, too.
     fn date(
         &self,
         clock: &Clock,
         claim: Claim,
         set: &Set,
         before: Option<u64>,
+        is_smaller: bool,
     ) -> Option<(u64, Option<Moment>)> {
         let read = clock.corrected(claim.began);
-        let grid = match set.changed || set.dated.is_none() {
+        let is_new = set.changed || set.dated.is_none();
+        let grid = match is_new {
+            _ if is_smaller => 1,
             true => self.grid(),
             false => self.period(),
         };
@@ -813,7 +818,8 @@ impl RefreshOptions {
                 (Some(on_grid(read.wall().saturating_sub(age).as_secs())), Some(read))
             }
             AsOf::StoreClock(theirs) => (Some(on_grid(read.date().min(theirs))), Some(read)),
-            AsOf::LastChange(last) => (Some(last.min(read.date())), None),
+            AsOf::LastChange(last) if is_new => (Some(last.min(read.date())), None),
+            AsOf::LastChange(last) => (Some(on_grid(last.min(read.date()))), None),
             AsOf::Unknown => (None, None),
         };
         match (before, date) {

@@ -409,15 +409,27 @@ fn reading_of_changed_files_is_repeated() {
 
 #[test]
 fn stopped_refresh_publishes_nothing() {
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    refresher.monitor().stop();
-    let stopped = refresher.refresh(false).unwrap_err();
-    assert!(matches!(stopped, RefreshError::Source(SourceError::Stopped)));
-    assert!(refresher.monitor().table().objects().is_empty());
-    assert_eq!(refresher.monitor().status().refreshes, [0; 3]);
-    let ready = refresher.monitor().ready(1_000, Duration::MAX);
-    assert_eq!(ready, Err("no filter yet".to_owned()));
+    for is_reading in [false, true] {
+        let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
+        let mut refresher = refresher(&fake, &clocks);
+        let monitor = Arc::clone(refresher.monitor());
+        match is_reading {
+            false => monitor.stop(),
+            // A source may end there, and call that a reading.
+            true => fake.hook(move |kind| {
+                if kind == Issued {
+                    monitor.stop();
+                }
+                Ok(())
+            }),
+        }
+        let stopped = refresher.refresh(true).unwrap_err();
+        assert!(matches!(stopped, RefreshError::Source(SourceError::Stopped)));
+        assert!(refresher.monitor().table().objects().is_empty());
+        assert_eq!(refresher.monitor().status().refreshes, [0; 3]);
+        let ready = refresher.monitor().ready(1_000, Duration::MAX);
+        assert_eq!(ready, Err("no filter yet".to_owned()));
+    }
 }
 
 #[test]

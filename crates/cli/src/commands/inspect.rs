@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use nutfilter::{AnyHash, Filter, Nut25};
@@ -66,25 +66,28 @@ fn mint(args: &InspectArgs, url: &str, globals: &Globals) -> Result<ExitCode, Cl
         Some((base, kind, keyset))
     });
     let client = fetch::client(one.map_or(url, |(base, ..)| base), &args.fetch, globals)?;
-    let of_all = |keyset: KeysetId| NoteKind::ALL.map(|kind| (keyset.clone(), kind));
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+    // The mint may have removed the notes of a keyset that ended; its filters stay as they were.
+    let has_ended = |end: Option<u64>| end.is_some_and(|end| end < now);
+    let of_all = |keyset: &KeysetId, ended| NoteKind::ALL.map(|kind| (keyset.clone(), kind, ended));
     let wanted: Vec<_> = match one {
-        Some((_, kind, keyset)) => vec![(fetch::keyset(&client, keyset)?, kind)],
+        Some((_, kind, keyset)) => vec![(fetch::keyset(&client, keyset)?, kind, false)],
         None => {
             let keysets = client.keysets();
             let keysets = keysets.map_err(|error| CliError::at(fetch::place(&client), error))?;
-            keysets.into_iter().flat_map(|keyset| of_all(keyset.id)).collect()
+            let all = keysets.iter().flat_map(|one| of_all(&one.id, has_ended(one.final_expiry)));
+            all.collect()
         }
     };
     if wanted.is_empty() {
         return Err(CliError::at(fetch::place(&client), "the mint has no keysets"));
     }
     let (mut rows, mut oldest) = (vec![], 0);
-    for (keyset, kind) in wanted {
+    for (keyset, kind, has_ended) in wanted {
         let filter = fetch::filter::<Nut25>(&client, &keyset, kind)?;
         let (n, timestamp) = (filter.n(), filter.as_of());
-        let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(timestamp));
-        let age = age.unwrap_or_default().as_secs();
-        oldest = oldest.max(age);
+        let age = now.saturating_sub(timestamp);
+        oldest = oldest.max(if has_ended { 0 } else { age });
         let kind = kind.as_str();
         match args.json {
             true => rows.push(json!({

@@ -259,6 +259,7 @@ fn once_leaves_metrics_for_a_collector_and_says_an_error_once() {
     assert_contains(&metrics(&place), "nutfilter_last_refresh_timestamp_seconds 0\n");
 }
 
+#[cfg(unix)]
 #[test]
 fn inspect_prints_what_a_mint_serves_and_its_age() {
     let (place, sample) = mint();
@@ -280,6 +281,12 @@ fn inspect_prints_what_a_mint_serves_and_its_age() {
     assert_eq!(run(&format!("{url} --max-age 1")).code, Some(3));
     assert_eq!(run(&format!("{url}/v1/filter/spent/00ffffffffffffff")).code, Some(2));
     assert_eq!(run("x --max-age 1").code, Some(2));
+    // Of a keyset that ended, the filters may stay as they were.
+    let database = rusqlite::Connection::open(place.path("cdk-mintd.sqlite")).unwrap();
+    database.execute_batch("UPDATE keyset SET valid_to = 1700000000").unwrap();
+    super::support::kill(&server.child, "-HUP");
+    server.until("/v1/keysets", "final_expiry");
+    assert_eq!(run(&format!("{url} --max-age 1")).code, Some(0));
 }
 
 /// A server of the files of another mint, whose info is this text.

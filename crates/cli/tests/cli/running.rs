@@ -83,15 +83,31 @@ fn invalid_setup_is_reported_immediately() {
 }
 
 #[test]
-fn copy_without_its_wal_file_is_dated_by_its_last_change() {
+fn database_that_no_mint_has_open_is_dated_by_its_last_change() {
     let (place, sample) = mint();
-    let database = std::fs::File::open(place.path("cdk-mintd.sqlite")).unwrap();
-    let changed = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    database.set_modified(changed).unwrap();
-    let once = "serve --mint-database . --output public --once";
-    assert_eq!(place.run(format!("{once} --quiet")).stderr, "");
-    let filter = place.read(&format!("public/v1/filter/spent/{}", sample.keyset));
-    assert_contains(&String::from_utf8(filter).unwrap(), "1700000000");
+    let path = place.path("cdk-mintd.sqlite");
+    let dated = |seconds: &str| {
+        let changed = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        for file in ["cdk-mintd.sqlite", "cdk-mintd.sqlite-wal"] {
+            let file = std::fs::File::open(place.path(file));
+            file.map_or(Ok(()), |file| file.set_modified(changed)).unwrap();
+        }
+        assert_eq!(place.run("serve --mint-database . --output public --once --quiet").stderr, "");
+        let filter = place.read(&format!("public/v1/filter/spent/{}", sample.keyset));
+        assert_contains(&String::from_utf8(filter).unwrap(), &format!("\"timestamp\":{seconds}"));
+        std::fs::remove_dir_all(place.path("public")).unwrap();
+    };
+    dated("1700000000");
+    // A killed mint leaves its log.
+    let mint = rusqlite::Connection::open(&path).unwrap();
+    let keeps_log = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    mint.set_db_config(keeps_log, true).unwrap();
+    mint.execute_batch("PRAGMA user_version = 1").unwrap();
+    let now = UNIX_EPOCH.elapsed().unwrap().as_secs().to_string();
+    dated(&now[..5]);
+    drop(mint);
+    assert!(place.path("cdk-mintd.sqlite-wal").exists());
+    dated("1700000000");
 }
 
 #[test]

@@ -46,8 +46,8 @@ pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Box<d
     }
 }
 
-/// Opens a database like [`open`], in a process without other connections to it. A SQLite database that `is_locked`, but has no log
-/// here, is then refused.
+/// Opens a database like [`open`], in a process without other connections to it. A SQLite database that `is_locked`, but whose log is
+/// not here, is then refused, and one that nobody has locked is true as of its last change.
 ///
 /// # Errors
 ///

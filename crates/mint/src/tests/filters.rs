@@ -100,6 +100,11 @@ fn calls_are_one_and_one_during_a_reading_is_followed_by_another() {
         // On a busy machine a reading may begin some time after its refresh.
         assert!(next - last >= LEAST / 2, "{round}: after {:?}", next - last);
         last = next;
+        // No request waits for a reading.
+        let served = get(&filters, &format!("/{}", path(Spent, 1)), None);
+        let health = filters.health();
+        assert_eq!((served.2, &health["spent"]), (3, &4.into()));
+        assert!(last.elapsed() < PATIENCE / 2);
     }
     goes_on.send(()).unwrap();
     // All calls have been answered.
@@ -193,21 +198,6 @@ fn held_keyset_does_not_slow_down_others() {
     // After failures it would have waited for 1, 2, 4 and 8 s.
     assert!(start.elapsed() < Duration::from_secs(10));
     assert!(filters.status().failure.is_some());
-}
-
-#[test]
-fn reading_that_ends_where_it_is_stopped_is_not_published() {
-    let (fake, clocks) = (Fake::new(), Clocks::at(1_000));
-    let mut refresher = refresher(&fake, &clocks);
-    let monitor = Arc::clone(refresher.monitor());
-    fake.hook(move |kind| {
-        if kind == Issued {
-            monitor.stop();
-        }
-        Ok(())
-    });
-    refresher.refresh(true).unwrap_err();
-    assert!(refresher.monitor().table().objects().is_empty());
 }
 
 #[test]

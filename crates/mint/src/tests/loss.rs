@@ -16,7 +16,11 @@ struct Process {
 
 fn run(root: &Path, fake: &Fake, at: u64, accepted: &[Loss]) -> Process {
     let clocks = Clocks::at(at);
-    let options = RefreshOptions { accepted: accepted.to_vec(), ..RefreshOptions::default() };
+    let options = RefreshOptions {
+        accepted: accepted.to_vec(),
+        grid: Duration::from_secs(10),
+        ..RefreshOptions::default()
+    };
     let mut refresher = refresher_to(in_directory(root), fake, &clocks, options);
     let result = refresher.refresh(true);
     Process { refresher, result }
@@ -102,6 +106,14 @@ fn loss_is_accepted_for_one_filter_and_no_larger_one() {
     assert_eq!(at(4_000, &[loss]).1, (Some(4), Some(4_000)));
     remove(&fake, Spent, 1);
     assert_eq!(at(5_000, &[loss]).0, held("0000000000000001=4@4000"));
+    // Also if it is replaced within the 10 s that have one date.
+    assert_eq!(at(5_003, &["0000000000000001=4@4000"]).1, (Some(0), Some(5_003)));
+    fake.add(Spent, 1, 3);
+    assert_eq!(at(6_001, &[]).1, (Some(3), Some(6_000)));
+    remove(&fake, Spent, 1);
+    let loss = "0000000000000001=3@6000";
+    assert_eq!(at(6_002, &[]).0, held(loss));
+    assert_eq!(at(6_003, &[loss]), (vec![], (Some(0), Some(6_003))));
 }
 
 #[test]
@@ -246,8 +258,8 @@ fn date_of_a_path_never_goes_back() {
         (3_000, StoreClock(2_500), 2_500, Current),
         (3_000, StoreClock(9_000), 3_000, Current),
         (4_000, StoreClock(100), 3_000, Current),
-        (4_000, before(500), 3_999, Current),
-        (4_000, before(9_000_000), 3_999, Current),
+        (4_000, before(500), 3_990, Current),
+        (4_000, before(9_000_000), 3_990, Current),
         (4_000, Beginning, 4_000, Current),
     ] {
         fake.state().as_of = Some(as_of);
@@ -272,14 +284,21 @@ fn store_that_proves_no_date_has_no_filter_and_is_ready() {
     fake.state().as_of = Some(AsOf::LastChange(700));
     refresh(&mut refresher);
     assert_eq!(spent(&refresher), (FilterState::Idle, Some(3), Some(700)));
+    // Changes of other keysets do not rewrite it each time.
+    for (change, encoded, dated) in [(850, 0, 700), (1_300, 4, 1_200), (1_700, 0, 1_200)] {
+        clocks.pass(700);
+        fake.state().as_of = Some(AsOf::LastChange(change));
+        assert_eq!(refresh(&mut refresher).encoded, encoded, "{change}");
+        assert_eq!(date(&refresher, Spent, 1), Some(dated));
+    }
     // New notes keep the old date, which is true of them as well.
     fake.add(Spent, 1, 2);
     fake.state().as_of = Some(AsOf::Unknown);
     refresh(&mut refresher);
-    assert_eq!(spent(&refresher), (FilterState::Idle, Some(5), Some(700)));
+    assert_eq!(spent(&refresher), (FilterState::Idle, Some(5), Some(1_200)));
     // Nor does a clock that is set back take them away.
     clocks.pass(60);
-    clocks.set(900_000);
+    clocks.set(1_300_000);
     assert!(!refresher.withdraw());
 }
 

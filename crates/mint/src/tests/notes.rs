@@ -70,26 +70,6 @@ fn bytes_of_another_length_hold_the_keyset() {
     assert!(refresher.refresh(true).unwrap().is_complete());
 }
 
-/// Rows of a mint spell an id as they like.
-#[test]
-fn spelling_of_a_keyset_does_not_matter() {
-    for id in ["00ABCDEF01234567", &format!("01{}", "aB".repeat(32)), "I2yN+iRYf/zT"] {
-        let (notes, mut refresher, _) = handing_over(&Fake::new());
-        let [id, canonical] =
-            [id, &KeysetId::parse(id).unwrap().canonical()].map(|id| KeysetId::parse(id).unwrap());
-        for (number, id) in [(1, &id), (2, &canonical)] {
-            let mut commit = notes.begin();
-            commit.spent(id, [point(number)]);
-            commit.issued(id, [[0; 33]; 0]);
-            commit.done();
-        }
-        refresh(&mut refresher);
-        let filters = refresher.monitor().status().filters;
-        let items = filters.iter().filter(|one| one.keyset.as_ref() == Some(&id));
-        assert_eq!(Vec::from_iter(items.map(|one| one.items)), [2, 0], "{id}");
-    }
-}
-
 #[test]
 fn store_must_prove_when_it_was_read() {
     for (as_of, expected) in [

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nutfilter_mint::source::{
-    AsOf, DatabaseLocation, MintSource as _, SourceError, SqliteSource, open_alone,
+    AsOf, DatabaseLocation, IsLocked, MintSource as _, SourceError, SqliteSource, open_alone,
 };
 use nutfilter_mint::{MintType, NoteKind};
 
@@ -240,8 +240,18 @@ fn database_without_its_log_is_dated_by_its_last_change() {
         read(format!("ALTER TABLE {spent} DROP COLUMN {of_spent}"), change(1_500_000));
         let mint = database.running();
         read(String::new(), AsOf::Beginning);
+        // A copy with its log, or a killed mint's: nobody has a lock on it.
+        let as_of = |is_locked: IsLocked| {
+            let source = open_alone(&database.location(), None, is_locked);
+            source.unwrap().read(NoteKind::Spent, false, &mut Found::default()).unwrap().as_of
+        };
+        assert_eq!(as_of(|_| Ok(true)), AsOf::Beginning);
+        assert_eq!(as_of(|_| Ok(false)), change(1_500_000));
         drop(mint);
-        read("PRAGMA journal_mode = DELETE".to_owned(), AsOf::Beginning);
+        // One that `VACUUM INTO` made looks like this.
+        database.execute("PRAGMA journal_mode = DELETE");
+        assert_eq!(as_of(|_| Ok(true)), change(1_500_000));
+        read(String::new(), AsOf::Beginning);
     }
 }
 
@@ -270,4 +280,7 @@ fn locked_database_without_a_log_is_refused() {
     }
     let _mint = database.running();
     open(u32::MAX).unwrap();
+    // The log is that of another `-shm` file, such as when each file was mounted alone and the mint has made others since.
+    let is_locked = |path: &Path| Ok(path.extension() == Some("db".as_ref()));
+    assert!(open_alone(&database.location(), None, is_locked).is_err());
 }

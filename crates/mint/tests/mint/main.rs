@@ -3,7 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-mod changes;
 mod filters;
 mod found;
 mod live;

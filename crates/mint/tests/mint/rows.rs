@@ -9,7 +9,7 @@ use nutfilter_mint::{MintType, NoteKind, RefreshError};
 
 use crate::found::Found;
 use crate::sql::{table, tables_of_notes};
-use crate::support::{MintDatabase, V1, V2, assert_served, items, read_whole};
+use crate::support::{MintDatabase, V1, V2, items, read_whole};
 
 /// Two good rows and a third one, whose item is this SQL expression.
 fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
@@ -21,13 +21,6 @@ fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
 
 fn read(database: &MintDatabase, kind: NoteKind) -> Result<usize, SourceError> {
     read_whole(database.source(), kind, Found::default())
-}
-
-#[test]
-fn hex_in_either_case_is_decoded() {
-    let database = with_third_row(MintType::Nutshell, NoteKind::Spent, "'02aBCd'");
-    let spent = [items(1, 2, 33), vec![vec![2, 0xab, 0xcd]]].concat();
-    assert_served(&database.refreshed(), NoteKind::Spent, V1, &spent);
 }
 
 #[test]

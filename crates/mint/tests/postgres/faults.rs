@@ -208,11 +208,21 @@ fn table_that_a_subscription_fills_is_refused() {
         "CREATE SUBSCRIPTION s_{0} CONNECTION 'dbname={1}' PUBLICATION p WITH (connect = false)",
         database.name, publisher.name
     ));
-    let add = "INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate)
-         SELECT oid, 'proof'::regclass, 'r' FROM pg_subscription WHERE subname = ";
-    database.run(&format!("SET allow_system_table_mods = on; {add} 's_{}'", database.name));
-    refused(read(&mut source, Spent, false), "`proof` is a replica that a subscription fills");
-    read(&mut source, Issued, false).unwrap();
+    database.run("CREATE TABLE child (LIKE proof INCLUDING ALL); CREATE TABLE grandchild () INHERITS (child)");
+    let add = "DELETE FROM pg_subscription_rel; INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate)
+         SELECT oid, t::regclass, 'r' FROM (VALUES ('proof'), ('grandchild')) AS v(t), pg_subscription";
+    for (table, is_child) in [("proof", false), ("grandchild", false), ("grandchild", true)] {
+        if is_child {
+            database.run("ALTER TABLE child INHERIT proof");
+        }
+        let of = format!("WHERE t = '{table}' AND subname = 's_{}'", database.name);
+        database.run(&format!("SET allow_system_table_mods = on; {add} {of}"));
+        match table == "proof" || is_child {
+            true => refused(read(&mut source, Spent, false), "that a subscription fills"),
+            false => drop(read(&mut source, Spent, false).unwrap()),
+        }
+        read(&mut source, Issued, false).unwrap();
+    }
     database.run(&format!(
         "ALTER SUBSCRIPTION s_{0} SET (slot_name = NONE); DROP SUBSCRIPTION s_{0}",
         database.name

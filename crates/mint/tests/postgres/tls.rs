@@ -18,20 +18,22 @@ const HBA: &str = "
     host all plain 127.0.0.1/32 scram-sha-256
 ";
 
-/// A certificate authority.
+/// A certificate authority, with a self-signed certificate like those of `openssl req -x509`.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
+    key: String,
 }
 
 impl Authority {
-    fn new() -> Self {
-        let mut parameters = CertificateParams::new(vec![]).unwrap();
+    fn new(names: &[&str]) -> Self {
+        let names = names.iter().map(|&name| name.to_owned());
+        let mut parameters = CertificateParams::new(Vec::from_iter(names)).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let pem = parameters.self_signed(&key).unwrap().pem();
-        let issuer = Issuer::new(parameters, key);
-        Self { issuer, pem }
+        let (pem_of_key, issuer) = (key.serialize_pem(), Issuer::new(parameters, key));
+        Self { issuer, pem, key: pem_of_key }
     }
 
     /// A key and a certificate for a name.
@@ -43,15 +45,6 @@ impl Authority {
     }
 }
 
-/// A key and a self-signed CA certificate, as `openssl req -x509` creates them.
-fn own_authority(name: &str) -> (String, String) {
-    let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().unwrap();
-    let certificate = parameters.self_signed(&key).unwrap();
-    (key.serialize_pem(), certificate.pem())
-}
-
 /// A server with TLS for `localhost`, and files with its authority and another one.
 struct Server {
     cluster: Cluster,
@@ -61,14 +54,14 @@ struct Server {
 
 impl Server {
     fn start() -> Option<Self> {
-        let authority = Authority::new();
+        let authority = Authority::new(&[]);
         let (key, certificate) = authority.vouch("localhost");
         Self::with(&key, &certificate, &authority.pem)
     }
 
     /// Starts a server with a key and a certificate. Clients that use `right` trust it.
     fn with(key: &str, certificate: &str, right: &str) -> Option<Self> {
-        let other = Authority::new();
+        let other = Authority::new(&[]);
         let vacant = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
         let port = vacant.unwrap().port();
         let files = [("server.key", key), ("server.crt", certificate), ("pg_hba.conf", HBA)];
@@ -167,8 +160,8 @@ fn sslmode_decides_how_a_server_is_verified() {
 
 #[test]
 fn self_signed_certificate_is_trusted_if_given() {
-    let (key, certificate) = own_authority("localhost");
-    let Some(server) = Server::with(&key, &certificate, &certificate) else {
+    let Authority { key, pem, .. } = Authority::new(&["localhost"]);
+    let Some(server) = Server::with(&key, &pem, &pem) else {
         return;
     };
     let options = |mode: &str, roots: &str| {

@@ -3,21 +3,19 @@
 use std::io;
 use std::path::Path;
 
-/// Tells whether another process has a lock of SQLite on a file, also through a hard link or a mount. This process may have no
+/// Tells whether another process has a lock on a database or its `-shm` file, also through a hard link or a mount. This process may have no
 /// connection to it: closing the file drops all of the process's locks on it.
 pub(super) fn is_locked(path: &Path) -> io::Result<bool> {
     #[cfg(unix)]
     {
         use rustix::process::{Flock, FlockType, fcntl_getlk};
         let file = std::fs::File::open(path)?;
-        let mut lock = Flock::from(FlockType::WriteLock);
-        // SQLite's bytes: pending, reserved, and those that readers share. A connection in WAL mode holds one of these.
-        (lock.start, lock.length) = (0x4000_0000, 512);
-        // A file system without locks tells nothing.
+        // On any byte. A file system without locks tells nothing.
+        let lock = Flock::from(FlockType::WriteLock);
         Ok(fcntl_getlk(&file, &lock).is_ok_and(|found| found.is_some()))
     }
     #[cfg(not(unix))]
-    std::fs::metadata(path).map(|_| false)
+    std::fs::metadata(path).and(Err(io::ErrorKind::Unsupported.into()))
 }
 
 #[cfg(all(test, unix))]
@@ -70,7 +68,9 @@ mod tests {
             line.clear();
             assert!(io::BufRead::read_line(&mut said, &mut line).unwrap() > 0);
         }
-        assert!(is_locked(&link).unwrap());
+        assert!(
+            is_locked(&link).unwrap() && is_locked(&directory.path().join("a.db-shm")).unwrap()
+        );
         drop(mint.stdin.take());
         assert!(mint.wait().unwrap().success());
         assert!(!is_locked(&link).unwrap());

@@ -11,6 +11,7 @@ const MAX_DISTANCE: u64 = 1 << 30;
 #[derive(Debug)]
 pub(super) struct Proof {
     is_standby: bool,
+    /// Whether another server fills the table or a child of it.
     is_subscriber: bool,
     /// The earlier one of the server's times when transaction and statement began, in Unix seconds.
     pub(super) date: u64,
@@ -47,7 +48,11 @@ impl Proof {
         format!(
             "(SELECT pg_catalog.to_json(ARRAY[
                  pg_catalog.pg_is_in_recovery()::text,
-                 EXISTS (SELECT FROM pg_catalog.pg_subscription_rel WHERE srrelid = t.oid)::text,
+                 EXISTS (WITH RECURSIVE filled(oid) AS (
+                     SELECT srrelid FROM pg_catalog.pg_subscription_rel
+                     UNION ALL SELECT ftrelid FROM pg_catalog.pg_foreign_table
+                     UNION SELECT inhparent FROM pg_catalog.pg_inherits JOIN filled ON inhrelid = oid)
+                     SELECT FROM filled WHERE oid = t.oid)::text,
                  pg_catalog.floor(pg_catalog.date_part('epoch',
                      LEAST(pg_catalog.now(), pg_catalog.statement_timestamp())))::bigint::text,
                  pg_catalog.pg_snapshot_xmin(s)::text, pg_catalog.pg_snapshot_xmax(s)::text, ({has_newest})::text,
@@ -108,8 +113,8 @@ impl Proof {
         }
         if self.is_subscriber {
             return refused(&format!(
-                "table `{table}` is a replica that a subscription fills, whose notes may be older than the mint's; give the \
-                 address of the mint's own server"
+                "table `{table}`, or a child of it, is a replica that a subscription fills, or on another server, so that its \
+                 notes may be older than the mint's; give the address of the mint's own server"
             ));
         }
         let is_chosen = session.start().is_none_or(|start| self.place[0].as_deref() == Some(start));

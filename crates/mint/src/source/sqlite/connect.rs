@@ -34,13 +34,15 @@ pub(super) struct OpenDatabase {
     pub(super) path: PathBuf,
     /// Otherwise a reader blocks the mint's commits.
     pub(super) is_wal: bool,
+    /// Whether a mint has it open, so that it lacks nothing. Otherwise it may be an old copy.
+    pub(super) is_live: bool,
     pub(super) files: Files,
     version: i64,
 }
 
 impl OpenDatabase {
     /// Opens the file at a path without symbolic links.
-    pub(super) fn open(path: PathBuf, files: Files, is_wal: bool) -> Result<Self> {
+    pub(super) fn open(path: PathBuf, files: Files, is_wal: bool, is_live: bool) -> Result<Self> {
         let is_closed = is_wal && !files.have_log();
         let how = if is_closed { "immutable=1" } else { "mode=ro" };
         let opened = connect(&path, how).and_then(|connection| {
@@ -50,7 +52,7 @@ impl OpenDatabase {
             Ok((connection, version))
         });
         let (connection, version) = opened.map_err(|source| failed(&path, "opening", source))?;
-        Ok(Self { connection, path, is_wal, files, version })
+        Ok(Self { connection, path, is_wal, is_live, files, version })
     }
 
     /// Whether it is in WAL mode without a log: no process has it open, or none that is visible here.

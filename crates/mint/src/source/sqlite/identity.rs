@@ -17,6 +17,8 @@ pub(super) struct Files {
     log: Option<DatabaseFileId>,
     /// Size and time of the database: without a log, a start and stop of the mint shows only there.
     state: (u64, Option<SystemTime>),
+    /// The later one of the times of the database and its log.
+    modified: Option<SystemTime>,
     /// When the system last changed the file or what it says of it, which no program can set; `None` if it cannot tell.
     changed: Option<Duration>,
     has_journal: bool,
@@ -135,8 +137,12 @@ impl Files {
                 path.display()
             )));
         }
+        let mut modified = file.modified().ok();
         let log = match fs::metadata(log_of(path)) {
-            Ok(metadata) => Some(file_id(&metadata)),
+            Ok(metadata) => {
+                modified = modified.max(metadata.modified().ok());
+                Some(file_id(&metadata))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(SourceError::io(&log_of(path), source)),
         };
@@ -144,6 +150,7 @@ impl Files {
             file: file_id(&file),
             log,
             state: (file.len(), file.modified().ok()),
+            modified,
             changed: changed(&file),
             has_journal: beside(path, "-journal").try_exists().unwrap_or(true),
         })
@@ -179,7 +186,7 @@ impl Files {
 
     /// When the database was last written to, in Unix seconds.
     pub(super) fn modified(&self) -> Option<u64> {
-        let since = self.state.1?.duration_since(UNIX_EPOCH).ok()?;
+        let since = self.modified?.duration_since(UNIX_EPOCH).ok()?;
         Some(since.as_secs())
     }
 }
@@ -237,7 +244,8 @@ fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// The path of a file beside the database.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -277,6 +285,7 @@ mod tests {
             file: Some((1, 2, UNIX_EPOCH)),
             log: None,
             state: (3, None),
+            modified: None,
             changed: Some(Duration::from_millis(100_500)),
             has_journal: false,
         }

@@ -38,7 +38,7 @@ const MAX_PENDING: usize = 1 << 20;
 /// A mint's SQLite database, opened read-only for each reading.
 ///
 /// It can be read while the mint runs. In WAL mode, which both mints use, readers and writers do not wait for each other.
-/// A database without its log is true as of its last change.
+/// A database that no mint has open, such as a copy or one without its log, is true as of its last change.
 ///
 /// # Cost
 ///
@@ -154,9 +154,9 @@ impl MintSource for SqliteSource {
                 false => Err("newest rows"),
             }
         });
-        let as_of = match opened.is_closed() {
-            false => AsOf::Beginning,
-            true => newest_time(&opened, schema)?.map_or(AsOf::Unknown, AsOf::LastChange),
+        let as_of = match opened.is_live {
+            true => AsOf::Beginning,
+            false => newest_time(&opened, schema)?.map_or(AsOf::Unknown, AsOf::LastChange),
         };
         let mut rows = ByKeyset::new(sink, notes, kind);
         let (mark, reason) = match mark {

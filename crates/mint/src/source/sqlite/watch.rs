@@ -1,4 +1,4 @@
-//! A database in WAL mode without its `-wal` file: it is closed, or its log is written elsewhere, or it is an old copy.
+//! A database that no mint seems to have open: it is closed, or its log is written elsewhere, or it is an old copy.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::connect::{OpenDatabase, is_in_wal_mode};
 use super::file_system::remote;
-use super::identity::Files;
+use super::identity::{Files, beside};
 use crate::source::{Result, SourceError};
 
 /// Tells whether another process holds a lock of SQLite on a file. It may open the file, which is only safe while this process
@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// nobody disturbs it.
 const DISTURBED: Duration = Duration::from_secs(1);
 
-/// After this time without a log, a database is *alone*.
+/// After this time in which no mint had it open or wrote to it, a database is *alone*.
 const ALONE_AFTER: Duration = Duration::from_secs(3_600);
 
 /// What one process has seen of a database's log.
@@ -50,12 +50,13 @@ impl Watch {
     pub(super) fn open(&self, path: &Path) -> Result<OpenDatabase> {
         // The `-wal` file is next to the real file, not next to a symbolic link.
         let path = fs::canonicalize(path).map_err(|source| SourceError::io(path, source))?;
-        let (files, is_wal) = self.files(&path)?;
-        OpenDatabase::open(path, files, is_wal)
+        let (files, is_wal, is_live) = self.files(&path)?;
+        OpenDatabase::open(path, files, is_wal, is_live)
     }
 
-    /// The files of a database, and whether it is in WAL mode. An open one without a log is refused.
-    fn files(&self, path: &Path) -> Result<(Files, bool)> {
+    /// The files of a database, whether it is in WAL mode, and whether a mint has it open, as far as that can be told. One that is
+    /// open without a log is refused.
+    fn files(&self, path: &Path) -> Result<(Files, bool, bool)> {
         let began = Instant::now();
         loop {
             let files = Files::of(path)?;
@@ -64,13 +65,20 @@ impl Watch {
                 continue;
             }
             let is_wal = files.have_log() || is_in_wal_mode(path);
-            let is_locked = match self.is_locked {
+            // A mint has its `-shm` file locked as long as its log is the one beside it. Without that lock, the log is a killed mint's, a
+            // copy, or an old one that only a mount or hard link shows.
+            let is_live = match self.is_locked {
+                None => files.have_log() || !is_wal,
                 // SQLite says best why a file cannot be opened.
-                Some(ask) if is_wal && !files.have_log() => ask(path).unwrap_or(false),
-                _ => false,
+                Some(ask) => {
+                    let said = ask(&beside(path, "-shm"));
+                    files.have_log()
+                        && said.unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
+                }
             };
-            if !is_locked {
-                return Ok((files, is_wal));
+            let is_locked = self.is_locked.is_some_and(|ask| ask(path).unwrap_or(false));
+            if is_live || !is_wal || !is_locked {
+                return Ok((files, is_wal, is_live));
             }
             if is_refused(path, began.elapsed()) {
                 let reason = "a process has it open, but its -wal file, which has the latest notes, is not visible here; \
@@ -88,13 +96,16 @@ impl Watch {
         // writing proves nothing.
         let last = self.last.replace(now.clone());
         let was_written = last.is_some_and(|last| now.were_written(&last));
-        if !opened.is_closed() || was_written && remote(&opened.path).is_none() {
+        if opened.is_live || was_written && remote(&opened.path).is_none() {
             self.seen = Instant::now();
             if core::mem::take(&mut self.is_alone) {
                 tracing::info!(%database, "database is in use again");
             }
         } else if !self.is_alone && self.seen.elapsed() >= ALONE_AFTER {
-            opened.check()?;
+            // Without a log, the mint's commits would wait for the check.
+            if opened.is_wal {
+                opened.check()?;
+            }
             self.is_alone = true;
             tracing::warn!(
                 %database,
@@ -162,5 +173,12 @@ mod tests {
         assert!(!is_alone(0).unwrap());
         let error = is_alone(1).unwrap_err().to_string();
         assert!(error.contains("damaged") && error.contains("quick_check"), "{error}");
+        // A mint without WAL mode would wait for that.
+        run("PRAGMA journal_mode = DELETE");
+        let location = DatabaseLocation::from(&*path);
+        let mut source = SqliteSource::open_alone(&location, None, Some(|_| Ok(false))).unwrap();
+        source.watch.seen -= ALONE_AFTER;
+        source.keysets().unwrap();
+        assert!(source.is_alone());
     }
 }
