@@ -105,9 +105,12 @@ def record(request):
 
 @pytest.fixture
 def make_mint(work, request):
-    """A function that makes a database with generated notes: `make_mint("cdk", "sqlite")`."""
+    """A function that makes a database with generated notes: `make_mint("cdk", "sqlite")`. It stays open until the test ends."""
+    mints = []
+
     def make(mint_type, kind):
         postgres = kind == "postgres"
         database = postgres and databases.Postgres(request.getfixturevalue("cluster"), f"mint_{mint_type}_{os.urandom(3).hex()}")
-        return seeded_mint.SeededMint(mint_type, work, database)
+        mints.append(seeded_mint.SeededMint(mint_type, work, database))
+        return mints[-1]
     return make
