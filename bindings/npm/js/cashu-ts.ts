@@ -146,11 +146,15 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
     const run = { wallet, client, call, options, expected, lastSeen, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
-    const keysets = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
+    const keysets = new Map<string, Keyset>();
+    for (const keyset of wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit)) {
+      const id = canonicalKeyset(keyset.id);
+      keysets.set(id, keysets.get(id) ?? keyset);
+    }
     const silent: (Opened & { error: WalletError })[] = [];
     let hasFilters = lastSeen.size > 0;
-    await checkListed(run, keysets);
-    for (const keyset of keysets) {
+    await checkListed(run, keysets.keys());
+    for (const keyset of keysets.values()) {
       const { id } = keyset;
       const opened = await guarded(run, id, async () => ({ keyset, notes: await Notes.of(seed, id) }));
       if (opened) {
@@ -186,9 +190,11 @@ function byKeyset<T>(given: Record<string, T> = {}, name: string): Map<string, T
 }
 
 /** A keyset that the wallet's records know and the mint does not list, of any unit, may have notes that are not looked for. */
-async function checkListed({ client, call, expected, lastSeen, found }: Run, keysets: readonly Keyset[]): Promise<void> {
+async function checkListed({ client, call, expected, lastSeen, found }: Run, keysets: Iterable<string>): Promise<void> {
   const missing = new Set([...expected.keys(), ...lastSeen.keys()]);
-  keysets.forEach(({ id }) => missing.delete(canonicalKeyset(id)));
+  for (const id of keysets) {
+    missing.delete(id);
+  }
   const others = missing.size > 0 ? await client.keysets({ call }).catch((error) => (call.check(), failure(error))) : [];
   const unlisted = new WalletError('UnknownKeyset', 'the mint does not list this keyset, so its notes were not looked for');
   const isFailed = others instanceof WalletError;

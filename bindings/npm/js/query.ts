@@ -263,7 +263,7 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
       let exact: unknown[] | undefined;
       return signed.map((signature, i) => () => {
         const point = hex(text(outputs[i], 'B_'), 'B_');
-        const { dleq, amount: rounded } = signature as Record<string, unknown>;
+        const { dleq, amount: rounded } = isObject(signature) ? signature : ({} as Record<string, unknown>);
         if (!Number.isInteger(rounded) || (rounded as number) < 0) {
           throw form('amount');
         }

@@ -67,16 +67,32 @@ pub(crate) struct Said<T> {
     pub(crate) fault: Option<AnswerFault>,
 }
 
-impl<T> Said<T> {
-    /// The values of an answer that are valid, and the fault of the first one that is not.
-    pub(crate) fn of(all: impl Iterator<Item = Result<(usize, T, bool), AnswerFault>>) -> Self {
-        let mut said = Self { found: Vec::new(), fault: None };
+impl<T: PartialEq> Said<T> {
+    /// The valid values of an answer, each with its point, and the fault of the first one that is not valid. What is said twice
+    /// is known only if it is the same.
+    pub(crate) fn of(
+        question: &mut Question<'_>,
+        all: impl Iterator<Item = Result<(Vec<u8>, T, bool), AnswerFault>>,
+    ) -> Self {
+        let mut said = Self { found: Vec::<(usize, T, bool)>::new(), fault: None };
+        let mut ambiguous = HashSet::new();
         for one in all {
-            match one {
+            let known = one.and_then(|(point, value, in_set)| {
+                let (place, is_new) = question.take(&point)?;
+                if is_new {
+                    return Ok((place, value, in_set));
+                }
+                if said.found.iter().any(|one| one.0 == place && one.1 != value) {
+                    ambiguous.insert(place);
+                }
+                Err(AnswerFault::Repeated)
+            });
+            match known {
                 Ok(found) => said.found.push(found),
                 Err(fault) => drop(said.fault.get_or_insert(fault)),
             }
         }
+        said.found.retain(|(place, ..)| !ambiguous.contains(place));
         said
     }
 
@@ -134,6 +150,13 @@ impl Batches {
     /// The number of points that are not asked about yet.
     pub(crate) fn left(&self) -> usize {
         self.open.iter().map(Vec::len).sum()
+    }
+
+    /// Asks about nothing that is open. What is added is not compared with the filter.
+    #[cfg(feature = "cashu")]
+    pub(crate) fn stop(&mut self) {
+        self.open.clear();
+        (self.is_over, self.limit) = (false, u64::MAX);
     }
 
     /// The candidates that are not answered yet.
@@ -213,15 +236,16 @@ impl Batches {
         let mut batch = self.open.pop().unwrap_or_default();
         let second = batch.split_off(batch.len() / 2);
         if let ([], [one]) = (&batch[..], &second[..]) {
+            let place = one.place;
             self.refused += 1;
-            let error =
-                error_object(status, body).unwrap_or(MintError { status, ..MintError::default() });
             if self.refused > MAX_REFUSED {
                 self.is_over = true;
                 self.open.push(second);
-                return Err(FetchError::Refused(RejectReason::Mint(error)).into());
+                check_status(status, body).map_err(FetchError::from)?;
             }
-            return Ok(BatchStep::Refused(one.place, error));
+            let error =
+                error_object(status, body).unwrap_or(MintError { status, ..MintError::default() });
+            return Ok(BatchStep::Refused(place, error));
         }
         self.open.extend([second, batch]);
         Ok(BatchStep::Found(Vec::new(), None))
@@ -320,7 +344,7 @@ impl<'a> Question<'a> {
     }
 
     /// The candidate of this point, and whether it occurs in the answer for the first time.
-    pub(crate) fn take(&mut self, point: &[u8]) -> Result<(usize, bool), AnswerFault> {
+    fn take(&mut self, point: &[u8]) -> Result<(usize, bool), AnswerFault> {
         let place = *self.places.get(point).ok_or(AnswerFault::NotAsked)?;
         Ok((place, self.open.remove(&place)))
     }

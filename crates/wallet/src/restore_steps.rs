@@ -96,6 +96,17 @@ impl Restored {
         behind.saturating_add(self.gap).min(COUNTERS - 1)
     }
 
+    /// Takes for live what no filter has as spent.
+    #[cfg(feature = "cashu")]
+    pub(crate) fn trust(&mut self) {
+        for outcome in &mut self.outcomes {
+            if let Outcome::Unchecked(signature) = outcome {
+                *outcome = Outcome::Live(signature.clone());
+            }
+        }
+        self.warnings.retain(|warning| !matches!(warning, Warning::Unchecked { .. }));
+    }
+
     /// The signatures on live notes, with their counters.
     pub fn live(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
         let all = (0..).zip(&self.outcomes);
@@ -197,9 +208,9 @@ pub struct Restore {
     /// The messages of notes that are unspent after all, to ask about when all states are known.
     unspent: Vec<AskedPoint>,
     messages: BTreeMap<u32, Vec<u8>>,
-    /// Without filters: whether every message was asked about.
+    /// Whether every message was asked about: without filters, or after [`cut`](Self::cut).
     is_searched: bool,
-    /// Without filters: whether the messages that are left are not asked about.
+    /// Whether the messages that are left are not asked about.
     is_cut: bool,
     pub(crate) is_expired: bool,
     batch: Option<NonZeroUsize>,
@@ -247,15 +258,13 @@ impl Restore {
         let live = found.counters(Finding::Live);
         let mut restore = Self::empty(keyset, options, policy);
         let mut known = HashMap::new();
-        restore.first = found
-            .ys
-            .iter()
-            .enumerate()
-            .map(|(place, y)| {
-                let known_as = found.messages.get(&(place as u32)).unwrap_or(y);
-                *known.entry(known_as).or_insert(place)
-            })
-            .collect();
+        // By the point that the mint would be asked about.
+        let point = |(place, y)| match found.findings[place] {
+            Finding::Live => (true, &found.messages[&(place as u32)]),
+            _ => (false, y),
+        };
+        let points = found.ys.iter().enumerate().map(point).enumerate();
+        restore.first = points.map(|(place, point)| *known.entry(point).or_insert(place)).collect();
         let is_first = |&counter: &u32| restore.first[counter as usize] == counter as usize;
         let asked = |counter: u32, point: &[u8]| AskedPoint {
             point: point.to_vec(),
@@ -361,7 +370,8 @@ impl Restore {
     pub fn more(&mut self, mut points: impl Points) -> Result<(), QueryError> {
         self.options.check()?;
         let is_asked = self.signatures.left() == 0;
-        if self.as_of.is_some() || self.is_searched || self.is_expired || !is_asked {
+        let is_over = self.as_of.is_some() && !self.is_cut;
+        if is_over || self.is_searched || self.is_expired || !is_asked {
             return Ok(());
         }
         let first = self.outcomes.len() as u32;
@@ -397,13 +407,23 @@ impl Restore {
         Ok(())
     }
 
-    /// Without filters, after an error: asks about no further message, but which of the signed notes are spent. Returns whether
-    /// some are signed.
+    /// Asks about no further message, but which of the signed notes are spent or pending: without filters after an error, and with
+    /// `confirm`. Returns whether some are signed.
     #[cfg(feature = "cashu")]
     pub(crate) fn cut(&mut self) -> bool {
+        let is_confirmed = self.as_of.is_none() || self.options.confirm;
+        if self.is_searched || self.is_expired || !is_confirmed {
+            return false;
+        }
         self.is_cut = true;
-        self.signatures = Batches::new(Vec::new(), u64::MAX);
-        !self.is_searched && self.so_far().unchecked().next().is_some()
+        self.signatures.stop();
+        self.states.stop();
+        for outcome in &mut self.outcomes {
+            if let Outcome::Live(signature) = outcome {
+                *outcome = Outcome::Unchecked(signature.clone());
+            }
+        }
+        self.so_far().unchecked().next().is_some()
     }
 
     /// Whether something is shown, and the mint has not said how many points a request may have, nor whether the keyset has

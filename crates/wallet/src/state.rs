@@ -25,7 +25,7 @@ pub(crate) fn read(
 ) -> Result<Said<NoteState>, AnswerFault> {
     let states = JsonMembers::parse(body)?.list("states")?;
     let asked = question.len();
-    let mut said = Said::of(states.iter().map(|state| {
+    let states = states.iter().map(|state| {
         // The witness may be long and is ignored.
         let of = JsonMembers::parse(state.get().as_bytes())?;
         let (y, state) = (of.text("Y")?, of.text("state")?);
@@ -35,13 +35,10 @@ pub(crate) fn read(
             "SPENT" => NoteState::Spent,
             _ => return Err(AnswerFault::UnknownState),
         };
-        let (place, is_new) = question.take(&from_hex(&y, "Y")?)?;
-        if !is_new {
-            return Err(AnswerFault::Repeated);
-        }
         // A mint may publish pending notes as spent. An unspent note does not belong in the filter.
-        Ok((place, state, state != NoteState::Unspent))
-    }));
+        Ok((from_hex(&y, "Y")?, state, state != NoteState::Unspent))
+    });
+    let mut said = Said::of(&mut question, states);
     let missing = asked - said.found.len();
     if missing > 0 {
         said.fault.get_or_insert(AnswerFault::Missing { missing, asked });

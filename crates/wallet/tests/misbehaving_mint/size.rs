@@ -104,6 +104,12 @@ fn gzip_body_is_limited_like_a_plain_one() {
         };
         assert!(limit >= most && limit < most + 2 * length, "{limit}");
     }
+    let (begin, end) = body.split_at(50);
+    let members = [gzip(begin.as_bytes()), gzip(end.as_bytes())].concat();
+    let answer = response("200 OK", &headers, &members);
+    assert_eq!(fetch_answer(answer).expect("a filter").n(), ITEMS);
+    let longer = response("200 OK", &headers, [&members[..], b"and more"].concat());
+    assert_failed!(fetch_answer(longer), FetchError::Transport(_) | FetchError::Cut { .. });
     let cut = &compressed[..compressed.len() - 20];
     assert_failed!(fetch_answer(response("200 OK", &headers, cut)), FetchError::Cut { .. });
     let plain = response("200 OK", &headers, body);
