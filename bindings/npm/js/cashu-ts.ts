@@ -5,7 +5,7 @@
  */
 
 import type { Keyset, OutputData, Proof, Wallet } from '@cashu/cashu-ts';
-import { MintClient, type RestoreOptions, type RestoreProgress } from './client.js';
+import { isKeyset, MintClient, type RestoreOptions, type RestoreProgress } from './client.js';
 import { Notes } from './derivation.js';
 import { toHex } from './hex.js';
 import { clientOf, type RequestFunction, twice } from './mint.js';
@@ -146,15 +146,12 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
     const run = { wallet, client, call, options, expected, lastSeen, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
-    const keysets = new Map<string, Keyset>();
-    for (const keyset of wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit)) {
-      const id = canonicalKeyset(keyset.id);
-      keysets.set(id, keysets.get(id) ?? keyset);
-    }
+    const listed = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
+    const keysets = listed.filter(({ id }, i) => listed.findIndex(isKeyset(id)) === i);
     const silent: (Opened & { error: WalletError })[] = [];
     let hasFilters = lastSeen.size > 0;
-    await checkListed(run, keysets.keys());
-    for (const keyset of keysets.values()) {
+    await checkListed(run, keysets);
+    for (const keyset of keysets) {
       const { id } = keyset;
       const opened = await guarded(run, id, async () => ({ keyset, notes: await Notes.of(seed, id) }));
       if (opened) {
@@ -190,11 +187,9 @@ function byKeyset<T>(given: Record<string, T> = {}, name: string): Map<string, T
 }
 
 /** A keyset that the wallet's records know and the mint does not list, of any unit, may have notes that are not looked for. */
-async function checkListed({ client, call, expected, lastSeen, found }: Run, keysets: Iterable<string>): Promise<void> {
+async function checkListed({ client, call, expected, lastSeen, found }: Run, keysets: readonly Keyset[]): Promise<void> {
   const missing = new Set([...expected.keys(), ...lastSeen.keys()]);
-  for (const id of keysets) {
-    missing.delete(id);
-  }
+  keysets.forEach(({ id }) => missing.delete(canonicalKeyset(id)));
   const others = missing.size > 0 ? await client.keysets({ call }).catch((error) => (call.check(), failure(error))) : [];
   const unlisted = new WalletError('UnknownKeyset', 'the mint does not list this keyset, so its notes were not looked for');
   const isFailed = others instanceof WalletError;
@@ -252,11 +247,11 @@ async function byFilters(run: Run, { keyset, notes }: Opened): Promise<Answered 
 }
 
 /** Asks a question of a wallet without filters. Returns what is known, and why it is not all. */
-async function ask<T>({ client, call, batch }: Run, question: Question<T>, points: string[]): Promise<[(T | WalletError | undefined)[], WalletError?]> {
+async function ask<T>({ client, call, batch }: Run, question: Question<T>, points: string[]): Promise<[(T | WalletError | undefined)[], (WalletError | undefined)?]> {
   const asked = new Batches(question, points, Infinity, client.policy);
   asked.cut(batch);
   const error = await client.ask(call, asked).then(() => asked.problem.error, failure);
-  return [points.map((point) => asked.results.get(point)), ...(error ? [error] : [])] as [(T | WalletError | undefined)[], WalletError?];
+  return [points.map((point) => asked.results.get(point)), error];
 }
 
 /** Shows the mint every candidate, as cashu-ts does. */

@@ -3,7 +3,6 @@
 import * as cashu from '@cashu/cashu-ts';
 import { MintClient } from './client.js';
 import { isIntegerWithin } from './params.js';
-import { isObject } from './policy.js';
 import { retrySeconds } from './query.js';
 import { type Answer, type Call, type Fetch, isBrowser, type Signal } from './transport.js';
 import { WalletError } from './wallet-error.js';
@@ -55,12 +54,12 @@ export function clientOf(wallet: cashu.Wallet, { client, request }: { client?: M
     fetch: fetch as Fetch,
     post: async ({ path, body }) => {
       const payload = JSON.parse(body) as never;
-      // One odd amount or state would take away the whole answer: the library refuses it after it has read it.
-      const own = (mint as unknown as Record<string, unknown>)._request as RequestFunction | undefined;
+      // One odd amount or state takes away nothing else, though the library refuses the whole answer, which it has read.
+      const own = (mint as unknown as Record<string, RequestFunction | undefined>)._request;
       let read: unknown;
-      const request = own && (async (options: never) => (read = await own.call(mint, options)));
-      const ask = async () => (path === '/v1/checkstate' ? mint.check(payload, request as never) : mint.restore(payload, request as never));
-      return answer(() => ask().catch((error) => (isObject(read) ? read : Promise.reject(error))));
+      const request = (own && (async (options: never) => (read = await own.call(mint, options)))) as never;
+      const name = path === '/v1/checkstate' ? 'check' : 'restore';
+      return answer(() => mint[name](payload, request).catch((error: unknown) => read ?? Promise.reject(error)));
     },
   });
 }

@@ -238,7 +238,7 @@ fn justified(head: &[u8]) -> Option<(u64, u64)> {
     let p = number("\"p\"").unwrap_or(u64::from(Params::CASHU.p()));
     let m = number("\"m\"").unwrap_or(Params::CASHU.m());
     Params::new(u32::try_from(p).ok()?, m).ok()?;
-    let bits = u128::from(n) * u128::from(p + 1) + (u128::from(n) * u128::from(m) >> p);
+    let bits = u128::from(n) * u128::from(p + 1) + ((u128::from(n) * u128::from(m)) >> p);
     let base64 = bits.div_ceil(24) * 4;
     Some((n, u64::try_from(base64).ok()?.saturating_add(MEMBERS)))
 }

@@ -264,7 +264,7 @@ fn numbers_of(range: &Value) -> (String, std::ops::Range<u64>) {
 }
 
 /// The filter of a kind, as a case or its "again" says.
-fn filter_in(case: &Value, kind: &str) -> FilterResponse {
+fn filter_in(case: &Value, kind: &str, now: u64) -> FilterResponse {
     let honest = match kind {
         "issued" => serde_json::json!([["B_", 0, 120]]),
         _ => serde_json::json!([["Y", 0, 60]]),
@@ -274,7 +274,7 @@ fn filter_in(case: &Value, kind: &str) -> FilterResponse {
     let points =
         points.flat_map(|(kind, numbers)| numbers.map(move |number| point_of(&kind, number)));
     let age = case[format!("{kind}_age")].as_u64().unwrap_or(0);
-    filter_of(points, now() - age)
+    filter_of(points, now - age)
 }
 
 fn said(answer: &Value) -> Vec<u8> {
@@ -289,7 +289,7 @@ fn said(answer: &Value) -> Vec<u8> {
 }
 
 /// The answer of the mint of a case in "restores".
-fn mint_of(case: &Value, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<u8> {
+fn mint_of(case: &Value, now: u64, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<u8> {
     let path = request.split(' ').nth(1).expect("a path");
     let name = ["/issued/", "/spent/", "info", "keysets", "restore", "checkstate"]
         .into_iter()
@@ -311,7 +311,7 @@ fn mint_of(case: &Value, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<
             json(info)
         }
         "keysets" => {
-            let after = case["final_expiry"].as_i64().map(|after| now() as i64 + after);
+            let after = case["final_expiry"].as_i64().map(|after| now as i64 + after);
             let expiry = after.or(case["final_expiry"].as_str().and_then(|at| at.parse().ok()));
             let keyset = serde_json::json!({"id": KEYSET, "unit": "sat", "active": true, "final_expiry": expiry});
             json(serde_json::json!({ "keysets": [keyset] }).to_string())
@@ -320,7 +320,7 @@ fn mint_of(case: &Value, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<
             let is_fresh = request.to_ascii_lowercase().contains("cache-control: no-cache");
             match case.get("again").filter(|_| is_fresh) {
                 Some(again) if again["status"].is_u64() => said(again),
-                again => json(filter_in(again.unwrap_or(case), name).to_json()),
+                again => json(filter_in(again.unwrap_or(case), name, now).to_json()),
             }
         }
         _ => {
@@ -336,14 +336,14 @@ fn mint_of(case: &Value, is_first: impl Fn(&str) -> bool, request: &str) -> Vec<
 #[test]
 fn restores_end_as_in_the_file() {
     for (name, case) in cases("restores") {
-        let (said, seen) = (case.clone(), std::sync::Mutex::new(Vec::new()));
+        let (said, seen, time) = (case.clone(), std::sync::Mutex::new(Vec::new()), now());
         let mint = Loopback::start(move |request, stream| {
             let is_first = |name: &str| {
                 let mut seen = seen.lock().expect("no panic");
                 seen.push(name.to_owned());
                 seen.iter().filter(|one| *one == name).count() == 1
             };
-            stream.write_all(&mint_of(&said, is_first, request))
+            stream.write_all(&mint_of(&said, time, is_first, request))
         })
         .asked_about_matches()
         .shown_anything();

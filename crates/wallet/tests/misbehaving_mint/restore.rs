@@ -227,7 +227,7 @@ fn refused_messages_are_found_by_halving_and_skipped() {
 fn more_than_ten_refusals_end_the_restore() {
     let mint = mint(|_| response("400 No", &[], ""));
     let error = restore(&mint, LIVE, &PLAIN).expect_err("refusals");
-    assert_eq!(error.to_string(), r#"the mint returned error "" (HTTP 400)"#);
+    assert_eq!(error.to_string(), "HTTP status 400");
     let unfinished = error.unfinished.expect("a restore");
     let refused = counts(&unfinished.so_far())["refused"] as u64;
     assert_eq!(refused, crate::limits::default("max_refused"));
@@ -250,7 +250,13 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
         ("404 No", r#"{"detail":"Not Found"}"#, KEYSET, none),
         ("405 No", "", KEYSET, none),
         ("404 No", "", "009a1f293253e41f", others),
-        ("400 No", unknown, KEYSET, others),
+        ("400 No", unknown, "009a1f293253e41f", others),
+        (
+            "400 No",
+            unknown,
+            KEYSET,
+            r#"the mint returned error "keyset is not known" (code 12001, HTTP 400)"#,
+        ),
     ] {
         let (answer, list) = (response(status, &[], body), keysets.clone());
         let mint = Loopback::start(move |request, stream| {
@@ -263,6 +269,7 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
         let is_right = match error.cause {
             QueryError::Fetch(FetchError::NoFilters) => wanted.contains("no filters"),
             QueryError::Fetch(FetchError::UnknownKeyset { keysets }) => keysets.len() == 2,
+            QueryError::Fetch(FetchError::Refused(RejectReason::Mint(_))) => true,
             _ => false,
         };
         assert!(is_right && error.unfinished.is_none());
