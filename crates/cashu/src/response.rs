@@ -276,38 +276,16 @@ struct Wire<'a> {
     timestamp: Option<&'a RawValue>,
 }
 
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
 enum Member {
     N,
     P,
     M,
     Content,
     Timestamp,
+    #[serde(other)]
     Other,
-}
-
-impl<'de> Deserialize<'de> for Member {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = Member;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a member")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Member, E> {
-                Ok(match name {
-                    "n" => Member::N,
-                    "p" => Member::P,
-                    "m" => Member::M,
-                    "content" => Member::Content,
-                    "timestamp" => Member::Timestamp,
-                    _ => Member::Other,
-                })
-            }
-        }
-        deserializer.deserialize_identifier(Name)
-    }
 }
 
 impl<'de> Deserialize<'de> for Wire<'de> {
@@ -390,36 +368,20 @@ fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, Error> {
 /// Replaces escaped base64 characters. Any other escape stands for a character outside base64, and is replaced
 /// by one.
 fn unescape(text: &[u8]) -> Vec<u8> {
-    const NOT_BASE64: u8 = b'\\';
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'\\' {
-            plain.push(byte);
-            continue;
-        }
+    while let [byte, after @ ..] = rest {
         // The parser has checked that escapes are complete: a letter, or u and four hex digits.
-        match rest.split_first() {
-            Some((b'/', after)) => {
-                plain.push(b'/');
-                rest = after;
+        let (byte, after) = match (byte, after) {
+            (b'\\', [b'/', after @ ..]) => (b'/', after),
+            (b'\\', [b'u', b'0', b'0', high @ b'0'..=b'7', low, after @ ..]) => {
+                let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or_default() as u8;
+                (digit(*high) << 4 | digit(*low), after)
             }
-            Some((b'u', after)) => {
-                let (digits, after) = after.split_at(after.len().min(4));
-                let code = core::str::from_utf8(digits)
-                    .ok()
-                    .and_then(|digits| u32::from_str_radix(digits, 16).ok());
-                let character = code.and_then(|code| u8::try_from(code).ok());
-                plain.push(character.filter(u8::is_ascii).unwrap_or(NOT_BASE64));
-                rest = after;
-            }
-            Some((_, after)) => {
-                plain.push(NOT_BASE64);
-                rest = after;
-            }
-            None => plain.push(NOT_BASE64),
-        }
+            _ => (*byte, after),
+        };
+        plain.push(byte);
+        rest = after;
     }
     plain
 }

@@ -34,7 +34,7 @@ pub(crate) struct AskedPoint {
 }
 
 /// What is left of a question.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Batches {
     /// The last batch is asked first.
     open: Vec<Vec<AskedPoint>>,
@@ -64,6 +64,8 @@ pub(crate) struct Reply<'a> {
 /// What an answer says: a value for each point, whether the point is in the filter's set, and the first fault.
 pub(crate) struct Said<T> {
     pub(crate) found: Vec<(usize, T, bool)>,
+    /// The candidates that the answer does not name.
+    pub(crate) left_out: Vec<usize>,
     pub(crate) fault: Option<AnswerFault>,
 }
 
@@ -71,35 +73,36 @@ impl<T: PartialEq> Said<T> {
     /// The valid values of an answer, each with its point, and the fault of the first one that is not valid. What is said twice
     /// is known only if it is the same.
     pub(crate) fn of(
-        question: &mut Question<'_>,
+        asked: &[AskedPoint],
         all: impl Iterator<Item = Result<(Vec<u8>, T, bool), AnswerFault>>,
     ) -> Self {
-        let mut said = Self { found: Vec::<(usize, T, bool)>::new(), fault: None };
-        let mut ambiguous = HashSet::new();
+        let of = |asked: &AskedPoint| (asked.place, Vec::new());
+        let mut said: HashMap<_, _> = asked.iter().map(|one| (&one.point[..], of(one))).collect();
+        let (mut found, mut left_out, mut fault) = (Vec::new(), Vec::new(), None);
         for one in all {
-            let known = one.and_then(|(point, value, in_set)| {
-                let (place, is_new) = question.take(&point)?;
-                if is_new {
-                    return Ok((place, value, in_set));
-                }
-                if said.found.iter().any(|one| one.0 == place && one.1 != value) {
-                    ambiguous.insert(place);
-                }
-                Err(AnswerFault::Repeated)
+            let taken = one.and_then(|(point, value, in_set)| {
+                let (_, values) = said.get_mut(&point[..]).ok_or(AnswerFault::NotAsked)?;
+                values.push((value, in_set));
+                (values.len() == 1).then_some(()).ok_or(AnswerFault::Repeated)
             });
-            match known {
-                Ok(found) => said.found.push(found),
-                Err(fault) => drop(said.fault.get_or_insert(fault)),
+            fault = fault.or(taken.err());
+        }
+        for (place, mut values) in said.into_values() {
+            let is_sure = values.windows(2).all(|two| two[0] == two[1]);
+            match values.pop() {
+                None => left_out.push(place),
+                Some((value, in_set)) if is_sure => found.push((place, value, in_set)),
+                Some(_) => {}
             }
         }
-        said.found.retain(|(place, ..)| !ambiguous.contains(place));
-        said
+        Self { found, left_out, fault }
     }
 
     pub(crate) fn map<U>(self, to: impl Fn(T) -> U) -> Said<U> {
         let found = self.found.into_iter();
         Said {
             found: found.map(|(place, value, in_set)| (place, to(value), in_set)).collect(),
+            left_out: self.left_out,
             fault: self.fault,
         }
     }
@@ -119,16 +122,7 @@ pub(crate) enum BatchStep<T> {
 impl Batches {
     /// The points must be shuffled.
     pub(crate) fn new(points: Vec<AskedPoint>, limit: u64) -> Self {
-        let mut batches = Self {
-            open: Vec::new(),
-            is_over: false,
-            odd: Vec::new(),
-            fault: None,
-            refused: 0,
-            asked: 0,
-            not_in_set: 0,
-            limit,
-        };
+        let mut batches = Self { limit, ..Self::default() };
         batches.add(points, BATCH);
         batches
     }
@@ -195,7 +189,7 @@ impl Batches {
         &mut self,
         reply: Reply<'_>,
         max_bytes: u64,
-        read: impl FnOnce(Question<'_>, &[u8]) -> Result<Said<T>, AnswerFault>,
+        read: impl FnOnce(&[AskedPoint], &[u8]) -> Result<Said<T>, AnswerFault>,
     ) -> Result<BatchStep<T>, QueryError> {
         let left = self.left();
         let current = self.current().ok_or(QueryError::Unfinished { left })?;
@@ -208,7 +202,7 @@ impl Batches {
         }
         admit(reply, max_bytes)?;
         let explain = |fault| explain(fault, reply.status, reply.body);
-        let Said { found, fault } = read(Question::new(current), reply.body).map_err(explain)?;
+        let Said { found, fault, .. } = read(current, reply.body).map_err(explain)?;
         if let Some(fault) = fault {
             if found.is_empty() {
                 return Err(explain(fault));
@@ -319,39 +313,6 @@ fn explain(fault: AnswerFault, status: u16, body: &[u8]) -> QueryError {
             QueryError::Fetch(FetchError::Refused(RejectReason::Mint(error)))
         }
         _ => QueryError::Answer(fault),
-    }
-}
-
-/// The points of one request, for checking its answer.
-pub(crate) struct Question<'a> {
-    places: HashMap<&'a [u8], usize>,
-    /// The candidates that the answer has not named yet.
-    open: HashSet<usize>,
-}
-
-impl<'a> Question<'a> {
-    fn new(asked: &'a [AskedPoint]) -> Self {
-        let place = |asked: &'a AskedPoint| (asked.point.as_slice(), asked.place);
-        Self {
-            places: asked.iter().map(place).collect(),
-            open: asked.iter().map(|asked| asked.place).collect(),
-        }
-    }
-
-    /// The number of points.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    /// The candidate of this point, and whether it occurs in the answer for the first time.
-    fn take(&mut self, point: &[u8]) -> Result<(usize, bool), AnswerFault> {
-        let place = *self.places.get(point).ok_or(AnswerFault::NotAsked)?;
-        Ok((place, self.open.remove(&place)))
-    }
-
-    /// The candidates that the answer left out.
-    pub(crate) fn left_out(&self) -> impl Iterator<Item = usize> {
-        self.open.iter().copied()
     }
 }
 

@@ -109,18 +109,20 @@ impl Restored {
 
     /// The signatures on live notes, with their counters.
     pub fn live(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
-        let all = (0..).zip(&self.outcomes);
-        all.filter_map(|(counter, outcome)| match outcome {
-            Outcome::Live(signature) => Some((counter, signature)),
-            _ => None,
-        })
+        self.signed().filter_map(|(counter, of, is_live)| is_live.then_some((counter, of)))
     }
 
     /// The signatures on notes that may be spent, with their counters: only without filters.
     pub fn unchecked(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
+        self.signed().filter_map(|(counter, of, is_live)| (!is_live).then_some((counter, of)))
+    }
+
+    /// All signatures, with their counters, and whether their notes are live.
+    pub(crate) fn signed(&self) -> impl Iterator<Item = (u32, &BlindSignature, bool)> {
         let all = (0..).zip(&self.outcomes);
         all.filter_map(|(counter, outcome)| match outcome {
-            Outcome::Unchecked(signature) => Some((counter, signature)),
+            Outcome::Live(signature) => Some((counter, signature, true)),
+            Outcome::Unchecked(signature) => Some((counter, signature, false)),
             _ => None,
         })
     }

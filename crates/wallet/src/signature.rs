@@ -6,7 +6,7 @@ use nutfilter_cashu::{KeysetId, PointKind};
 use serde::Serialize;
 
 use crate::answer_fault::AnswerFault;
-use crate::batches::{AskedPoint, Question, Said};
+use crate::batches::{AskedPoint, Said};
 use crate::json_members::{JsonMembers, from_hex};
 
 /// A mint's signature on a blinded message, as sent by the mint. The curve has been checked. The signature itself is not
@@ -55,7 +55,7 @@ pub(crate) fn body(asked: &[AskedPoint], keyset: &KeysetId) -> String {
 /// The signature on each message of the request; `None` for those that a faultless answer leaves out: the mint never signed
 /// them.
 pub(crate) fn read(
-    mut question: Question<'_>,
+    asked: &[AskedPoint],
     curve: PointKind,
     body: &[u8],
 ) -> Result<Said<Option<BlindSignature>>, AnswerFault> {
@@ -73,13 +73,12 @@ pub(crate) fn read(
         let signature = checked(&JsonMembers::parse(signature.get().as_bytes())?, curve)?;
         Ok((blinded, Some(signature), true))
     });
-    let mut said = Said::of(&mut question, pairs);
+    let mut said = Said::of(asked, pairs);
     let mut different = HashSet::new();
     let mut all = said.found.iter().filter_map(|(_, signature, _)| signature.as_ref());
     let equal = !all.all(|signature| different.insert(signature.c.clone()));
     if said.fault.is_none() {
-        let left_out = question.left_out();
-        said.found.extend(left_out.map(|place| (place, None, false)));
+        said.found.extend(said.left_out.drain(..).map(|place| (place, None, false)));
     }
     if equal {
         said.fault.get_or_insert(AnswerFault::EqualSignatures);

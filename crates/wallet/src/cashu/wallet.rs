@@ -412,9 +412,7 @@ impl Searched {
         if has_filters {
             found.trust();
         }
-        let live = found.live().map(|one| (one, true));
-        let signed = live.chain(found.unchecked().map(|one| (one, false)));
-        for ((counter, signature), is_live) in signed.filter(|((_, of), _)| of.amount > 0) {
+        for (counter, signature, is_live) in found.signed().filter(|(_, of, _)| of.amount > 0) {
             let (keyset, unit) = (signature.keyset.clone(), restored.keyset.unit.clone());
             let Some(named) =
                 keysets.iter().find(|one| one.id == keyset && is_same_unit(&one.unit, &unit))

@@ -78,17 +78,6 @@ fn confirmed_restore_asks_about_the_spent_ones_after_the_live_ones() {
 }
 
 #[test]
-fn equal_candidates_are_asked_about_once() {
-    let mint = honest_mint();
-    let mut some = candidates(LIVE.start..LIVE.start + 3);
-    some.extend(some.clone());
-    let restored = client(&mint).restore(&keyset(), &some[..], &PLAIN);
-    let restored = restored.expect("an honest mint").outcomes;
-    assert_eq!(restored[..3], restored[3..]);
-    assert_eq!(asked(&posts(&mint)[0]).len(), 3);
-}
-
-#[test]
 fn dleq_and_another_keyset_are_returned() {
     let mint = mint(|request| {
         let mut answer = honest_answer(request);
