@@ -172,18 +172,18 @@ impl<'a> Read<'a> {
             return Err(bad_json(Error::custom("not an object")));
         }
         let json = core::str::from_utf8(json).map_err(|_| bad_json(Error::custom("not UTF-8")))?;
-        let wire: Wire<'_> = serde_json::from_str(json).map_err(bad_json)?;
+        let Wire([n, p, m, content, timestamp]) = serde_json::from_str(json).map_err(bad_json)?;
         let optional = |name, value: Option<&RawValue>, default| {
             value.map_or(Ok(default), |value| integer(name, Some(value))).map_err(bad_json)
         };
-        let p = optional("p", wire.p, Params::CASHU.p().into())?;
-        let m = optional("m", wire.m, Params::CASHU.m())?;
-        let n = integer("n", wire.n).map_err(bad_json)?;
-        let timestamp = integer("timestamp", wire.timestamp).map_err(bad_json)?;
+        let p = optional("p", p, Params::CASHU.p().into())?;
+        let m = optional("m", m, Params::CASHU.m())?;
+        let n = integer("n", n).map_err(bad_json)?;
+        let timestamp = integer("timestamp", timestamp).map_err(bad_json)?;
         let p = u8::try_from(p).map_err(|_| bad_json(Error::custom("p is above 255")))?;
         let params = Params::new(p.into(), m)
             .map_err(|error| ResponseError(ResponseFault::Params(error)))?;
-        let content = wire.content.ok_or_else(|| bad_json(Error::missing_field("content")))?;
+        let content = content.ok_or_else(|| bad_json(Error::missing_field("content")))?;
         let text = base64_text(content).map_err(bad_json)?;
         let len = STANDARD.decoded_length(&text).map_err(|_| bad_base64(&text))?;
         let n = params
@@ -265,28 +265,12 @@ impl ResponseError {
     }
 }
 
-/// The object with the text of its values. An error of the parser for a value would quote it, and a string can be as
-/// long as the response.
-#[derive(Default)]
-struct Wire<'a> {
-    n: Option<&'a RawValue>,
-    p: Option<&'a RawValue>,
-    m: Option<&'a RawValue>,
-    content: Option<&'a RawValue>,
-    timestamp: Option<&'a RawValue>,
-}
+/// The members of a response.
+const MEMBERS: [&str; 5] = ["n", "p", "m", "content", "timestamp"];
 
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "lowercase")]
-enum Member {
-    N,
-    P,
-    M,
-    Content,
-    Timestamp,
-    #[serde(other)]
-    Other,
-}
+/// The text of their values. An error of the parser for a value would quote it, and a string can be as long as the response.
+#[derive(Default)]
+struct Wire<'a>([Option<&'a RawValue>; 5]);
 
 impl<'de> Deserialize<'de> for Wire<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -303,21 +287,35 @@ impl<'de> Visitor<'de> for Wire<'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Self, A::Error> {
-        while let Some(member) = members.next_key()? {
-            let place = match member {
-                Member::N => &mut self.n,
-                Member::P => &mut self.p,
-                Member::M => &mut self.m,
-                Member::Content => &mut self.content,
-                Member::Timestamp => &mut self.timestamp,
-                Member::Other => {
-                    members.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            *place = members.next_value()?;
+        while let Some(Name(place)) = members.next_key()? {
+            match place {
+                Some(place) => self.0[place] = members.next_value()?,
+                None => drop(members.next_value::<IgnoredAny>()?),
+            }
         }
         Ok(self)
+    }
+}
+
+/// The place of a name in [`MEMBERS`]. No name is kept, since it can be as long as the response.
+#[derive(Default)]
+struct Name(Option<usize>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(Name::default())
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a member")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self, E> {
+        Ok(Name(MEMBERS.iter().position(|&one| one == name)))
     }
 }
 
