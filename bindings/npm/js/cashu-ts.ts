@@ -394,6 +394,9 @@ async function toProof(run: Run, output: OutputData, { amount, ...signature }: B
     throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
   }
   const keyset = await keysOf(run, id);
+  if (!(String(amount) in keyset.keys)) {
+    throw new WalletError('Keys', `keyset ${id} has no key for ${amount}`);
+  }
   const plain = (amount <= Number.MAX_SAFE_INTEGER ? Number(amount) : amount) as never;
   return { ...output.toProof({ ...signature, id, amount: plain } as never, keyset), amount: plain };
 }

@@ -159,14 +159,9 @@ export class ResponseReader {
     const { all, length } = this.text;
     this.decode();
     const { start, decoded, end } = this;
-    const around = new Bytes();
-    around.add(all.subarray(0, start || length));
-    if (end > 0) {
-      checkAround(start + length - end);
-      around.add(Uint8Array.of(TAKEN.charCodeAt(0)));
-      around.add(all.subarray(end, length));
-    }
-    const text = around.all.subarray(0, around.length);
+    checkAround(end > 0 ? start + length - end : 0);
+    const rest = end > 0 ? [TAKEN.charCodeAt(0), ...all.subarray(end, length)] : [];
+    const text = Uint8Array.from([...all.subarray(0, start || length), ...rest]);
     let members;
     try {
       members = readMembers(text, (content) => (content === TAKEN ? all.slice(start, decoded) : undefined));

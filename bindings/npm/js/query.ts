@@ -223,11 +223,10 @@ function asText(value: unknown): string {
 
 /** The wait that the header `Retry-After` asks for, at least 1 s, or 61 s if it has neither seconds nor a date. */
 export function retrySeconds(header: string | null, now: number): number {
-  if (header !== null && /^\d+$/.test(header)) {
-    return Math.min(Math.max(Number(header), 1), LONGEST_WAIT);
-  }
-  const date = header !== null && /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(header) ? Date.parse(header) : NaN;
-  return Number.isNaN(date) ? SILENCE : Math.max(date / 1000 - now, 1);
+  const text = header ?? '';
+  const isDate = /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(text);
+  const seconds = /^\d+$/.test(text) ? Number(text) : isDate ? Date.parse(text) / 1000 - now : NaN;
+  return Number.isNaN(seconds) ? SILENCE : Math.min(Math.max(seconds, 1), LONGEST_WAIT);
 }
 
 export type State = 'spent' | 'pending' | 'unspent';

@@ -126,7 +126,7 @@ test('what cannot be restored is told, and the rest is kept', async (t) => {
   for (const [change, notes, problems] of [
     [alter(() => undefined), 6, []],
     [alter((one) => (one.amount = 0)), 0, []],
-    [alter((one) => (one.amount = 3)), 0, Array(6).fill(undefined)],
+    [alter((one) => (one.amount = 3)), 0, Array(6).fill('Keys')],
     [alter((one, i) => (one.dleq.e = i > 3 ? one.dleq.s : one.dleq.e)), 4, [undefined, undefined]],
     [alter((one) => (one.id = one.id.toUpperCase())), 6, []],
     [alter((one) => (one.id = other)), 0, Array(6).fill(undefined)],

@@ -283,11 +283,15 @@ impl MintInfo {
     }
 }
 
+/// Characters of a date as HTTP has it today: the forms of other lengths are obsolete.
+const DATE: usize = 29;
+
 /// The seconds that a `Retry-After` asks for: at least one. A number or a date.
 pub(crate) fn seconds_of(retry_after: &str, now: u64) -> Option<u64> {
     let seconds = match retry_after.bytes().all(|byte| byte.is_ascii_digit()) {
         true if retry_after.is_empty() => return None,
         true => retry_after.parse().unwrap_or(LONGEST_WAIT),
+        false if retry_after.len() != DATE => return None,
         false => {
             let date = httpdate::parse_http_date(retry_after).ok()?;
             let date = date.duration_since(UNIX_EPOCH).ok()?.as_secs();
