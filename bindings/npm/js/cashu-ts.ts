@@ -51,6 +51,7 @@ export type RestoredProof = Omit<Proof, 'amount'> & { amount: number };
 
 /** Something that could not be restored. */
 export interface RestoreProblem {
+  /** Empty if it is about the mint's list or info, of which what is valid was used. */
   keyset: string;
   counter?: number;
   /** What is known of the counter: the mint has no signature, a payment is under way, and so on. */
@@ -142,7 +143,7 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
   try {
     // What is cached may lack a keyset.
-    await twice(call, () => call.race(async () => wallet.loadMint(true)));
+    await twice(call, () => call.race(async () => wallet.loadMint(true))).catch((error) => loadValid(wallet, client, call, found, failure(error)));
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
     const run = { wallet, client, call, options, expected, lastSeen, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
@@ -176,6 +177,18 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     throw WalletError.with(failure(error), 'restored', found);
   }
   return found;
+}
+
+/** Loads what is valid of a mint's keysets: for an odd one, of any unit, and for an odd info the library refuses all. */
+async function loadValid(wallet: Wallet, client: MintClient, call: Call, found: RestoredWallet, error: WalletError): Promise<void> {
+  const valid = await client.keysets({ call }).catch(() => (call.check(), []));
+  if (!valid.some(({ unit }) => unit === wallet.unit)) {
+    throw error;
+  }
+  const keysets = valid.map(({ finalExpiry, inputFee, ...keyset }) => ({ ...keyset, input_fee_ppk: inputFee, ...(finalExpiry && { final_expiry: finalExpiry }) }));
+  const { unit, mint: { mintUrl } } = wallet;
+  wallet.loadMintFromCache({ nuts: {} } as never, { keysets, unit, mintUrl, savedAt: Date.now() } as never);
+  found.problems.push({ keyset: '', error });
 }
 
 /** An option that is given by keyset ID, in any spelling. */

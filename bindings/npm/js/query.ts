@@ -327,6 +327,10 @@ export interface KeysetInfo {
   unit: string;
   /** When mints forget it, in Unix seconds. */
   finalExpiry: number | undefined;
+  /** Whether the mint signs with it. */
+  active: boolean;
+  /** Its fee per 1,000 notes of a swap. */
+  inputFee: number;
 }
 
 /** The end that a mint says of a keyset, if it says one. 0 means never: keyset IDs leave it out. */
@@ -337,9 +341,9 @@ export function expiryOf(expiry: unknown): number | undefined {
 /** The keysets in `/v1/keysets` that have a valid ID. */
 export function keysetsOf(answer: Uint8Array): KeysetInfo[] {
   const { keysets } = object(answer) ?? {};
-  return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit, final_expiry: expiry }) => {
+  return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit, active, input_fee_ppk: fee, final_expiry: expiry }) => {
     const isKnown = typeof id === 'string' && KEYSET_ID.test(id) && typeof unit === 'string';
-    return isKnown ? [{ id, unit: printableText(unit, 16), finalExpiry: expiryOf(expiry) }] : [];
+    return isKnown ? [{ id, unit: printableText(unit, 16), finalExpiry: expiryOf(expiry), active: active === true, inputFee: expiryOf(fee) ?? 0 }] : [];
   });
 }
 

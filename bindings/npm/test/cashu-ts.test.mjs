@@ -144,6 +144,8 @@ for (const [version, library] of Object.entries(LIBRARIES)) {
       ['restore', ({ signatures }) => (signatures[2] = null), 5, 'Form'],
       ['restore', ({ outputs }) => (outputs[2].amount = {}), 6],
       ['checkstate', ({ states }) => (states[2] = 7), 6, 'Form'],
+      ['keysets', ({ keysets }) => keysets.push(null), 6, 'Transport'],
+      ['keysets', ({ keysets }) => keysets.push({ ...keysets[0], id: null }), 6, 'Library'],
     ]) {
       const change = (asked, said) => (asked === name ? (edit(said), said) : undefined);
       const { found, shown } = await restored(t, { change }, { confirm: true }, ONE, { library });
@@ -151,6 +153,9 @@ for (const [version, library] of Object.entries(LIBRARIES)) {
       assert.equal(new Set(shown).size, shown.length);
       assert.deepEqual([...new Set(codes(found))], code ? [code] : [], name);
     }
+    const respond = (name) => (name === 'info' ? new Response('<html>') : undefined);
+    const { found } = await restored(t, { respond }, {}, ONE, { library });
+    assert.deepEqual([found.proofs.length, found.problems.length], [6, 1]);
   });
 
   test(`cashu-ts ${version}: keys that do not match their keyset's ID hold it`, async (t) => {

@@ -322,21 +322,19 @@ impl Visitor<'_> for Name {
 /// A number without sign or fraction, however it is written.
 fn integer(name: &str, value: Option<&RawValue>) -> Result<u64, Error> {
     let value = value.ok_or_else(|| Error::custom(format_args!("missing field `{name}`")))?;
-    let value = integer_of(value.get()).filter(|&value| value <= EXACT);
-    value.ok_or_else(|| Error::custom(format_args!("{name} is not an integer from 0 to {EXACT}")))
+    integer_of(value.get())
+        .ok_or_else(|| Error::custom(format_args!("{name} is not an integer from 0 to 2^64 - 1")))
 }
-
-/// The largest integer that JavaScript distinguishes from its neighbours.
-const EXACT: u64 = (1 << 53) - 1;
 
 /// The integer of a JSON text. One with a fraction or an exponent must be below 2^53, where it is exact.
 #[doc(hidden)]
 #[must_use]
 pub fn integer_of(json: &str) -> Option<u64> {
+    const EXACT: f64 = 9_007_199_254_740_991.0;
     json.parse().ok().or_else(|| {
         let number: f64 = json.parse().ok()?;
         // Also refuses NaN.
-        let is_integer = (0.0..=EXACT as f64).contains(&number) && number % 1.0 == 0.0;
+        let is_integer = (0.0..=EXACT).contains(&number) && number % 1.0 == 0.0;
         is_integer.then_some(number as u64)
     })
 }

@@ -233,14 +233,14 @@ fn justified(head: &[u8]) -> Option<(u64, u64)> {
         let end = value.iter().position(|byte| b",}".contains(byte))?;
         integer_of(str::from_utf8(&value[..end]).ok()?.trim_ascii())
     };
-    let n = number("\"n\"").filter(|n| n >> 53 == 0)?;
+    let n = number("\"n\"")?;
     // They are null if they have their usual values.
     let p = number("\"p\"").unwrap_or(u64::from(Params::CASHU.p()));
     let m = number("\"m\"").unwrap_or(Params::CASHU.m());
     Params::new(u32::try_from(p).ok()?, m).ok()?;
     let bits = u128::from(n) * u128::from(p + 1) + ((u128::from(n) * u128::from(m)) >> p);
     let base64 = bits.div_ceil(24) * 4;
-    Some((n, u64::try_from(base64).ok()?.saturating_add(MEMBERS)))
+    Some((n, u64::try_from(base64).unwrap_or(u64::MAX).saturating_add(MEMBERS)))
 }
 
 /// Accepts only status 200.
