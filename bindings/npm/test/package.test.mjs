@@ -32,8 +32,8 @@ const [a, b] = [Uint8Array.of(2, 1), Uint8Array.of(2, 2)];
 const result = [names.filter((name) => name in library), library.Filter.from([a]).matches([a, b])].join(' ');
 `;
 
-test('the archive has the sources, one file for each, and is below 146 KB', () => {
-  assert.ok(archive.size < 146_000, `${archive.size} bytes`);
+test('the archive has the sources, one file for each, and is below 147 KB', () => {
+  assert.ok(archive.size < 147_000, `${archive.size} bytes`);
   const sources = readdirSync(join(root, 'js')).map((file) => file.slice(0, -3));
   const built = sources.flatMap((name) => ['js', 'js.map', 'd.ts', 'd.ts.map'].map((end) => `dist/${name}.${end}`));
   const others = ['LICENSE-APACHE', 'LICENSE-MIT', 'package.json', 'README.md'];

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::conversation::*;
 use crate::*;
 use nutfilter_wallet::{
-    Fallback, FetchContext, FilterDates, FilterSource, Outcome, QueryError, RestoreOptions,
+    Dleq, Fallback, FetchContext, FilterDates, FilterSource, Outcome, QueryError, RestoreOptions,
     Restored, Warning,
 };
 
@@ -230,6 +230,13 @@ fn lies_about_candidates_have_the_errors_in_the_file() {
             for (number, outcome) in numbers.clone().zip(&restored.outcomes) {
                 if let Outcome::Live(one) = outcome {
                     assert!(one.c[1..] == point(number)[1..] || name.contains("equal"), "{name}");
+                    // As the mint sends them.
+                    if name.contains("promises and a proof") {
+                        let (e, s) = ([0x01; 32], [0xab; 32]);
+                        assert_eq!(one.dleq, Some(Dleq { e, s }), "{name}");
+                        assert_eq!(one.keyset.as_str(), "009A1F293253E41E", "{name}");
+                    }
+                    assert!(one.keyset == keyset() || name.contains("keyset"), "{name}");
                 }
             }
             for (counted, word) in [("spent", "spent"), ("signed", "live")] {

@@ -9,7 +9,7 @@ use serde_json::{Value, json as value};
 use crate::conversation::*;
 use crate::*;
 use nutfilter_wallet::{
-    AnswerFault, Dleq, Fallback, MintInfo, Outcome, QueryError, Restore, RestoreOptions, Warning,
+    AnswerFault, Fallback, MintInfo, Outcome, QueryError, Restore, RestoreOptions, Warning,
 };
 
 fn paths(mint: &Loopback) -> Vec<String> {
@@ -75,27 +75,6 @@ fn confirmed_restore_asks_about_the_spent_ones_after_the_live_ones() {
     let ys: BTreeSet<_> = posts[2..4].concat().into_iter().collect();
     assert_eq!(ys, SPENT.map(|i| hex(&point(ALL.end + i))).collect());
     assert_mixed(&posts[2]);
-}
-
-#[test]
-fn dleq_and_another_keyset_are_returned() {
-    let mint = mint(|request| {
-        let mut answer = honest_answer(request);
-        for signature in answer["signatures"].as_array_mut().expect("a list") {
-            signature["dleq"] = value!({"e": "01".repeat(32), "s": "ab".repeat(32)});
-            signature["id"] = "00ffd48b8f5ecf80".into();
-        }
-        // Some mints add this for older wallets.
-        answer["promises"] = answer["signatures"].clone();
-        json(answer.to_string())
-    });
-    let restored = restore(&mint, LIVE, &PLAIN).expect("signatures");
-    for outcome in restored.outcomes {
-        let Outcome::Live(signature) = outcome else { panic!("{outcome:?}") };
-        let (e, s) = ([0x01; 32], [0xab; 32]);
-        assert_eq!(signature.dleq, Some(Dleq { e, s }));
-        assert_eq!(signature.keyset.as_str(), "00ffd48b8f5ecf80");
-    }
 }
 
 /// A mint that answers the requests of these numbers (from 0) otherwise.
