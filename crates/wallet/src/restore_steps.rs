@@ -285,25 +285,21 @@ impl Restore {
             let more = issued.limit_matches(messages.len() as u64, lookups, expected)?;
             restore.warnings.extend(more);
         }
+        let is_crossed = |counter: u32| {
+            let is_of = |of: &Warning| matches!(of, Warning::Exchanged { counters } if counters.contains(&counter));
+            found.warnings.iter().any(is_of)
+        };
         restore.outcomes = found
             .findings
             .iter()
-            .map(|finding| match finding {
+            .zip(0..)
+            .map(|(finding, counter)| match finding {
+                Finding::Absent if is_crossed(counter) => Outcome::Unknown,
                 Finding::Absent => absent.clone(),
                 Finding::Spent => Outcome::Spent,
                 Finding::Live => Outcome::Open,
             })
             .collect();
-        for warning in &found.warnings {
-            if let Warning::Exchanged { counters } = warning {
-                for &counter in counters {
-                    let outcome = &mut restore.outcomes[counter as usize];
-                    if *outcome == Outcome::Unused {
-                        *outcome = Outcome::Unknown;
-                    }
-                }
-            }
-        }
         let mut notes = Vec::new();
         if options.confirm {
             let spent = found.counters(Finding::Spent).into_iter();
