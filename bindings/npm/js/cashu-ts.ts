@@ -5,7 +5,7 @@
  */
 
 import type { Keyset, OutputData, Proof, Wallet } from '@cashu/cashu-ts';
-import { MintClient, type RestoreOptions, type RestoreProgress } from './client.js';
+import { isKeyset, MintClient, type RestoreOptions, type RestoreProgress } from './client.js';
 import { Notes } from './derivation.js';
 import { toHex } from './hex.js';
 import { clientOf, type RequestFunction, twice } from './mint.js';
@@ -51,6 +51,7 @@ export type RestoredProof = Omit<Proof, 'amount'> & { amount: number };
 
 /** Something that could not be restored. */
 export interface RestoreProblem {
+  /** Empty if it is about the mint's list or info, of which what is valid was used. */
   keyset: string;
   counter?: number;
   /** What is known of the counter: the mint has no signature, a payment is under way, and so on. */
@@ -142,11 +143,12 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
   try {
     // What is cached may lack a keyset.
-    await twice(call, () => call.race(async () => wallet.loadMint(true)));
+    await twice(call, () => call.race(async () => wallet.loadMint(true))).catch((error) => loadValid(wallet, client, call, found, failure(error)));
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
     const run = { wallet, client, call, options, expected, lastSeen, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
-    const keysets = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
+    const listed = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
+    const keysets = listed.filter(({ id }, i) => listed.findIndex(isKeyset(id)) === i);
     const silent: (Opened & { error: WalletError })[] = [];
     let hasFilters = lastSeen.size > 0;
     await checkListed(run, keysets);
@@ -175,6 +177,18 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     throw WalletError.with(failure(error), 'restored', found);
   }
   return found;
+}
+
+/** Loads what is valid of a mint's keysets: for an odd one, of any unit, and for an odd info the library refuses all. */
+async function loadValid(wallet: Wallet, client: MintClient, call: Call, found: RestoredWallet, error: WalletError): Promise<void> {
+  const valid = await client.keysets({ call }).catch(() => (call.check(), []));
+  if (!valid.some(({ unit }) => unit === wallet.unit)) {
+    throw error;
+  }
+  const keysets = valid.map(({ finalExpiry, inputFee, ...keyset }) => ({ ...keyset, input_fee_ppk: inputFee, ...(finalExpiry && { final_expiry: finalExpiry }) }));
+  const { unit, mint: { mintUrl } } = wallet;
+  wallet.loadMintFromCache({ nuts: {} } as never, { keysets, unit, mintUrl, savedAt: Date.now() } as never);
+  found.problems.push({ keyset: '', error });
 }
 
 /** An option that is given by keyset ID, in any spelling. */
@@ -246,11 +260,11 @@ async function byFilters(run: Run, { keyset, notes }: Opened): Promise<Answered 
 }
 
 /** Asks a question of a wallet without filters. Returns what is known, and why it is not all. */
-async function ask<T>({ client, call, batch }: Run, question: Question<T>, points: string[]): Promise<[(T | WalletError | undefined)[], WalletError?]> {
+async function ask<T>({ client, call, batch }: Run, question: Question<T>, points: string[]): Promise<[(T | WalletError | undefined)[], (WalletError | undefined)?]> {
   const asked = new Batches(question, points, Infinity, client.policy);
   asked.cut(batch);
   const error = await client.ask(call, asked).then(() => asked.problem.error, failure);
-  return [points.map((point) => asked.results.get(point)), ...(error ? [error] : [])] as [(T | WalletError | undefined)[], WalletError?];
+  return [points.map((point) => asked.results.get(point)), error];
 }
 
 /** Shows the mint every candidate, as cashu-ts does. */
@@ -393,6 +407,9 @@ async function toProof(run: Run, output: OutputData, { amount, ...signature }: B
     throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
   }
   const keyset = await keysOf(run, id);
+  if (!(String(amount) in keyset.keys)) {
+    throw new WalletError('Keys', `keyset ${id} has no key for ${amount}`);
+  }
   const plain = (amount <= Number.MAX_SAFE_INTEGER ? Number(amount) : amount) as never;
   return { ...output.toProof({ ...signature, id, amount: plain } as never, keyset), amount: plain };
 }

@@ -289,6 +289,7 @@ const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'T
 /** Errors that filters of different times explain. */
 const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];
 
-function isKeyset(keyset: string): (one: { id: string }) => boolean {
+/** Whether it is this keyset, in any spelling. */
+export function isKeyset(keyset: string): (one: { id: string }) => boolean {
   return ({ id }) => canonicalKeyset(id) === canonicalKeyset(keyset);
 }

@@ -82,15 +82,11 @@ class Word {
 
   /** Takes the (at most 8) bytes from `start` to `end` as a little-endian number. */
   read(bytes: Uint8Array, start: number, end: number): this {
-    let low = 0;
-    let high = 0;
-    for (let i = Math.min(end, start + 4) - 1; i >= start; i--) {
-      low = (low << 8) | bytes[i]!;
+    this.set(0, 0);
+    for (let i = end - 1; i >= start; i--) {
+      this.set((this.high << 8) | (this.low >>> 24), (this.low << 8) | bytes[i]!);
     }
-    for (let i = end - 1; i >= start + 4; i--) {
-      high = (high << 8) | bytes[i]!;
-    }
-    return this.set(high, low);
+    return this;
   }
 
   xor(other: Word): this {
@@ -102,11 +98,10 @@ class Word {
     return this.set(this.high + other.high + (low > 0xffffffff ? 1 : 0), low);
   }
 
+  /** By any number of bits except 32: shifts count modulo 32. */
   rotate(bits: number): this {
-    const { high, low } = this;
-    return bits < 32
-      ? this.set((high << bits) | (low >>> (32 - bits)), (low << bits) | (high >>> (32 - bits)))
-      : this.set((low << (bits - 32)) | (high >>> (64 - bits)), (high << (bits - 32)) | (low >>> (64 - bits)));
+    const [high, low] = bits < 32 ? [this.high, this.low] : [this.low, this.high];
+    return this.set((high << bits) | (low >>> -bits), (low << bits) | (high >>> -bits));
   }
 
   multiply(high: number, low: number): this {
@@ -131,15 +126,15 @@ export function nut23(bytes: Uint8Array, out: Uint32Array, at: number): void {
   first.set(0, 0);
   second.set(0, 0);
   for (let i = 0; i < whole; i += 16) {
-    first.xor(scrambleFirst(bytes, i, i + 8)).rotate(27).add(second);
+    first.xor(scramble(bytes, i, i + 8)).rotate(27).add(second);
     first.multiply(0, 5).add(block.set(0, 0x52dce729));
-    second.xor(scrambleSecond(bytes, i + 8, i + 16)).rotate(31).add(first);
+    second.xor(scramble(bytes, i + 8, i + 16, true)).rotate(31).add(first);
     second.multiply(0, 5).add(block.set(0, 0x38495ab5));
   }
   const middle = Math.min(length, whole + 8);
   // A missing tail is zero and scrambles to zero.
-  second.xor(scrambleSecond(bytes, middle, length));
-  first.xor(scrambleFirst(bytes, whole, middle));
+  second.xor(scramble(bytes, middle, length, true));
+  first.xor(scramble(bytes, whole, middle));
   block.set(0, length);
   first.xor(block);
   second.xor(block);
@@ -150,12 +145,11 @@ export function nut23(bytes: Uint8Array, out: Uint32Array, at: number): void {
   out[at + 1] = first.high;
 }
 
-function scrambleFirst(bytes: Uint8Array, start: number, end: number): Word {
-  return block.read(bytes, start, end).multiply(0x87c37b91, 0x114253d5).rotate(31).multiply(0x4cf5ad43, 0x2745937f);
-}
-
-function scrambleSecond(bytes: Uint8Array, start: number, end: number): Word {
-  return block.read(bytes, start, end).multiply(0x4cf5ad43, 0x2745937f).rotate(33).multiply(0x87c37b91, 0x114253d5);
+/** Of the first or of the second word of a block. */
+function scramble(bytes: Uint8Array, start: number, end: number, isSecond = false): Word {
+  const [high, low, high2, low2] = [0x87c37b91, 0x114253d5, 0x4cf5ad43, 0x2745937f];
+  block.read(bytes, start, end);
+  return isSecond ? block.multiply(high2, low2).rotate(33).multiply(high, low) : block.multiply(high, low).rotate(31).multiply(high2, low2);
 }
 
 function avalanche(word: Word): Word {

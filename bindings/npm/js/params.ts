@@ -1,4 +1,4 @@
-import { FilterError } from './errors.js';
+import { FilterError, type FilterErrorCode } from './errors.js';
 
 /** The default P of NUT-25 and NUT-23. */
 export const DEFAULT_P = 19;
@@ -17,12 +17,8 @@ export interface Coded {
 
 /** Checks P and M. */
 export function checkParams(p: number, m: number): void {
-  if (!isIntegerWithin(p, 0, 32)) {
-    throw new FilterError('BadParameter', `P is ${show(p)}; expected an integer from 0 to 32`);
-  }
-  if (!isIntegerWithin(m, 1, MAX_U32)) {
-    throw new FilterError('BadParameter', `M is ${show(m)}; expected an integer from 1 to ${MAX_U32}`);
-  }
+  checkInteger(p, 'P', 0, 32);
+  checkInteger(m, 'M', 1, MAX_U32);
 }
 
 /**
@@ -34,9 +30,7 @@ export function checkCoded({ bytes, n, p, m }: Coded): void {
     throw new FilterError('BadArgument', `the filter is ${show(bytes)}; expected a Uint8Array`);
   }
   checkParams(p, m);
-  if (!isIntegerWithin(n, 0, MAX_U32)) {
-    throw new FilterError('BadParameter', `N is ${show(n)}; expected an integer from 0 to ${MAX_U32}`);
-  }
+  checkInteger(n, 'N', 0, MAX_U32);
   const fixedBits = n * (p + 1);
   const min = Math.ceil(fixedBits / 8);
   if (bytes.length < min) {
@@ -83,6 +77,13 @@ export function isDetached(bytes: Uint8Array): boolean {
 export function checkOptions(options: unknown): void {
   if (typeof options !== 'object' || options === null) {
     throw new FilterError('BadArgument', `the options are ${show(options)}; expected an object`);
+  }
+}
+
+/** Refuses another number, with its limits. */
+export function checkInteger(value: unknown, name: string, min: number, max: number, code: FilterErrorCode = 'BadParameter'): asserts value is number {
+  if (!isIntegerWithin(value, min, max)) {
+    throw new FilterError(code, `${name} is ${show(value)}; expected an integer from ${min} to ${max}`);
   }
 }
 

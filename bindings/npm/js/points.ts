@@ -96,7 +96,9 @@ export const KEYSET_ID = /^(00[0-9a-f]{14}|0[12][0-9a-f]{64}|[\w+/-]{12})$/i;
 
 /** A form of a keyset ID that is the same for all spellings of it. */
 export function canonicalKeyset(id: string): string {
-  return id.length === 12 ? id.replace(/-/g, '+').replace(/_/g, '/') : id.toLowerCase();
+  // A mint may list anything.
+  const text = String(id);
+  return text.length === 12 ? text.replace(/-/g, '+').replace(/_/g, '/') : text.toLowerCase();
 }
 
 /** Shuffles uniformly: sorts by random numbers, which are so long that no two are equal. */

@@ -2,7 +2,7 @@
 
 import { Bytes, decodeGroup, decodeGroups, latin } from './base64.js';
 import { Index } from './golomb.js';
-import { checkParams, type Coded, DEFAULT_M, DEFAULT_P, isIntegerWithin, show } from './params.js';
+import { checkParams, type Coded, DEFAULT_M, isIntegerWithin, show } from './params.js';
 import { readMembers } from './response.js';
 import { decodeText, printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
@@ -159,14 +159,9 @@ export class ResponseReader {
     const { all, length } = this.text;
     this.decode();
     const { start, decoded, end } = this;
-    const around = new Bytes();
-    around.add(all.subarray(0, start || length));
-    if (end > 0) {
-      checkAround(start + length - end);
-      around.add(Uint8Array.of(TAKEN.charCodeAt(0)));
-      around.add(all.subarray(end, length));
-    }
-    const text = around.all.subarray(0, around.length);
+    checkAround(end > 0 ? start + length - end : 0);
+    const rest = end > 0 ? [TAKEN.charCodeAt(0), ...all.subarray(end, length)] : [];
+    const text = Uint8Array.from([...all.subarray(0, start || length), ...rest]);
     let members;
     try {
       members = readMembers(text, (content) => (content === TAKEN ? all.slice(start, decoded) : undefined));
@@ -175,6 +170,14 @@ export class ResponseReader {
       throw errorObject(200, text) ?? new WalletError('Response', (error as Error).message, { status: 200 });
     }
     const { n, p, m, content, timestamp } = members;
+    this.checkCount(n, m);
+    const filter = { bytes: content, n, p, m, asOf: timestamp };
+    let index;
+    try {
+      index = new Index(filter);
+    } catch (error) {
+      throw damaged(error);
+    }
     if (m < policy.minM) {
       throw new WalletError('LowM', `the filter has M = ${m}; at least ${policy.minM} is accepted`);
     }
@@ -184,34 +187,24 @@ export class ResponseReader {
     if (timestamp > now + policy.maxFuture) {
       throw new WalletError('Future', `the mint's time is ${timestamp}, ${timestamp - now} s in the future`);
     }
-    this.checkCount(n, m);
-    try {
-      const filter = { bytes: content, n, p, m, asOf: timestamp };
-      return { ...filter, index: new Index(filter) };
-    } catch (error) {
-      throw damaged(error);
-    }
+    return { ...filter, index };
   }
 
   /** Limits the body by the numbers before its content. */
   private explain(end: string): void {
     let head;
     try {
-      head = JSON.parse(decodeText(this.text.all.subarray(0, this.start)) + end) as Partial<Coded>;
+      head = readMembers({ timestamp: 0, ...JSON.parse(decodeText(this.text.all.subarray(0, this.start)) + end) }, () => this.text.all);
+      checkParams(head.p, head.m);
     } catch {
       // An error when the body is complete.
       return;
     }
-    const { n } = head;
-    const p = head.p ?? DEFAULT_P;
-    const m = head.m ?? DEFAULT_M;
+    const { n, p, m } = head;
     const quotient = Math.min(m / 2 ** p, Math.max(MAX_QUOTIENT, DEFAULT_M / 2 ** this.policy.minP));
-    const bits = Number(n) * (p + 1 + quotient);
-    if (bits >= 0) {
-      this.checkCount(n!, m);
-      this.limit = Math.min(this.policy.maxBytes, Math.ceil(bits / 24) * 4 + MAX_AROUND);
-      this.text.reserve(this.limit);
-    }
+    this.checkCount(n, m);
+    this.limit = Math.min(this.policy.maxBytes, Math.ceil((n * (p + 1 + quotient)) / 24) * 4 + MAX_AROUND);
+    this.text.reserve(this.limit);
   }
 
   private checkCount(n: number, m: number): void {
@@ -272,7 +265,8 @@ export function errorObject(status: number, body: Uint8Array): WalletError | und
   if (Number.isSafeInteger(code)) {
     more.mintCode = code as number;
   }
-  return new WalletError('Mint', `the mint returned error '${printable}' (code ${more.mintCode}, HTTP ${status})`, more);
+  const text = `the mint returned error '${printable}' (${more.mintCode === undefined ? '' : `code ${more.mintCode}, `}HTTP ${status})`;
+  return new WalletError('Mint', text, more);
 }
 
 function textOf(detail: unknown): string {

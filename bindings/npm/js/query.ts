@@ -223,11 +223,10 @@ function asText(value: unknown): string {
 
 /** The wait that the header `Retry-After` asks for, at least 1 s, or 61 s if it has neither seconds nor a date. */
 export function retrySeconds(header: string | null, now: number): number {
-  if (header !== null && /^\d+$/.test(header)) {
-    return Math.min(Math.max(Number(header), 1), LONGEST_WAIT);
-  }
-  const date = header !== null && /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(header) ? Date.parse(header) : NaN;
-  return Number.isNaN(date) ? SILENCE : Math.max(date / 1000 - now, 1);
+  const text = header ?? '';
+  const isDate = /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(text);
+  const seconds = /^\d+$/.test(text) ? Number(text) : isDate ? Date.parse(text) / 1000 - now : NaN;
+  return Number.isNaN(seconds) ? SILENCE : Math.min(Math.max(seconds, 1), LONGEST_WAIT);
 }
 
 export type State = 'spent' | 'pending' | 'unspent';
@@ -263,7 +262,7 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
       let exact: unknown[] | undefined;
       return signed.map((signature, i) => () => {
         const point = hex(text(outputs[i], 'B_'), 'B_');
-        const { dleq, amount: rounded } = signature as Record<string, unknown>;
+        const { dleq, amount: rounded } = isObject(signature) ? signature : ({} as Record<string, unknown>);
         if (!Number.isInteger(rounded) || (rounded as number) < 0) {
           throw form('amount');
         }
@@ -328,6 +327,10 @@ export interface KeysetInfo {
   unit: string;
   /** When mints forget it, in Unix seconds. */
   finalExpiry: number | undefined;
+  /** Whether the mint signs with it. */
+  active: boolean;
+  /** Its fee per 1,000 notes of a swap. */
+  inputFee: number;
 }
 
 /** The end that a mint says of a keyset, if it says one. 0 means never: keyset IDs leave it out. */
@@ -338,9 +341,9 @@ export function expiryOf(expiry: unknown): number | undefined {
 /** The keysets in `/v1/keysets` that have a valid ID. */
 export function keysetsOf(answer: Uint8Array): KeysetInfo[] {
   const { keysets } = object(answer) ?? {};
-  return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit, final_expiry: expiry }) => {
+  return (Array.isArray(keysets) ? keysets : []).filter(isObject).flatMap(({ id, unit, active, input_fee_ppk: fee, final_expiry: expiry }) => {
     const isKnown = typeof id === 'string' && KEYSET_ID.test(id) && typeof unit === 'string';
-    return isKnown ? [{ id, unit: printableText(unit, 16), finalExpiry: expiryOf(expiry) }] : [];
+    return isKnown ? [{ id, unit: printableText(unit, 16), finalExpiry: expiryOf(expiry), active: active === true, inputFee: expiryOf(fee) ?? 0 }] : [];
   });
 }
 

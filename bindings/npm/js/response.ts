@@ -2,7 +2,7 @@ import { decodeBase64 } from './base64.js';
 import { FilterError } from './errors.js';
 import { Filter, type FilterOptions } from './filter.js';
 import { decodeText } from './text.js';
-import { checkOptions, DEFAULT_M, DEFAULT_P, isBytes, isIntegerWithin, MAX_U32, show } from './params.js';
+import { checkInteger, checkOptions, DEFAULT_M, DEFAULT_P, isBytes, MAX_U32, show } from './params.js';
 
 /** What a mint answers at `/v1/filter/spent/{keyset_id}` and `/v1/filter/issued/{keyset_id}`. */
 export interface FilterResponse {
@@ -38,9 +38,7 @@ export function parseResponse(response: string | Uint8Array | object, options: R
   const { minM = DEFAULT_M, profile = 'nut25' } = options;
   const members = readMembers(response, decodeBase64);
   const { n, p, m, content } = members;
-  if (!isIntegerWithin(minM, 1, MAX_U32)) {
-    throw new FilterError('BadParameter', `minM is ${show(minM)}; expected an integer from 1 to ${MAX_U32}`);
-  }
+  checkInteger(minM, 'minM', 1, MAX_U32);
   const filter = new Filter(content, n, { p, m, profile });
   if (m < minM) {
     throw new FilterError('RateTooHigh', `M is ${m}; this wallet accepts ${minM} or more`);
@@ -82,9 +80,7 @@ function asObject(response: unknown): Members {
 
 function integer(members: Members, name: string, max: number, ifAbsent?: number): number {
   const value = members[name] ?? ifAbsent;
-  if (!isIntegerWithin(value, 0, max)) {
-    throw new FilterError('BadResponse', `${name} is ${show(value)}; expected an integer from 0 to ${max}`);
-  }
+  checkInteger(value, name, 0, max, 'BadResponse');
   return value;
 }
 

@@ -248,7 +248,7 @@ export class Restore {
     const { curve, policy } = issued.parts;
     const doubtful = signed.flatMap((one) => (one?.isSpent && one.B_ ? [one.Y] : []));
     this.check = new Batches(states, rules.confirm ? doubtful : [], spent.limit(new Set(doubtful).size), policy);
-    this.sign = new Batches(signatures(this.keyset, curve), this.live, issued.limit(signed.length), policy);
+    this.sign = new Batches(signatures(this.keyset, curve), this.live(false), issued.limit(signed.length), policy);
   }
 
   /**
@@ -302,7 +302,7 @@ export class Restore {
     const seconds = open.answer(status, retryAfter, body, now);
     if (open === check && check.request() === undefined) {
       // The states came in random order.
-      sign.add([...this.live].filter((B_) => !sign.results.has(B_)));
+      sign.add([...this.live(true)].filter((B_) => !sign.results.has(B_)));
     }
     return seconds;
   }
@@ -355,10 +355,10 @@ export class Restore {
     return typeof result === 'object' ? { state: 'live', signature: result } : { state: result ?? (this.hasExpired ? 'expired' : 'open') };
   }
 
-  /** The distinct messages of notes that are live by what is known. */
-  private get live(): Set<string> {
+  /** The distinct messages of notes that are live by the filters, or of those that are spent by them and not by the mint. */
+  private live(isSpent: boolean): Set<string> {
     const { found, check } = this;
-    const isLive = (one: Signed): boolean => !one.isSpent || check.results.get(one.Y) === 'unspent';
+    const isLive = (one: Signed): boolean => one.isSpent === isSpent && (!isSpent || check.results.get(one.Y) === 'unspent');
     return new Set(found.signed.flatMap((one) => (one && isLive(one) ? [one.B_!] : [])));
   }
 
@@ -397,6 +397,12 @@ async function search(
   const { expected, confirm, searchGap, lastActivity = 0, refetched } = rules;
   const isList = candidates.count !== Infinity;
   const [inIssued, inSpent] = [issued.lookUps(), spent.lookUps()];
+  const refuse = (code: WalletErrorCode, message: string): never => {
+    throw new WalletError(code, message);
+  };
+  if (issued.n > 0 && issued.isEqual(spent)) {
+    refuse('EqualFilters', `both filters are equal (${issued.n} notes)`);
+  }
   const signed: (Signed | undefined)[] = [];
   const spentCounters: number[] = [];
   const live = new Set<string>();
@@ -452,12 +458,6 @@ async function search(
   const isDoubtful = (counter: number): boolean => inIssued.isDoubtful || crossed.includes(counter);
   const warn = (code: Warning['code'], message: string, counters?: number[]): number => warnings.push({ code, message, ...(counters && { counters }) });
   const count = signed.length;
-  const refuse = (code: WalletErrorCode, message: string): never => {
-    throw new WalletError(code, message);
-  };
-  if (issued.n > 0 && issued.isEqual(spent)) {
-    refuse('EqualFilters', `both filters are equal (${issued.n} notes)`);
-  }
   if (crossed.length > 0) {
     const text = `${crossed.length} of ${2 * count} points match the other filter: the filters are swapped, or B_ and Y are`;
     const isChance = crossed.length <= chanceLimit((2 * count) / Math.min(issued.m, spent.m));

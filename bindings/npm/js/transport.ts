@@ -205,7 +205,7 @@ function reason(error: unknown): string {
 /** A browser says only that there is a redirect. React Native has followed it. */
 function refuseRedirect({ type, status, url, headers, redirected }: Response, base: string): void {
   const isElsewhere = redirected !== false && url && origin(url) !== origin(base);
-  const to = type === 'opaqueredirect' ? 'elsewhere' : status > 300 && status < 400 ? headers.get('Location') : isElsewhere && url;
+  const to = type === 'opaqueredirect' ? 'elsewhere' : status >= 300 && status < 400 ? headers.get('Location') : isElsewhere && url;
   if (to) {
     throw new WalletError('Redirect', `the mint redirects to ${printableText(to, 300)}`);
   }

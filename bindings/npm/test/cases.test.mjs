@@ -179,6 +179,8 @@ for (const one of restores) {
     const lastSeen = seenAge && { issued: now - seenAge, spent: now - seenAge };
     const [from, to] = one.exchanged ?? [0, 0];
     const list = wallet.map(({ B_, Y }, i) => (i >= from && i < to ? { B_: Y, Y: B_ } : { B_, Y }));
+    const [at, of] = one.message_of ?? [0, 0];
+    list[at].B_ = list[of].B_;
     const run = mint.restore(KEYSET, list, { expected, confirm, lastActivity: activity && now - activity, lastSeen });
     const { error: code, warnings = [], next_counter: next, filters, posts, ...states } = one.expect;
     const found = await run.catch((error) => error);

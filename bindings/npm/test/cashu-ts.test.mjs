@@ -126,7 +126,7 @@ test('what cannot be restored is told, and the rest is kept', async (t) => {
   for (const [change, notes, problems] of [
     [alter(() => undefined), 6, []],
     [alter((one) => (one.amount = 0)), 0, []],
-    [alter((one) => (one.amount = 3)), 0, Array(6).fill(undefined)],
+    [alter((one) => (one.amount = 3)), 0, Array(6).fill('Keys')],
     [alter((one, i) => (one.dleq.e = i > 3 ? one.dleq.s : one.dleq.e)), 4, [undefined, undefined]],
     [alter((one) => (one.id = one.id.toUpperCase())), 6, []],
     [alter((one) => (one.id = other)), 0, Array(6).fill(undefined)],
@@ -138,6 +138,26 @@ test('what cannot be restored is told, and the rest is kept', async (t) => {
 });
 
 for (const [version, library] of Object.entries(LIBRARIES)) {
+  test(`cashu-ts ${version}: what the library refuses takes away one note`, async (t) => {
+    for (const [name, edit, proofs, code] of [
+      ['restore', ({ signatures }) => (signatures[2].amount = 'eight'), 5, 'Form'],
+      ['restore', ({ signatures }) => (signatures[2] = null), 5, 'Form'],
+      ['restore', ({ outputs }) => (outputs[2].amount = {}), 6],
+      ['checkstate', ({ states }) => (states[2] = 7), 6, 'Form'],
+      ['keysets', ({ keysets }) => keysets.push(null), 6, 'Transport'],
+      ['keysets', ({ keysets }) => keysets.push({ ...keysets[0], id: null }), 6, 'Library'],
+    ]) {
+      const change = (asked, said) => (asked === name ? (edit(said), said) : undefined);
+      const { found, shown } = await restored(t, { change }, { confirm: true }, ONE, { library });
+      assert.equal(found.proofs.length, proofs, name);
+      assert.equal(new Set(shown).size, shown.length);
+      assert.deepEqual([...new Set(codes(found))], code ? [code] : [], name);
+    }
+    const respond = (name) => (name === 'info' ? new Response('<html>') : undefined);
+    const { found } = await restored(t, { respond }, {}, ONE, { library });
+    assert.deepEqual([found.proofs.length, found.problems.length], [6, 1]);
+  });
+
   test(`cashu-ts ${version}: keys that do not match their keyset's ID hold it`, async (t) => {
     const { ids, notes } = fakeMint(seed, KEYSETS);
     for (const [at, left] of [[0, 4], [1, 6]]) {
@@ -169,6 +189,12 @@ test('the records of the wallet count in any spelling, and keysets that only the
     const { found } = await restored(t, {}, options);
     assert.deepEqual([found.proofs.length, found.problems.map(({ keyset, error }) => [error.code, keyset])], [notes, [problem]]);
   }
+});
+
+test('a keyset that the mint lists in two spellings counts once', async (t) => {
+  const twice = (name, { keysets }) => (name === 'keysets' ? { keysets: keysets.flatMap((one) => [one, one, { ...one, id: one.id.toUpperCase() }]) } : undefined);
+  const { found } = await restored(t, { change: twice }, {}, ONE);
+  assert.deepEqual([found.proofs.length, codes(found), found.keysets.length], [6, [], 1]);
 });
 
 test('pending notes are listed and not handed out', async (t) => {

@@ -78,9 +78,9 @@ test('no redirect is followed, and the error says where it points', async () => 
   const y = bytes('024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725');
   const signed = (request) => filter(request.url.includes('issued') ? [y] : [], 1);
   const mint = new MintClient(url, { fetch });
-  for (const to of ['/there', 'http://192.0.2.1/there']) {
+  for (const [status, to] of [[307, '/there'], [300, 'http://192.0.2.1/there']]) {
     requests.length = 0;
-    answer = (_, response) => response.writeHead(307, { Location: to }).end();
+    answer = (_, response) => response.writeHead(status, { Location: to }).end();
     const error = { code: 'Redirect', message: `the mint redirects to ${to}` };
     await assert.rejects(mint.fetch(KEYSET, 'spent'), error);
     const redirect = answer;

@@ -172,18 +172,18 @@ impl<'a> Read<'a> {
             return Err(bad_json(Error::custom("not an object")));
         }
         let json = core::str::from_utf8(json).map_err(|_| bad_json(Error::custom("not UTF-8")))?;
-        let wire: Wire<'_> = serde_json::from_str(json).map_err(bad_json)?;
+        let Wire([n, p, m, content, timestamp]) = serde_json::from_str(json).map_err(bad_json)?;
         let optional = |name, value: Option<&RawValue>, default| {
             value.map_or(Ok(default), |value| integer(name, Some(value))).map_err(bad_json)
         };
-        let p = optional("p", wire.p, Params::CASHU.p().into())?;
-        let m = optional("m", wire.m, Params::CASHU.m())?;
-        let n = integer("n", wire.n).map_err(bad_json)?;
-        let timestamp = integer("timestamp", wire.timestamp).map_err(bad_json)?;
+        let p = optional("p", p, Params::CASHU.p().into())?;
+        let m = optional("m", m, Params::CASHU.m())?;
+        let n = integer("n", n).map_err(bad_json)?;
+        let timestamp = integer("timestamp", timestamp).map_err(bad_json)?;
         let p = u8::try_from(p).map_err(|_| bad_json(Error::custom("p is above 255")))?;
         let params = Params::new(p.into(), m)
             .map_err(|error| ResponseError(ResponseFault::Params(error)))?;
-        let content = wire.content.ok_or_else(|| bad_json(Error::missing_field("content")))?;
+        let content = content.ok_or_else(|| bad_json(Error::missing_field("content")))?;
         let text = base64_text(content).map_err(bad_json)?;
         let len = STANDARD.decoded_length(&text).map_err(|_| bad_base64(&text))?;
         let n = params
@@ -265,50 +265,12 @@ impl ResponseError {
     }
 }
 
-/// The object with the text of its values. An error of the parser for a value would quote it, and a string can be as
-/// long as the response.
+/// The members of a response.
+const MEMBERS: [&str; 5] = ["n", "p", "m", "content", "timestamp"];
+
+/// The text of their values. An error of the parser for a value would quote it, and a string can be as long as the response.
 #[derive(Default)]
-struct Wire<'a> {
-    n: Option<&'a RawValue>,
-    p: Option<&'a RawValue>,
-    m: Option<&'a RawValue>,
-    content: Option<&'a RawValue>,
-    timestamp: Option<&'a RawValue>,
-}
-
-enum Member {
-    N,
-    P,
-    M,
-    Content,
-    Timestamp,
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Member {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Name;
-        impl Visitor<'_> for Name {
-            type Value = Member;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a member")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Member, E> {
-                Ok(match name {
-                    "n" => Member::N,
-                    "p" => Member::P,
-                    "m" => Member::M,
-                    "content" => Member::Content,
-                    "timestamp" => Member::Timestamp,
-                    _ => Member::Other,
-                })
-            }
-        }
-        deserializer.deserialize_identifier(Name)
-    }
-}
+struct Wire<'a>([Option<&'a RawValue>; 5]);
 
 impl<'de> Deserialize<'de> for Wire<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -325,21 +287,35 @@ impl<'de> Visitor<'de> for Wire<'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Self, A::Error> {
-        while let Some(member) = members.next_key()? {
-            let place = match member {
-                Member::N => &mut self.n,
-                Member::P => &mut self.p,
-                Member::M => &mut self.m,
-                Member::Content => &mut self.content,
-                Member::Timestamp => &mut self.timestamp,
-                Member::Other => {
-                    members.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            *place = members.next_value()?;
+        while let Some(Name(place)) = members.next_key()? {
+            match place {
+                Some(place) => self.0[place] = members.next_value()?,
+                None => drop(members.next_value::<IgnoredAny>()?),
+            }
         }
         Ok(self)
+    }
+}
+
+/// The place of a name in [`MEMBERS`]. No name is kept, since it can be as long as the response.
+#[derive(Default)]
+struct Name(Option<usize>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(Name::default())
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a member")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self, E> {
+        Ok(Name(MEMBERS.iter().position(|&one| one == name)))
     }
 }
 
@@ -350,11 +326,11 @@ fn integer(name: &str, value: Option<&RawValue>) -> Result<u64, Error> {
         .ok_or_else(|| Error::custom(format_args!("{name} is not an integer from 0 to 2^64 - 1")))
 }
 
-/// The integer of a JSON text. One with a fraction or an exponent is exact up to 2^53.
+/// The integer of a JSON text. One with a fraction or an exponent must be below 2^53, where it is exact.
 #[doc(hidden)]
 #[must_use]
 pub fn integer_of(json: &str) -> Option<u64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
+    const EXACT: f64 = 9_007_199_254_740_991.0;
     json.parse().ok().or_else(|| {
         let number: f64 = json.parse().ok()?;
         // Also refuses NaN.
@@ -388,36 +364,20 @@ fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, Error> {
 /// Replaces escaped base64 characters. Any other escape stands for a character outside base64, and is replaced
 /// by one.
 fn unescape(text: &[u8]) -> Vec<u8> {
-    const NOT_BASE64: u8 = b'\\';
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'\\' {
-            plain.push(byte);
-            continue;
-        }
+    while let [byte, after @ ..] = rest {
         // The parser has checked that escapes are complete: a letter, or u and four hex digits.
-        match rest.split_first() {
-            Some((b'/', after)) => {
-                plain.push(b'/');
-                rest = after;
+        let (byte, after) = match (byte, after) {
+            (b'\\', [b'/', after @ ..]) => (b'/', after),
+            (b'\\', [b'u', b'0', b'0', high @ b'0'..=b'7', low, after @ ..]) => {
+                let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or_default() as u8;
+                (digit(*high) << 4 | digit(*low), after)
             }
-            Some((b'u', after)) => {
-                let (digits, after) = after.split_at(after.len().min(4));
-                let code = core::str::from_utf8(digits)
-                    .ok()
-                    .and_then(|digits| u32::from_str_radix(digits, 16).ok());
-                let character = code.and_then(|code| u8::try_from(code).ok());
-                plain.push(character.filter(u8::is_ascii).unwrap_or(NOT_BASE64));
-                rest = after;
-            }
-            Some((_, after)) => {
-                plain.push(NOT_BASE64);
-                rest = after;
-            }
-            None => plain.push(NOT_BASE64),
-        }
+            _ => (*byte, after),
+        };
+        plain.push(byte);
+        rest = after;
     }
     plain
 }

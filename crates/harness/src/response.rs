@@ -137,11 +137,11 @@ impl Plain {
     }
 }
 
-/// A number without a fraction, however it is written: exact up to 2^53 with a point or an exponent.
+/// A number without a fraction, however it is written: below 2^53 with a point or an exponent.
 fn whole(value: &Value) -> Option<u64> {
     let float = || {
         let number = value.as_f64()?;
-        let is_whole = number >= 0.0 && number.trunc() == number && number <= (1_u64 << 53) as f64;
+        let is_whole = number >= 0.0 && number.trunc() == number && number < (1_u64 << 53) as f64;
         is_whole.then_some(number as u64)
     };
     value.as_u64().or_else(float)

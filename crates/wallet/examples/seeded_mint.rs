@@ -48,13 +48,16 @@ pub(crate) const SPENT: usize = 7;
 struct Keyset {
     id: String,
     signatures: BTreeMap<String, Value>,
-    spent: Vec<String>,
+    /// Of the signed notes, in the order of their counters.
+    ys: Vec<String>,
 }
 
 /// The mint, and the requests so far.
 pub(crate) struct Mint {
     /// Whether it answers about the states of notes.
     pub(crate) has_states: bool,
+    /// How many notes behind the spent ones are in a payment.
+    pub(crate) pending: usize,
     /// Whether it has filters.
     pub(crate) has_filters: bool,
     /// Whether it announces them.
@@ -154,6 +157,7 @@ impl Mint {
         let keysets = KEYSETS.map(|id| Keyset::new(seed, id));
         let mut mint = Self {
             has_states: true,
+            pending: 0,
             has_filters: true,
             announces: true,
             params: Params::CASHU,
@@ -219,7 +223,7 @@ impl Mint {
                 filter(one.signatures.keys(), self.params)?
             }
             (_, Some(one)) if self.has_filters && path.contains("/spent/") => {
-                filter(&one.spent, self.params)?
+                filter(&one.ys[..SPENT], self.params)?
             }
             _ => return Ok(None),
         }))
@@ -244,12 +248,16 @@ impl Mint {
     }
 
     fn states(&self, request: &Value) -> Value {
-        let is_spent = |y: &Value| {
-            let mut spent = self.keysets.iter().flat_map(|keyset| &keyset.spent);
-            spent.any(|spent| *y == **spent)
+        let place = |y: &Value| {
+            self.keysets.iter().find_map(|keyset| keyset.ys.iter().position(|one| *y == **one))
+        };
+        let state = |y| match place(y) {
+            Some(at) if at < SPENT => "SPENT",
+            Some(at) if at < SPENT + self.pending => "PENDING",
+            _ => "UNSPENT",
         };
         let ys = request["Ys"].as_array().into_iter().flatten();
-        let state = |y| json!({"Y": y, "state": if is_spent(y) { "SPENT" } else { "UNSPENT" }});
+        let state = |y| json!({"Y": y, "state": state(y)});
         json!({"states": ys.map(state).collect::<Value>()})
     }
 }
@@ -257,7 +265,7 @@ impl Mint {
 impl Keyset {
     fn new(seed: &Seed, id: &str) -> Result<Self, Error> {
         let points = SeedPoints::new(seed, &id.parse()?)?;
-        let (mut signatures, mut spent) = (BTreeMap::new(), Vec::new());
+        let (mut signatures, mut ys) = (BTreeMap::new(), Vec::new());
         for (number, &counter) in SIGNED.iter().enumerate() {
             let amount = 1 << (number % 8);
             let blinded = points.message(counter)?;
@@ -271,12 +279,10 @@ impl Keyset {
             let mut signature = json!(signature);
             signature["id"] = id.into();
             signatures.insert(blinded.to_hex(), signature);
-            if number < SPENT {
-                spent.push(hash_to_curve(points.secret(counter)?.as_bytes())?.to_hex());
-            }
+            ys.push(hash_to_curve(points.secret(counter)?.as_bytes())?.to_hex());
         }
         let id = id.to_owned();
-        Ok(Self { id, signatures, spent })
+        Ok(Self { id, signatures, ys })
     }
 }
 

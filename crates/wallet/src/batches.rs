@@ -34,7 +34,7 @@ pub(crate) struct AskedPoint {
 }
 
 /// What is left of a question.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Batches {
     /// The last batch is asked first.
     open: Vec<Vec<AskedPoint>>,
@@ -64,26 +64,45 @@ pub(crate) struct Reply<'a> {
 /// What an answer says: a value for each point, whether the point is in the filter's set, and the first fault.
 pub(crate) struct Said<T> {
     pub(crate) found: Vec<(usize, T, bool)>,
+    /// The candidates that the answer does not name.
+    pub(crate) left_out: Vec<usize>,
     pub(crate) fault: Option<AnswerFault>,
 }
 
-impl<T> Said<T> {
-    /// The values of an answer that are valid, and the fault of the first one that is not.
-    pub(crate) fn of(all: impl Iterator<Item = Result<(usize, T, bool), AnswerFault>>) -> Self {
-        let mut said = Self { found: Vec::new(), fault: None };
+impl<T: PartialEq> Said<T> {
+    /// The valid values of an answer, each with its point, and the fault of the first one that is not valid. What is said twice
+    /// is known only if it is the same.
+    pub(crate) fn of(
+        asked: &[AskedPoint],
+        all: impl Iterator<Item = Result<(Vec<u8>, T, bool), AnswerFault>>,
+    ) -> Self {
+        let of = |asked: &AskedPoint| (asked.place, Vec::new());
+        let mut said: HashMap<_, _> = asked.iter().map(|one| (&one.point[..], of(one))).collect();
+        let (mut found, mut left_out, mut fault) = (Vec::new(), Vec::new(), None);
         for one in all {
-            match one {
-                Ok(found) => said.found.push(found),
-                Err(fault) => drop(said.fault.get_or_insert(fault)),
+            let taken = one.and_then(|(point, value, in_set)| {
+                let (_, values) = said.get_mut(&point[..]).ok_or(AnswerFault::NotAsked)?;
+                values.push((value, in_set));
+                (values.len() == 1).then_some(()).ok_or(AnswerFault::Repeated)
+            });
+            fault = fault.or(taken.err());
+        }
+        for (place, mut values) in said.into_values() {
+            let is_sure = values.windows(2).all(|two| two[0] == two[1]);
+            match values.pop() {
+                None => left_out.push(place),
+                Some((value, in_set)) if is_sure => found.push((place, value, in_set)),
+                Some(_) => {}
             }
         }
-        said
+        Self { found, left_out, fault }
     }
 
     pub(crate) fn map<U>(self, to: impl Fn(T) -> U) -> Said<U> {
         let found = self.found.into_iter();
         Said {
             found: found.map(|(place, value, in_set)| (place, to(value), in_set)).collect(),
+            left_out: self.left_out,
             fault: self.fault,
         }
     }
@@ -103,16 +122,7 @@ pub(crate) enum BatchStep<T> {
 impl Batches {
     /// The points must be shuffled.
     pub(crate) fn new(points: Vec<AskedPoint>, limit: u64) -> Self {
-        let mut batches = Self {
-            open: Vec::new(),
-            is_over: false,
-            odd: Vec::new(),
-            fault: None,
-            refused: 0,
-            asked: 0,
-            not_in_set: 0,
-            limit,
-        };
+        let mut batches = Self { limit, ..Self::default() };
         batches.add(points, BATCH);
         batches
     }
@@ -134,6 +144,13 @@ impl Batches {
     /// The number of points that are not asked about yet.
     pub(crate) fn left(&self) -> usize {
         self.open.iter().map(Vec::len).sum()
+    }
+
+    /// Asks about nothing that is open. What is added is not compared with the filter.
+    #[cfg(feature = "cashu")]
+    pub(crate) fn stop(&mut self) {
+        self.open.clear();
+        (self.is_over, self.limit) = (false, u64::MAX);
     }
 
     /// The candidates that are not answered yet.
@@ -172,7 +189,7 @@ impl Batches {
         &mut self,
         reply: Reply<'_>,
         max_bytes: u64,
-        read: impl FnOnce(Question<'_>, &[u8]) -> Result<Said<T>, AnswerFault>,
+        read: impl FnOnce(&[AskedPoint], &[u8]) -> Result<Said<T>, AnswerFault>,
     ) -> Result<BatchStep<T>, QueryError> {
         let left = self.left();
         let current = self.current().ok_or(QueryError::Unfinished { left })?;
@@ -185,7 +202,7 @@ impl Batches {
         }
         admit(reply, max_bytes)?;
         let explain = |fault| explain(fault, reply.status, reply.body);
-        let Said { found, fault } = read(Question::new(current), reply.body).map_err(explain)?;
+        let Said { found, fault, .. } = read(current, reply.body).map_err(explain)?;
         if let Some(fault) = fault {
             if found.is_empty() {
                 return Err(explain(fault));
@@ -213,15 +230,16 @@ impl Batches {
         let mut batch = self.open.pop().unwrap_or_default();
         let second = batch.split_off(batch.len() / 2);
         if let ([], [one]) = (&batch[..], &second[..]) {
+            let place = one.place;
             self.refused += 1;
-            let error =
-                error_object(status, body).unwrap_or(MintError { status, ..MintError::default() });
             if self.refused > MAX_REFUSED {
                 self.is_over = true;
                 self.open.push(second);
-                return Err(FetchError::Refused(RejectReason::Mint(error)).into());
+                check_status(status, body).map_err(FetchError::from)?;
             }
-            return Ok(BatchStep::Refused(one.place, error));
+            let error =
+                error_object(status, body).unwrap_or(MintError { status, ..MintError::default() });
+            return Ok(BatchStep::Refused(place, error));
         }
         self.open.extend([second, batch]);
         Ok(BatchStep::Found(Vec::new(), None))
@@ -265,11 +283,15 @@ impl MintInfo {
     }
 }
 
+/// Characters of a date as HTTP has it today: the forms of other lengths are obsolete.
+const DATE: usize = 29;
+
 /// The seconds that a `Retry-After` asks for: at least one. A number or a date.
 pub(crate) fn seconds_of(retry_after: &str, now: u64) -> Option<u64> {
     let seconds = match retry_after.bytes().all(|byte| byte.is_ascii_digit()) {
         true if retry_after.is_empty() => return None,
         true => retry_after.parse().unwrap_or(LONGEST_WAIT),
+        false if retry_after.len() != DATE => return None,
         false => {
             let date = httpdate::parse_http_date(retry_after).ok()?;
             let date = date.duration_since(UNIX_EPOCH).ok()?.as_secs();
@@ -295,39 +317,6 @@ fn explain(fault: AnswerFault, status: u16, body: &[u8]) -> QueryError {
             QueryError::Fetch(FetchError::Refused(RejectReason::Mint(error)))
         }
         _ => QueryError::Answer(fault),
-    }
-}
-
-/// The points of one request, for checking its answer.
-pub(crate) struct Question<'a> {
-    places: HashMap<&'a [u8], usize>,
-    /// The candidates that the answer has not named yet.
-    open: HashSet<usize>,
-}
-
-impl<'a> Question<'a> {
-    fn new(asked: &'a [AskedPoint]) -> Self {
-        let place = |asked: &'a AskedPoint| (asked.point.as_slice(), asked.place);
-        Self {
-            places: asked.iter().map(place).collect(),
-            open: asked.iter().map(|asked| asked.place).collect(),
-        }
-    }
-
-    /// The number of points.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    /// The candidate of this point, and whether it occurs in the answer for the first time.
-    pub(crate) fn take(&mut self, point: &[u8]) -> Result<(usize, bool), AnswerFault> {
-        let place = *self.places.get(point).ok_or(AnswerFault::NotAsked)?;
-        Ok((place, self.open.remove(&place)))
-    }
-
-    /// The candidates that the answer left out.
-    pub(crate) fn left_out(&self) -> impl Iterator<Item = usize> {
-        self.open.iter().copied()
     }
 }
 

@@ -370,21 +370,23 @@ impl MintClient {
 
     /// The reason why the mint does not serve a filter, if it is not known from the answer itself.
     fn explain(&self, keyset: &KeysetId, error: FetchError, end: End) -> FetchError {
-        let is_missing = match &error {
+        let says_unknown = match &error {
             FetchError::Refused(RejectReason::Mint(error))
                 if error.code == Some(UNKNOWN_KEYSET) =>
             {
-                None
+                true
             }
             FetchError::Refused(
                 RejectReason::Mint(MintError { status, .. }) | RejectReason::Status { status },
-            ) if matches!(status, 404 | 405 | 501) => Some(()),
+            ) if matches!(status, 404 | 405 | 501) => false,
             _ => return error,
         };
         let mut keysets = self.keysets_until(end).unwrap_or_default();
-        let is_known = keysets.is_empty() || keysets.iter().any(|one| one.id == *keyset);
-        if is_missing.is_some() && is_known {
-            return FetchError::NoFilters;
+        let is_listed = keysets.iter().any(|one| one.id == *keyset);
+        match says_unknown {
+            true if is_listed => return error,
+            false if is_listed || keysets.is_empty() => return FetchError::NoFilters,
+            _ => {}
         }
         keysets.truncate(MAX_KEYSETS_LISTED);
         FetchError::UnknownKeyset { keysets }

@@ -171,7 +171,7 @@ pub enum RejectReason {
     #[error("filter of {n} items; at most {max} are accepted")]
     TooManyItems {
         /// The filter's N.
-        n: u32,
+        n: u64,
         /// The policy's maximum.
         max: u32,
     },

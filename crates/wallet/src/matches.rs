@@ -129,6 +129,9 @@ pub enum Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut about = |before: &str, counters: &[u32], after: &str| {
+            write!(f, "{before}{}{after}", listed(counters))
+        };
         match self {
             Warning::PossibleOtherDialect(other) => other.fmt(f),
             Warning::OldFilter { as_of, age } => write!(
@@ -150,40 +153,33 @@ impl fmt::Display for Warning {
                 "{spent} notes are spent but only {issued} issued: old signatures were removed, or the filters are wrong"
             ),
             Warning::SpentNotIssued { counters } => {
-                write!(f, "spent without being issued: {}; counted as spent", listed(counters))
+                about("spent without being issued: ", counters, "; counted as spent")
             }
-            Warning::Exchanged { counters } => write!(
-                f,
-                "`B_` and `Y` are swapped, or match the other filter by chance: {}",
-                listed(counters)
+            Warning::Exchanged { counters } => about(
+                "`B_` and `Y` are swapped, or match the other filter by chance: ",
+                counters,
+                "",
             ),
             Warning::SearchCutShort { counters } => write!(
                 f,
                 "the filters match too often by chance (small M): only the first {counters} counters were searched"
             ),
-            Warning::Unchecked { counters } => write!(
-                f,
-                "signed, but the mint did not report which notes are spent: {}; restore again later",
-                listed(counters)
-            ),
-            Warning::Unsigned { counters } => write!(
-                f,
-                "issued by the filter, but the mint gave no signature: {}",
-                listed(counters)
-            ),
-            Warning::Pending { counters } => write!(
-                f,
-                "in a pending payment: {}; restore again when it has ended",
-                listed(counters)
-            ),
-            Warning::Refused { counters } => {
-                write!(f, "the mint refused the messages of {}", listed(counters))
+            Warning::Unchecked { counters } => {
+                let text = "signed, but the mint did not report which notes are spent: ";
+                about(text, counters, "; restore again later")
             }
-            Warning::Expired { counters } => write!(
-                f,
-                "the keyset has expired, and nothing was shown; live notes: {}",
-                listed(counters)
-            ),
+            Warning::Unsigned { counters } => {
+                about("issued by the filter, but the mint gave no signature: ", counters, "")
+            }
+            Warning::Pending { counters } => {
+                about("in a pending payment: ", counters, "; restore again when it has ended")
+            }
+            Warning::Refused { counters } => {
+                about("the mint refused the messages of ", counters, "")
+            }
+            Warning::Expired { counters } => {
+                about("the keyset has expired, and nothing was shown; live notes: ", counters, "")
+            }
             Warning::OddAnswer(fault) => write!(f, "{fault}; all notes were answered"),
             Warning::WithoutFilters => {
                 f.write_str("restored without filters: the mint was shown every message")

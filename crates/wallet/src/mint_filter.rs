@@ -162,10 +162,8 @@ impl<H: ItemHash> MintFilter<H> {
         items: &[I],
         matched: &[bool],
     ) -> Result<Vec<Warning>, CheckError> {
+        self.check_age()?;
         let timestamp = self.timestamp;
-        if let Some(last_seen) = self.rolled_back_from() {
-            return Err(CheckError::RolledBack { timestamp, last_seen });
-        }
         let mut warnings = Vec::new();
         if let Some(other) = other_dialect(self.filter(), items, matched) {
             if other.is_certain() {
@@ -179,6 +177,14 @@ impl<H: ItemHash> MintFilter<H> {
             warnings.push(Warning::OldFilter { as_of, age });
         }
         Ok(warnings)
+    }
+
+    /// Refuses a filter older than one that was seen before.
+    pub(crate) fn check_age(&self) -> Result<(), CheckError> {
+        match self.rolled_back_from() {
+            Some(last_seen) => Err(CheckError::RolledBack { timestamp: self.timestamp, last_seen }),
+            None => Ok(()),
+        }
     }
 
     /// An error for far more matches than expected, and a warning for far fewer.

@@ -136,7 +136,7 @@ impl Policy {
         let first = FIRST_BUFFER.min(self.max_bytes.saturating_add(1));
         body.by_ref().take(first).read_to_end(&mut bytes)?;
         let justified = match justified(&bytes) {
-            Some((n, _)) if n > self.max_items => return Ok(Err(self.too_many(n))),
+            Some((n, _)) if n > self.max_items.into() => return Ok(Err(self.too_many(n))),
             Some((_, bytes)) => bytes,
             None => MAX_UNEXPLAINED,
         };
@@ -179,7 +179,7 @@ impl Policy {
         let mint_error = error_object(status, &body).map(RejectReason::Mint);
         self.admit_length(body.len())?;
         let head = &body[..body.len().min(FIRST_BUFFER as usize)];
-        if let Some((n, _)) = justified(head).filter(|&(n, _)| n > self.max_items) {
+        if let Some((n, _)) = justified(head).filter(|&(n, _)| n > self.max_items.into()) {
             return Err(self.too_many(n));
         }
         let response = FilterResponse::from_json(body).map_err(|error| {
@@ -190,7 +190,7 @@ impl Policy {
             }
         })?;
         if response.n > self.max_items {
-            return Err(self.too_many(response.n));
+            return Err(self.too_many(response.n.into()));
         }
         let m = response.params.m();
         if m < self.min_m {
@@ -209,7 +209,7 @@ impl Policy {
         Ok(MintFilter::new(filter, timestamp, source, moment, factor))
     }
 
-    fn too_many(&self, n: u32) -> RejectReason {
+    fn too_many(&self, n: u64) -> RejectReason {
         let max = self.max_items;
         RejectReason::TooManyItems { n, max }
     }
@@ -223,7 +223,7 @@ impl Policy {
 }
 
 /// N, and the largest response that the numbers at its beginning allow, if it is a filter and they are there.
-fn justified(head: &[u8]) -> Option<(u32, u64)> {
+fn justified(head: &[u8]) -> Option<(u64, u64)> {
     let content = b"\"content\"";
     let before = head.windows(content.len()).position(|part| part == content)?;
     let head = &head[..before];
@@ -233,14 +233,14 @@ fn justified(head: &[u8]) -> Option<(u32, u64)> {
         let end = value.iter().position(|byte| b",}".contains(byte))?;
         integer_of(str::from_utf8(&value[..end]).ok()?.trim_ascii())
     };
-    let n = u32::try_from(number("\"n\"")?).ok()?;
+    let n = number("\"n\"")?;
     // They are null if they have their usual values.
     let p = number("\"p\"").unwrap_or(u64::from(Params::CASHU.p()));
     let m = number("\"m\"").unwrap_or(Params::CASHU.m());
-    let params = Params::new(u32::try_from(p).ok()?, m).ok()?;
-    let bits = u128::from(n) * u128::from(p + 1) + u128::from(params.range(n) >> p);
+    Params::new(u32::try_from(p).ok()?, m).ok()?;
+    let bits = u128::from(n) * u128::from(p + 1) + ((u128::from(n) * u128::from(m)) >> p);
     let base64 = bits.div_ceil(24) * 4;
-    Some((n, u64::try_from(base64).ok()?.saturating_add(MEMBERS)))
+    Some((n, u64::try_from(base64).unwrap_or(u64::MAX).saturating_add(MEMBERS)))
 }
 
 /// Accepts only status 200.

@@ -15,7 +15,7 @@ pub struct RestoreOptions {
     /// shown to the mint; fewer than half of it are a warning.
     pub expected: Option<u64>,
     /// Ask the mint about the notes that match `spent` (NUT-07), because one in `M` matches by chance. This shows the
-    /// mint every spent note of the wallet.
+    /// mint every spent note of the wallet. `restore_wallet` asks about the live ones too, of which some may be pending.
     pub confirm: bool,
     /// How many counters behind the last find are searched. Default: 1,000, because wallets leave gaps of hundreds. 300 in a
     /// keyset in which nothing is found, and without filters. A list of points is searched to its end.

@@ -96,20 +96,33 @@ impl Restored {
         behind.saturating_add(self.gap).min(COUNTERS - 1)
     }
 
+    /// Takes for live what no filter has as spent.
+    #[cfg(feature = "cashu")]
+    pub(crate) fn trust(&mut self) {
+        for outcome in &mut self.outcomes {
+            if let Outcome::Unchecked(signature) = outcome {
+                *outcome = Outcome::Live(signature.clone());
+            }
+        }
+        self.warnings.retain(|warning| !matches!(warning, Warning::Unchecked { .. }));
+    }
+
     /// The signatures on live notes, with their counters.
     pub fn live(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
-        let all = (0..).zip(&self.outcomes);
-        all.filter_map(|(counter, outcome)| match outcome {
-            Outcome::Live(signature) => Some((counter, signature)),
-            _ => None,
-        })
+        self.signed().filter_map(|(counter, of, is_live)| is_live.then_some((counter, of)))
     }
 
     /// The signatures on notes that may be spent, with their counters: only without filters.
     pub fn unchecked(&self) -> impl Iterator<Item = (u32, &BlindSignature)> {
+        self.signed().filter_map(|(counter, of, is_live)| (!is_live).then_some((counter, of)))
+    }
+
+    /// All signatures, with their counters, and whether their notes are live.
+    pub(crate) fn signed(&self) -> impl Iterator<Item = (u32, &BlindSignature, bool)> {
         let all = (0..).zip(&self.outcomes);
         all.filter_map(|(counter, outcome)| match outcome {
-            Outcome::Unchecked(signature) => Some((counter, signature)),
+            Outcome::Live(signature) => Some((counter, signature, true)),
+            Outcome::Unchecked(signature) => Some((counter, signature, false)),
             _ => None,
         })
     }
@@ -197,9 +210,9 @@ pub struct Restore {
     /// The messages of notes that are unspent after all, to ask about when all states are known.
     unspent: Vec<AskedPoint>,
     messages: BTreeMap<u32, Vec<u8>>,
-    /// Without filters: whether every message was asked about.
+    /// Whether every message was asked about: without filters, or after [`cut`](Self::cut).
     is_searched: bool,
-    /// Without filters: whether the messages that are left are not asked about.
+    /// Whether the messages that are left are not asked about.
     is_cut: bool,
     pub(crate) is_expired: bool,
     batch: Option<NonZeroUsize>,
@@ -247,15 +260,13 @@ impl Restore {
         let live = found.counters(Finding::Live);
         let mut restore = Self::empty(keyset, options, policy);
         let mut known = HashMap::new();
-        restore.first = found
-            .ys
-            .iter()
-            .enumerate()
-            .map(|(place, y)| {
-                let known_as = found.messages.get(&(place as u32)).unwrap_or(y);
-                *known.entry(known_as).or_insert(place)
-            })
-            .collect();
+        // By the point that the mint would be asked about.
+        let point = |(place, y)| match found.findings[place] {
+            Finding::Live => (true, &found.messages[&(place as u32)]),
+            _ => (false, y),
+        };
+        let points = found.ys.iter().enumerate().map(point).enumerate();
+        restore.first = points.map(|(place, point)| *known.entry(point).or_insert(place)).collect();
         let is_first = |&counter: &u32| restore.first[counter as usize] == counter as usize;
         let asked = |counter: u32, point: &[u8]| AskedPoint {
             point: point.to_vec(),
@@ -274,25 +285,21 @@ impl Restore {
             let more = issued.limit_matches(messages.len() as u64, lookups, expected)?;
             restore.warnings.extend(more);
         }
+        let is_crossed = |counter: u32| {
+            let is_of = |of: &Warning| matches!(of, Warning::Exchanged { counters } if counters.contains(&counter));
+            found.warnings.iter().any(is_of)
+        };
         restore.outcomes = found
             .findings
             .iter()
-            .map(|finding| match finding {
+            .zip(0..)
+            .map(|(finding, counter)| match finding {
+                Finding::Absent if is_crossed(counter) => Outcome::Unknown,
                 Finding::Absent => absent.clone(),
                 Finding::Spent => Outcome::Spent,
                 Finding::Live => Outcome::Open,
             })
             .collect();
-        for warning in &found.warnings {
-            if let Warning::Exchanged { counters } = warning {
-                for &counter in counters {
-                    let outcome = &mut restore.outcomes[counter as usize];
-                    if *outcome == Outcome::Unused {
-                        *outcome = Outcome::Unknown;
-                    }
-                }
-            }
-        }
         let mut notes = Vec::new();
         if options.confirm {
             let spent = found.counters(Finding::Spent).into_iter();
@@ -361,7 +368,8 @@ impl Restore {
     pub fn more(&mut self, mut points: impl Points) -> Result<(), QueryError> {
         self.options.check()?;
         let is_asked = self.signatures.left() == 0;
-        if self.as_of.is_some() || self.is_searched || self.is_expired || !is_asked {
+        let is_over = self.as_of.is_some() && !self.is_cut;
+        if is_over || self.is_searched || self.is_expired || !is_asked {
             return Ok(());
         }
         let first = self.outcomes.len() as u32;
@@ -397,13 +405,23 @@ impl Restore {
         Ok(())
     }
 
-    /// Without filters, after an error: asks about no further message, but which of the signed notes are spent. Returns whether
-    /// some are signed.
+    /// Asks about no further message, but which of the signed notes are spent or pending: without filters after an error, and with
+    /// `confirm`. Returns whether some are signed.
     #[cfg(feature = "cashu")]
     pub(crate) fn cut(&mut self) -> bool {
+        let is_confirmed = self.as_of.is_none() || self.options.confirm;
+        if self.is_searched || self.is_expired || !is_confirmed {
+            return false;
+        }
         self.is_cut = true;
-        self.signatures = Batches::new(Vec::new(), u64::MAX);
-        !self.is_searched && self.so_far().unchecked().next().is_some()
+        self.signatures.stop();
+        self.states.stop();
+        for outcome in &mut self.outcomes {
+            if let Outcome::Live(signature) = outcome {
+                *outcome = Outcome::Unchecked(signature.clone());
+            }
+        }
+        self.so_far().unchecked().next().is_some()
     }
 
     /// Whether something is shown, and the mint has not said how many points a request may have, nor whether the keyset has

@@ -147,6 +147,7 @@ fn compare<H: ItemHash>(
         if of.kind != kind || of.keyset != *keyset || of.mint != spent.source().mint {
             return Err(QueryError::OtherSource(Box::new(of.clone())));
         }
+        filter.check_age()?;
     }
     let (n, of) = (spent.n(), issued.n());
     if n > 0 && n == of && spent.filter().bytes() == issued.filter().bytes() {

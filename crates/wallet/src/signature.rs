@@ -1,12 +1,12 @@
 //! A mint's signature on a blinded message, as `/v1/restore` returns it (NUT-09).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use nutfilter_cashu::{KeysetId, PointKind};
 use serde::Serialize;
 
 use crate::answer_fault::AnswerFault;
-use crate::batches::{AskedPoint, Question, Said};
+use crate::batches::{AskedPoint, Said};
 use crate::json_members::{JsonMembers, from_hex};
 
 /// A mint's signature on a blinded message, as sent by the mint. The curve has been checked. The signature itself is not
@@ -55,7 +55,7 @@ pub(crate) fn body(asked: &[AskedPoint], keyset: &KeysetId) -> String {
 /// The signature on each message of the request; `None` for those that a faultless answer leaves out: the mint never signed
 /// them.
 pub(crate) fn read(
-    mut question: Question<'_>,
+    asked: &[AskedPoint],
     curve: PointKind,
     body: &[u8],
 ) -> Result<Said<Option<BlindSignature>>, AnswerFault> {
@@ -65,31 +65,20 @@ pub(crate) fn read(
         let (outputs, signatures) = (outputs.len(), signatures.len());
         return Err(AnswerFault::Unpaired { outputs, signatures });
     }
-    let mut answered: HashMap<usize, BlindSignature> = HashMap::new();
-    let mut ambiguous = HashSet::new();
     let pairs = outputs.iter().zip(&signatures);
-    let mut said = Said::of(pairs.map(|(output, signature)| {
+    let pairs = pairs.map(|(output, signature)| {
         // Some mints repeat amount and keyset in the output; those of the signature count.
         let output = JsonMembers::parse(output.get().as_bytes())?;
         let blinded = from_hex(&output.text("B_")?, "B_")?;
         let signature = checked(&JsonMembers::parse(signature.get().as_bytes())?, curve)?;
-        let (place, is_new) = question.take(&blinded)?;
-        if !is_new {
-            if answered.get(&place) != Some(&signature) {
-                ambiguous.insert(place);
-            }
-            return Err(AnswerFault::Repeated);
-        }
-        answered.insert(place, signature.clone());
-        Ok((place, Some(signature), true))
-    }));
-    // Which of two signatures is valid is not known.
-    said.found.retain(|(place, ..)| !ambiguous.contains(place));
-    let equal = answered.values().map(|signature| &signature.c).collect::<HashSet<_>>().len()
-        < answered.len();
+        Ok((blinded, Some(signature), true))
+    });
+    let mut said = Said::of(asked, pairs);
+    let mut different = HashSet::new();
+    let mut all = said.found.iter().filter_map(|(_, signature, _)| signature.as_ref());
+    let equal = !all.all(|signature| different.insert(signature.c.clone()));
     if said.fault.is_none() {
-        let left_out = question.left_out();
-        said.found.extend(left_out.map(|place| (place, None, false)));
+        said.found.extend(said.left_out.drain(..).map(|place| (place, None, false)));
     }
     if equal {
         said.fault.get_or_insert(AnswerFault::EqualSignatures);

@@ -1,7 +1,7 @@
 //! The state of a note, as `/v1/checkstate` returns it (NUT-07).
 
 use crate::answer_fault::AnswerFault;
-use crate::batches::{AskedPoint, Question, Said};
+use crate::batches::{AskedPoint, Said};
 use crate::json_members::{JsonMembers, from_hex};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,13 +19,9 @@ pub(crate) fn body(asked: &[AskedPoint]) -> String {
 
 /// The state of each note in the request. NUT-07 requires the order of the request. Any order is accepted, because the
 /// answer names every point.
-pub(crate) fn read(
-    mut question: Question<'_>,
-    body: &[u8],
-) -> Result<Said<NoteState>, AnswerFault> {
+pub(crate) fn read(asked: &[AskedPoint], body: &[u8]) -> Result<Said<NoteState>, AnswerFault> {
     let states = JsonMembers::parse(body)?.list("states")?;
-    let asked = question.len();
-    let mut said = Said::of(states.iter().map(|state| {
+    let states = states.iter().map(|state| {
         // The witness may be long and is ignored.
         let of = JsonMembers::parse(state.get().as_bytes())?;
         let (y, state) = (of.text("Y")?, of.text("state")?);
@@ -35,14 +31,11 @@ pub(crate) fn read(
             "SPENT" => NoteState::Spent,
             _ => return Err(AnswerFault::UnknownState),
         };
-        let (place, is_new) = question.take(&from_hex(&y, "Y")?)?;
-        if !is_new {
-            return Err(AnswerFault::Repeated);
-        }
         // A mint may publish pending notes as spent. An unspent note does not belong in the filter.
-        Ok((place, state, state != NoteState::Unspent))
-    }));
-    let missing = asked - said.found.len();
+        Ok((from_hex(&y, "Y")?, state, state != NoteState::Unspent))
+    });
+    let mut said = Said::of(asked, states);
+    let (asked, missing) = (asked.len(), asked.len() - said.found.len());
     if missing > 0 {
         said.fault.get_or_insert(AnswerFault::Missing { missing, asked });
     }

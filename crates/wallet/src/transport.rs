@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::resolver::DefaultResolver;
@@ -202,7 +202,7 @@ fn read(
     policy.admit_head(status, declared, encodings)?;
     let mut counted = CountedBody { inner: response.into_body().into_reader(), received: 0 };
     let body = match is_gzip {
-        true => policy.read_body(status, None, GzDecoder::new(&mut counted)),
+        true => policy.read_body(status, None, MultiGzDecoder::new(&mut counted)),
         false => policy.read_body(status, declared, &mut counted),
     };
     match body {

@@ -108,6 +108,27 @@ fn mint_without_filters_gives_the_same_notes() {
 }
 
 #[test]
+fn confirmed_notes_in_a_payment_are_pending() {
+    let world = World::new(|mint| mint.pending = 1);
+    assert_eq!(world.restore(Fallback::default(), None).notes().count(), 12);
+    let restore = RestoreOptions { confirm: true, ..RestoreOptions::default() };
+    let options = WalletOptions { restore, ..WalletOptions::default() };
+    let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
+    assert_eq!((wallet.notes().count(), wallet.unchecked().count()), (9, 0));
+    for keyset in &wallet.keysets[..3] {
+        let restored = keyset.restored.as_ref().expect("results");
+        assert_eq!(restored.warnings, [Warning::Pending { counters: vec![SIGNED[SPENT]] }]);
+        assert!(keyset.problems.is_empty(), "{:?}", keyset.problems);
+    }
+    assert_eq!(world.shown("/v1/checkstate", "Ys"), 3 * SIGNED.len());
+    // Without an answer they are live by the filters.
+    let world = World::new(|mint| (mint.pending, mint.has_states) = (1, false));
+    let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
+    assert_eq!((wallet.notes().count(), wallet.unchecked().count()), (12, 0));
+    assert!(wallet.keysets.iter().all(|keyset| keyset.problems.len() == 1));
+}
+
+#[test]
 fn notes_that_may_be_spent_are_kept_apart() {
     let world = World::new(|mint| {
         mint.has_filters = false;
@@ -332,6 +353,8 @@ fn keysets_that_the_mint_no_longer_lists_are_problems() {
 #[test]
 fn unit_that_no_keyset_has_is_an_error_with_those_that_are() {
     let world = World::new(|_| {});
+    let found = restore_wallet(&world.client, &seed(), " SAT", &WalletOptions::default());
+    assert_eq!(found.expect("the same unit").notes().count(), 12);
     let error = restore_wallet(&world.client, &seed(), "usd", &WalletOptions::default());
     let error = error.expect_err("no such unit");
     assert!(matches!(error, WalletError::NoKeyset { .. }));

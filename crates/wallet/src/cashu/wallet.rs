@@ -213,7 +213,7 @@ pub fn restore_wallet(
     let body = client.get_small("/v1/keysets", end)?.body;
     let keysets = MintKeyset::parse(&body);
     let mut ours: Vec<MintKeyset> = Vec::new();
-    for keyset in keysets.iter().filter(|keyset| keyset.unit == unit) {
+    for keyset in keysets.iter().filter(|keyset| is_same_unit(&keyset.unit, unit)) {
         if ours.iter().all(|one| one.id != keyset.id) {
             ours.push(keyset.clone());
         }
@@ -278,6 +278,11 @@ pub fn restore_wallet(
     })
 }
 
+/// Mints write units in several ways.
+fn is_same_unit(one: &str, other: &str) -> bool {
+    one.trim().eq_ignore_ascii_case(other.trim())
+}
+
 /// The keysets of the unit, or of none, that have no id of a known form.
 fn unread(body: &[u8], unit: &str) -> Vec<Problem> {
     let list = JsonMembers::parse(body).and_then(|list| list.list("keysets"));
@@ -287,7 +292,7 @@ fn unread(body: &[u8], unit: &str) -> Vec<Problem> {
         let text = |name| one.as_ref().and_then(|one| one.text(name).ok());
         let (id, of) = (text("id").unwrap_or_default(), text("unit"));
         let is_read = of.is_some() && KeysetId::parse(&id).is_ok();
-        if !is_read && of.is_none_or(|of| of == unit) {
+        if !is_read && of.is_none_or(|of| is_same_unit(&of, unit)) {
             let printable = id.chars().filter(char::is_ascii_graphic).take(80);
             problems.push(Problem::Keyset { id: printable.collect() });
         }
@@ -392,20 +397,25 @@ impl Searched {
                 return restored;
             }
         }
+        let has_filters = restore.source().is_some();
         let result = client.converse(&mut restore, &mut points, end);
-        let found = result.unwrap_or_else(|cause| {
+        let is_whole = result.map_err(|cause| restored.problems.push(cause.into())).is_ok();
+        if (has_filters || !is_whole)
+            && restore.cut()
+            && let Err(cause) = client.converse(&mut restore, &mut points, end)
+            && is_whole
+        {
             restored.problems.push(cause.into());
-            if restore.source().is_none() && restore.cut() {
-                // What is not answered stays unchecked, with a warning.
-                let _ = client.converse(&mut restore, &mut points, end);
-            }
-            restore.so_far()
-        });
-        let live = found.live().map(|one| (one, true));
-        let signed = live.chain(found.unchecked().map(|one| (one, false)));
-        for ((counter, signature), is_live) in signed.filter(|((_, of), _)| of.amount > 0) {
+        }
+        // What is not answered stays unchecked, with a warning, unless a filter says that it is not spent.
+        let mut found = restore.so_far();
+        if has_filters {
+            found.trust();
+        }
+        for (counter, signature, is_live) in found.signed().filter(|(_, of, _)| of.amount > 0) {
             let (keyset, unit) = (signature.keyset.clone(), restored.keyset.unit.clone());
-            let Some(named) = keysets.iter().find(|one| one.id == keyset && one.unit == unit)
+            let Some(named) =
+                keysets.iter().find(|one| one.id == keyset && is_same_unit(&one.unit, &unit))
             else {
                 restored.problems.push(Problem::OtherUnit { keyset, counter, unit });
                 continue;

@@ -47,16 +47,12 @@ fn defaults_are_those_of_the_file() {
 }
 
 #[test]
-fn match_limits_are_those_of_the_file() {
+fn match_limits_and_chances_are_those_of_the_file() {
     for row in rows("match_limit") {
         let [lookups, expected, m, factor, limit] =
             ["lookups", "expected", "m", "factor", "limit"].map(|name| number(&row[name]));
         assert_eq!(match_limit(lookups, expected, m, factor as u32), limit, "{row}");
     }
-}
-
-#[test]
-fn chances_are_those_of_the_file() {
     for row in rows("chance") {
         let chance = Chance::of(number(&row["live"]), number(&row["m"]));
         assert_eq!(chance.map(|chance| chance.one_in), row["one_in"].as_u64(), "{row}");

@@ -27,7 +27,6 @@ macro_rules! policy {
     };
 }
 
-mod answers;
 mod bls;
 mod cases;
 mod conversation;

@@ -9,7 +9,7 @@ use serde_json::{Value, json as value};
 use crate::conversation::*;
 use crate::*;
 use nutfilter_wallet::{
-    AnswerFault, Dleq, Fallback, MintInfo, Outcome, QueryError, Restore, RestoreOptions, Warning,
+    AnswerFault, Fallback, MintInfo, Outcome, QueryError, Restore, RestoreOptions, Warning,
 };
 
 fn paths(mint: &Loopback) -> Vec<String> {
@@ -75,38 +75,6 @@ fn confirmed_restore_asks_about_the_spent_ones_after_the_live_ones() {
     let ys: BTreeSet<_> = posts[2..4].concat().into_iter().collect();
     assert_eq!(ys, SPENT.map(|i| hex(&point(ALL.end + i))).collect());
     assert_mixed(&posts[2]);
-}
-
-#[test]
-fn equal_candidates_are_asked_about_once() {
-    let mint = honest_mint();
-    let mut some = candidates(LIVE.start..LIVE.start + 3);
-    some.extend(some.clone());
-    let restored = client(&mint).restore(&keyset(), &some[..], &PLAIN);
-    let restored = restored.expect("an honest mint").outcomes;
-    assert_eq!(restored[..3], restored[3..]);
-    assert_eq!(asked(&posts(&mint)[0]).len(), 3);
-}
-
-#[test]
-fn dleq_and_another_keyset_are_returned() {
-    let mint = mint(|request| {
-        let mut answer = honest_answer(request);
-        for signature in answer["signatures"].as_array_mut().expect("a list") {
-            signature["dleq"] = value!({"e": "01".repeat(32), "s": "ab".repeat(32)});
-            signature["id"] = "00ffd48b8f5ecf80".into();
-        }
-        // Some mints add this for older wallets.
-        answer["promises"] = answer["signatures"].clone();
-        json(answer.to_string())
-    });
-    let restored = restore(&mint, LIVE, &PLAIN).expect("signatures");
-    for outcome in restored.outcomes {
-        let Outcome::Live(signature) = outcome else { panic!("{outcome:?}") };
-        let (e, s) = ([0x01; 32], [0xab; 32]);
-        assert_eq!(signature.dleq, Some(Dleq { e, s }));
-        assert_eq!(signature.keyset.as_str(), "00ffd48b8f5ecf80");
-    }
 }
 
 /// A mint that answers the requests of these numbers (from 0) otherwise.
@@ -227,7 +195,7 @@ fn refused_messages_are_found_by_halving_and_skipped() {
 fn more_than_ten_refusals_end_the_restore() {
     let mint = mint(|_| response("400 No", &[], ""));
     let error = restore(&mint, LIVE, &PLAIN).expect_err("refusals");
-    assert_eq!(error.to_string(), r#"the mint returned error "" (HTTP 400)"#);
+    assert_eq!(error.to_string(), "HTTP status 400");
     let unfinished = error.unfinished.expect("a restore");
     let refused = counts(&unfinished.so_far())["refused"] as u64;
     assert_eq!(refused, crate::limits::default("max_refused"));
@@ -250,7 +218,13 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
         ("404 No", r#"{"detail":"Not Found"}"#, KEYSET, none),
         ("405 No", "", KEYSET, none),
         ("404 No", "", "009a1f293253e41f", others),
-        ("400 No", unknown, KEYSET, others),
+        ("400 No", unknown, "009a1f293253e41f", others),
+        (
+            "400 No",
+            unknown,
+            KEYSET,
+            r#"the mint returned error "keyset is not known" (code 12001, HTTP 400)"#,
+        ),
     ] {
         let (answer, list) = (response(status, &[], body), keysets.clone());
         let mint = Loopback::start(move |request, stream| {
@@ -263,6 +237,7 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
         let is_right = match error.cause {
             QueryError::Fetch(FetchError::NoFilters) => wanted.contains("no filters"),
             QueryError::Fetch(FetchError::UnknownKeyset { keysets }) => keysets.len() == 2,
+            QueryError::Fetch(FetchError::Refused(RejectReason::Mint(_))) => true,
             _ => false,
         };
         assert!(is_right && error.unfinished.is_none());

@@ -159,7 +159,7 @@ fn points_that_are_missing_or_of_another_form_are_errors() {
 }
 
 #[test]
-fn live_notes_given_twice_are_counted_once() {
+fn live_notes_given_twice_are_counted_and_shown_once() {
     let mut some = candidates(LIVE.start..LIVE.start + 30);
     some.extend(some.clone());
     let mint = honest_mint();
@@ -168,6 +168,8 @@ fn live_notes_given_twice_are_counted_once() {
         client(&mint).restore(&keyset(), &some[..], &options).expect("ten times as many");
     assert_eq!(restored.chance.map(|chance| chance.live), Some(30));
     assert_eq!(restored.live().count(), 60);
+    assert_eq!(restored.outcomes[..30], restored.outcomes[30..]);
+    assert_eq!(asked(&posts(&mint)[0]).len(), 30);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Bodies and heads that are too large, truncated, or of another length than declared.
+//! Bodies and heads that are too large, truncated, or of another length than declared, and what is not HTTP.
 
 use crate::*;
 
@@ -104,6 +104,12 @@ fn gzip_body_is_limited_like_a_plain_one() {
         };
         assert!(limit >= most && limit < most + 2 * length, "{limit}");
     }
+    let (begin, end) = body.split_at(50);
+    let members = [gzip(begin.as_bytes()), gzip(end.as_bytes())].concat();
+    let answer = response("200 OK", &headers, &members);
+    assert_eq!(fetch_answer(answer).expect("a filter").n(), ITEMS);
+    let longer = response("200 OK", &headers, [&members[..], b"and more"].concat());
+    assert_failed!(fetch_answer(longer), FetchError::Transport(_) | FetchError::Cut { .. });
     let cut = &compressed[..compressed.len() - 20];
     assert_failed!(fetch_answer(response("200 OK", &headers, cut)), FetchError::Cut { .. });
     let plain = response("200 OK", &headers, body);
@@ -129,4 +135,37 @@ fn huge_head_is_rejected() {
     let long = "x".repeat(1 << 20);
     let answer = response("200 OK", &[("X-Long", &long)], honest(now()).to_json());
     assert_failed!(fetch_answer(answer), FetchError::LargeHead { .. });
+}
+
+#[test]
+fn error_texts_are_cut_and_made_printable() {
+    let body = format!(r#"{{"detail": "\u001b[2J{}"}}"#, "x".repeat(10_000));
+    let error = match fetch_answer(response("422 No", &[], body)) {
+        Err(FetchError::Refused(RejectReason::Mint(error))) => error,
+        other => panic!("{other:?}"),
+    };
+    assert!(!error.to_string().contains('\u{1b}') && error.detail.chars().count() <= 301);
+    let body = format!(r#"{{"n":"{}\u001b","content":""}}"#, "x".repeat(1 << 20));
+    let error = fetch_answer(json(body)).expect_err("not a response").to_string();
+    assert!(error.len() < 1_000 && !error.contains('\u{1b}'), "{} bytes", error.len());
+}
+
+#[test]
+fn garbage_and_hanging_up_are_transport_errors() {
+    for answer in [
+        "",
+        "SSH-2.0-OpenSSH_9.6\r\n",
+        "HTTP/1.1 999999 What\r\n\r\n",
+        "HTTP/0.9 200 OK\r\n\r\n{}",
+        "\0\0\0\0\r\n\r\n",
+    ] {
+        let fetched = fetch_answer(answer);
+        assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
+    }
+    let nobody = Loopback::saying("");
+    let url = nobody.url();
+    drop(nobody);
+    let client = MintClient::new(&url, Policy::default()).expect("a good URL");
+    let fetched = client.fetch(&keyset(), NoteKind::Spent);
+    assert_failed!(fetched, FetchError::Transport(_) | FetchError::Cut { .. });
 }
