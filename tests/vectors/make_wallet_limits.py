@@ -54,7 +54,7 @@ def retry_after(value):
         date = datetime.strptime(value, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
     except ValueError:
         return None
-    return max(int(date.timestamp()) - NOW, 1)
+    return min(max(int(date.timestamp()) - NOW, 1), DEFAULTS["longest_wait_seconds"])
 
 
 def chance(live, m):
@@ -87,7 +87,8 @@ def vectors():
               (64, 0, 2**20, 10), (20000, 0, M, 1), (0, 0, M, 10),
               (1, 0, 1000, 0), (500, 0, 1000, 0), (1000, 0, 1000, 0), (3000, 0, 1000, 0), (10000, 0, 1000, 0), (10**6, 0, 1000, 0)]
     headers = ["0", "1", "7", "120", "999999999", "1000000000", "99999999999999999999", "-1", "1.5", "1e3", "soon", "", "Thu, 01 Jan 2026 00:01:30 GMT",
-               "Thu, 01 Jan 2026 00:00:00 GMT", "Wed, 31 Dec 2025 23:00:00 GMT", "Thu, 01 Jan 2026 00:01:30 or later"]
+               "Thu, 01 Jan 2026 00:00:00 GMT", "Wed, 31 Dec 2025 23:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
+               "Thursday, 01-Jan-26 00:01:30 GMT", "Thu Jan  1 00:01:30 2026", "Thu, 01 Jan 2026 00:01:30 or later"]
     infos = ['{"max_array_length":1000}', '{"max_array_length":500,"name":"mint"}', '{"max_array_length":1}', '{"max_array_length":0}',
              '{"max_array_length":1001}', '{"max_array_length":100000}', '{"max_array_length":null}', '{"max_array_length":"500"}',
              '{"max_array_length":-5}', '{"max_array_length":2.5}', '{"max_array_length":50.0}', '{"max_array_length":5e2}', '{"max_array_length":7,"max_array_length":70}', '{"name":"mint"}', "[]", "{", ""]
