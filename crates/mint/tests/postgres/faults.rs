@@ -84,6 +84,41 @@ fn stopped_server_is_an_error_then_read_in_full() {
 }
 
 #[test]
+fn same_change_in_a_transaction_of_the_same_id_hides_no_note() {
+    let Some((mut cluster, url)) = cdk_alone(10) else {
+        return;
+    };
+    if !cluster.freeze() {
+        return;
+    }
+    let note = |index, counts| insert(MintType::Cdk, Spent, V1, index, counts);
+    let pending = const_hex::encode(crate::support::item(0));
+    let settle = format!("UPDATE proof SET state = 'SPENT' WHERE y = '\\x{pending}'");
+    let run = |statements: [&str; 2]| {
+        let writer = Writer::connect(&url);
+        statements.into_iter().for_each(|sql| writer.run(sql));
+    };
+    run([&note(0, false), "SELECT 1"]);
+    cluster.stop("fast");
+    cluster.copy("data", "saved");
+    // What comes before the payment is settled is lost with a note that counts, or with another pending one.
+    for (is_lost_counted, lost, next) in [(true, 1, 2), (false, 3, 4)] {
+        cluster.start_again();
+        run([&note(lost, is_lost_counted), &settle]);
+        let (mut source, mut found) = (open(&url, None).unwrap(), Found::default());
+        assert_eq!(found.read(&mut source, Spent), (true, 11 + usize::from(is_lost_counted)));
+        cluster.stop("fast");
+        cluster.copy("saved", "data");
+        cluster.start_again();
+        run([&note(next, true), &settle]);
+        assert_eq!(found.read(&mut source, Spent), (is_lost_counted, 1));
+        cluster.stop("fast");
+        cluster.copy("saved", "data");
+    }
+    cluster.start_again();
+}
+
+#[test]
 fn standby_is_refused_until_it_is_promoted() {
     let Some((cluster, url)) = cdk_alone(10) else {
         return;

@@ -1,11 +1,17 @@
 //! What a statement proves about itself, and whether new rows can be told by their transactions since the last one.
 
+use std::collections::VecDeque;
+
 use super::session::{START, Session};
 use crate::source::schema::NoteTable;
 use crate::source::{Result, SourceError};
 
 /// The most transactions between two readings for which ids can be compared. They have 32 bits and wrap.
 const MAX_DISTANCE: u64 = 1 << 30;
+
+/// The most transactions whose rows a mark remembers. A row that was there already when a machine was saved may be changed
+/// again by a transaction of the same id. So many in a row are not.
+const MAX_NEWEST: usize = 16;
 
 /// Where, when and of what a statement read. Facts of another statement may come from another server.
 #[derive(Debug)]
@@ -19,7 +25,7 @@ pub(super) struct Proof {
     oldest: u64,
     /// The first id that was not given out yet.
     next: u64,
-    /// Whether the mark's newest row is there.
+    /// Whether the mark's newest rows are there.
     has_newest: bool,
     /// Start of the server, backend, start of the transaction and oid of the table: equal for all statements of one reading.
     pub(super) place: [Option<String>; 4],
@@ -35,8 +41,7 @@ impl Proof {
     /// SQL for a proof as text.
     pub(super) fn sql(notes: &NoteTable, mark: Option<&PostgresMark>) -> String {
         let table = notes.table.name;
-        let has_newest = mark.map_or("false".to_owned(), |mark| {
-            let Newest { item, xid } = &mark.newest;
+        let is_there = |Newest { item, xid }: &Newest| {
             let (column, xid) = (notes.item, xid % (1 << 32));
             let item = format!("'\\x{}'", const_hex::encode(item));
             let item = match notes.hex {
@@ -44,6 +49,9 @@ impl Proof {
                 false => item,
             };
             format!("EXISTS (SELECT FROM {table} WHERE {column} = {item} AND xmin = '{xid}')")
+        };
+        let has_newest = mark.map_or("false".to_owned(), |mark| {
+            mark.newest.iter().map(is_there).collect::<Vec<_>>().join(" AND ")
         });
         format!(
             "(SELECT pg_catalog.to_json(ARRAY[
@@ -129,24 +137,26 @@ impl Proof {
 }
 
 /// A row that counts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Newest {
     item: Vec<u8>,
-    /// The transaction that wrote it; 0 if there is no row.
+    /// The transaction that wrote it.
     xid: u64,
 }
 
-/// Finds the newest one of the rows that are read.
+/// Finds the newest ones of the rows that are read, one for each transaction.
 pub(super) struct Newer {
     /// An id that is not older than nearly all of them.
     near: u64,
-    newest: Newest,
+    /// In the order of transactions.
+    newest: VecDeque<Newest>,
 }
 
 impl Newer {
-    pub(super) fn than(lock: &Proof) -> Self {
-        let (near, newest) = (lock.next, Newest::default());
-        Self { near, newest }
+    /// Those of the mark are still there.
+    pub(super) fn than(lock: &Proof, mark: Option<&PostgresMark>) -> Self {
+        let newest = mark.map_or_else(VecDeque::new, |mark| mark.newest.clone());
+        Self { near: lock.next, newest }
     }
 
     pub(super) fn row(&mut self, item: &[u8], xid: u32) {
@@ -154,11 +164,17 @@ impl Newer {
         const LATER: i32 = 1 << 20;
         let ahead = xid.wrapping_sub(self.near as u32).cast_signed();
         let xid = self.near.saturating_add_signed(ahead.into());
-        if ahead < LATER && xid > self.newest.xid {
-            self.newest.xid = xid;
-            self.newest.item.clear();
-            self.newest.item.extend_from_slice(item);
-        }
+        let is_full = self.newest.len() == MAX_NEWEST;
+        let place = match self.newest.binary_search_by_key(&xid, |one| one.xid) {
+            Err(place) if ahead < LATER && (place > 0 || !is_full) => place,
+            _ => return,
+        };
+        let oldest = if is_full { self.newest.pop_front() } else { None };
+        let mut one = oldest.unwrap_or_default();
+        one.xid = xid;
+        one.item.clear();
+        one.item.extend_from_slice(item);
+        self.newest.insert(place - usize::from(is_full), one);
     }
 }
 
@@ -168,11 +184,11 @@ pub(super) struct PostgresMark {
     state: [String; 5],
     oldest: u64,
     next: u64,
-    /// A machine that is put back together with its memory gives ids out again, in the same state. If this row is there
-    /// all the same, that was after its commit.
-    newest: Newest,
+    /// A machine that is put back together with its memory gives ids out again, in the same state. If these rows are there
+    /// all the same, that was after their commits.
+    newest: VecDeque<Newest>,
     /// What could still become new then, even if it had ended otherwise since: the oldest transaction that ran at the last
-    /// reading that did not see the newest row.
+    /// reading that did not see the newest row, or that of the first one of these rows, so that all between them is read again.
     from: u64,
 }
 
@@ -187,16 +203,17 @@ impl PostgresMark {
         let [Some(a), Some(b), Some(c), Some(d), Some(e)] = state else {
             return Err("no plain table");
         };
-        let newer = Some(newer.newest).filter(|newer| 0 < newer.xid && newer.xid < next);
-        let (newest, from) = match (before, newer) {
-            (Some(before), Some(newer)) if newer.xid >= before.next => (newer, before.oldest),
-            (Some(before), _) => (before.newest, before.from),
-            (None, Some(newer)) => {
-                let from = newer.xid + 1;
-                (newer, from)
-            }
-            (None, None) => return Err("no notes"),
+        let mut newest = newer.newest;
+        newest.retain(|one| 0 < one.xid && one.xid < next);
+        let (Some(first), Some(last)) = (newest.front(), newest.back()) else {
+            return Err("no notes");
         };
+        let from = match before {
+            Some(before) if last.xid >= before.next => before.oldest,
+            Some(before) => before.from,
+            None => last.xid + 1,
+        };
+        let from = from.min(first.xid);
         // Not too far back, if the mint rests and others do not.
         let from = from.max(next.saturating_sub(MAX_DISTANCE / 2)).min(oldest);
         Ok(Self { state: [a, b, c, d, e], oldest, next, newest, from })
@@ -245,19 +262,23 @@ mod tests {
         }
     }
 
-    /// The mark after a reading of one row.
+    /// The mark after a reading of one row, and the id of the newest row that it has.
     fn mark(oldest: u64, next: u64, before: Option<PostgresMark>, xid: u32) -> PostgresMark {
-        let mut newer = Newer::than(&proof(oldest, next));
+        let mut newer = Newer::than(&proof(oldest, next), before.as_ref());
         newer.row(b"\x02", xid);
         PostgresMark::after(proof(oldest, next), before, newer).unwrap()
+    }
+
+    fn ids(mark: &PostgresMark) -> Vec<u64> {
+        mark.newest.iter().map(|one| one.xid).collect()
     }
 
     #[test]
     fn mark_holds_while_ids_can_be_compared() {
         let mark = mark(800, 900, None, 799);
         let holds = |next| mark.broken(&proof(800, next)).is_none();
-        assert!(holds(900) && holds(799 + MAX_DISTANCE));
-        assert!(!holds(899) && !holds(800 + MAX_DISTANCE));
+        assert!(holds(900) && holds(798 + MAX_DISTANCE));
+        assert!(!holds(899) && !holds(799 + MAX_DISTANCE));
         let gone = Proof { has_newest: false, ..proof(800, 900) };
         assert_eq!(mark.broken(&gone), Some("newest row gone"));
     }
@@ -265,20 +286,39 @@ mod tests {
     #[test]
     fn rows_are_new_since_the_reading_before_the_newest_row() {
         let first = mark(800, 900, None, 700);
-        assert_eq!((first.newest.xid, first.from), (700, 701));
+        assert_eq!((ids(&first), first.from), (vec![700], 700));
         // It may have been there already.
         let second = mark(850, 950, Some(first), 899);
-        assert_eq!((second.newest.xid, second.from), (700, 701));
-        let third = mark(1_000, 1_100, Some(second), 950);
-        assert_eq!((third.newest.xid, third.from), (950, 850));
-        let far = mark(900, 3 << 30, Some(third), 4);
-        assert_eq!((far.newest.xid, far.from), (950, 900));
+        assert_eq!((ids(&second), second.from), (vec![700, 899], 700));
+        let far = mark(900, 3 << 30, Some(second), 4);
+        assert_eq!((ids(&far), far.from), (vec![700, 899], 900));
         // Frozen before ids wrapped.
         let wrapped = PostgresMark::after(proof(9, 9), None, {
-            let mut newer = Newer::than(&proof(9, 9));
+            let mut newer = Newer::than(&proof(9, 9), None);
             newer.row(b"\x02", 1 << 30);
             newer
         });
         assert_eq!(wrapped.unwrap_err(), "no notes");
+    }
+
+    #[test]
+    fn all_between_the_newest_rows_is_read_again() {
+        let mut last = mark(100, 101, None, 100);
+        for xid in 101..140 {
+            last = mark(u64::from(xid), u64::from(xid) + 1, Some(last), xid);
+        }
+        let newest: Vec<u64> = (124..140).collect();
+        assert_eq!((ids(&last), last.from), (newest.clone(), 124));
+        // Other rows of the same transactions, and older ones, change nothing.
+        for xid in [130, 139, 99] {
+            last = mark(140, 141, Some(last), xid);
+        }
+        assert_eq!((ids(&last), last.from), (newest, 124));
+        // A row that was not there at the reading before may have been written by any transaction that ran then.
+        last = mark(150, 200, Some(last), 199);
+        last = mark(210, 220, Some(last), 219);
+        assert_eq!(last.from, 126);
+        let old = mark(120, 300, Some(last), 299);
+        assert_eq!(mark(299, 400, Some(old), 350).from, 120);
     }
 }

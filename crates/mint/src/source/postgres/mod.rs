@@ -115,7 +115,7 @@ impl PostgresSource {
         let lock = lock.ok_or_else(|| unproved(&session))?;
         let mark = mark.and_then(|mark| mark.broken(&lock).map_or(Ok(mark), Err));
         let mut rows = ByKeyset::new(sink, notes, kind);
-        let mut newer = Newer::than(&lock);
+        let mut newer = Newer::than(&lock, mark.as_ref().ok());
         let sql = statement(notes, mark.as_ref().ok(), whole, has_xmin);
         let proof = copy(&mut session, &sql, notes, &mut rows, &mut newer)?;
         proof.verify(&session, &lock, notes)?;
