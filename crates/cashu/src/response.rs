@@ -361,8 +361,7 @@ fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, Error> {
     })
 }
 
-/// Replaces escaped base64 characters. Any other escape stands for a character outside base64, and is replaced
-/// by one.
+/// Replaces escaped base64 characters. Any other escape stays, as its backslash is outside base64, too.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -70,14 +70,12 @@ impl Watch {
             let is_live = match self.is_locked {
                 None => files.have_log() || !is_wal,
                 // SQLite says best why a file cannot be opened.
-                Some(ask) => {
-                    let said = ask(&beside(path, "-shm"));
-                    files.have_log()
-                        && said.unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
-                }
+                Some(ask) if files.have_log() => ask(&beside(path, "-shm"))
+                    .unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound),
+                Some(_) => false,
             };
-            let is_locked = self.is_locked.is_some_and(|ask| ask(path).unwrap_or(false));
-            if is_live || !is_wal || !is_locked {
+            let is_locked = || self.is_locked.is_some_and(|ask| ask(path).unwrap_or(false));
+            if is_live || !is_wal || !is_locked() {
                 return Ok((files, is_wal, is_live));
             }
             if is_refused(path, began.elapsed()) {
