@@ -175,11 +175,9 @@ pub(crate) fn check_published(path: &str, bytes: &[u8]) -> Result<(&'static str,
     parse_path(path).ok_or("not a path of this service")?;
     let response = FilterResponse::from_json(bytes).map_err(|error| error.to_string())?;
     let date = response.timestamp;
+    // One that is dated after the clock is not sent, and is good again once the clock is there.
     response.into_filter().map_err(|error| error.to_string())?;
-    match now().checked_sub(date) {
-        Some(_) => Ok((json, date)),
-        None => Err(format!("dated {} s in the future", date - now())),
-    }
+    Ok((json, date))
 }
 
 impl Site for FilterSite {
@@ -281,10 +279,6 @@ mod tests {
         ] {
             table.put(path, "text/plain", date, |_| Ok(())).unwrap();
             assert_eq!(site.may_send(&table.get(path).unwrap()), is_sent);
-            let (mut json, params) = (vec![], nutfilter::Params::default());
-            FilterResponse::write(&mut json, 0, params, &[], date).unwrap();
-            let is_served = is_sent || parse_path(path).is_none();
-            assert_eq!(check_published(path, &json).is_ok(), is_served, "{path}");
         }
     }
 }

@@ -533,8 +533,7 @@ impl Refresher {
             let before =
                 || Some(table.get(&path)?.date()).filter(|&date| !is_accepted && date <= now);
             let before = set.dated.or_else(before);
-            let is_smaller = is_accepted && set.dated.is_none();
-            let dated = self.options.date(&self.clock, claim, set, before, is_smaller);
+            let dated = self.options.date(&self.clock, claim, keyset, set, before);
             states[kind as usize] = match (claim.as_of, dated) {
                 (_, None) => FilterState::Undated,
                 (AsOf::LastChange(_) | AsOf::Unknown, _) => FilterState::Idle,
@@ -794,23 +793,19 @@ const KEYSETS: &str = "v1/keysets";
 impl RefreshOptions {
     /// The date of a set that is published with the date `before`, and the reading that it is the beginning of; `None` if
     /// nothing proves a date. No date goes back: nothing is taken away from a set, so an older claim stays true.
-    /// Services that read an unchanged set at different times give it the same new date. A set that is smaller, as a loss was accepted,
-    /// is dated to the second: with the date of the filter before it, the next loss would be accepted, too.
+    /// Services that read an unchanged set at different times give it the same new date. A date whose loss is accepted is not
+    /// given again, but an earlier one: it names one filter, and the next loss is another one's.
     fn date(
         &self,
         clock: &Clock,
         claim: Claim,
+        keyset: &KeysetId,
         set: &Set,
         before: Option<u64>,
-        is_smaller: bool,
     ) -> Option<(u64, Option<Moment>)> {
         let read = clock.corrected(claim.began);
         let is_new = set.changed || set.dated.is_none();
-        let grid = match is_new {
-            _ if is_smaller => 1,
-            true => self.grid(),
-            false => self.period(),
-        };
+        let grid = if is_new { self.grid() } else { self.period() };
         let on_grid = |date: u64| date - date % grid;
         let (date, by) = match claim.as_of {
             AsOf::Beginning => (Some(on_grid(read.date())), Some(read)),
@@ -822,6 +817,10 @@ impl RefreshOptions {
             AsOf::LastChange(last) => (Some(on_grid(last.min(read.date()))), None),
             AsOf::Unknown => (None, None),
         };
+        let is_used = |date: &u64| {
+            self.accepted.iter().any(|loss| loss.keyset == *keyset && loss.date == *date)
+        };
+        let date = date.and_then(|date| (0..=date).rev().find(|date| !is_used(date)));
         match (before, date) {
             (Some(before), date) if date.is_none_or(|date| date <= before) => {
                 Some((before, set.dated_by))

@@ -282,12 +282,13 @@ impl Monitor {
         for FilterStatus { path, state, .. } in &status.filters {
             let is_served = self.table.is_intact(path);
             let is_future = || self.table.get(path).is_some_and(|object| object.date() > now);
+            let was_published = || {
+                let mut refused = self.table.refused().iter();
+                self.table.get(path).is_some() || refused.any(|file| file.object == *path)
+            };
             match state {
-                FilterState::Current | FilterState::Idle if !is_served => {
-                    return because(format!("{path} is missing"));
-                }
-                // Nothing was ever published.
-                _ if self.table.get(path).is_none() => {}
+                FilterState::Undated | FilterState::Unreadable | FilterState::Retired
+                    if !was_published() => {}
                 _ if !is_served => return because(format!("{path} is missing")),
                 _ if is_future() => return because(format!("{path} is dated after the clock")),
                 _ => {}

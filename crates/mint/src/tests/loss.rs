@@ -106,14 +106,43 @@ fn loss_is_accepted_for_one_filter_and_no_larger_one() {
     assert_eq!(at(4_000, &[loss]).1, (Some(4), Some(4_000)));
     remove(&fake, Spent, 1);
     assert_eq!(at(5_000, &[loss]).0, held("0000000000000001=4@4000"));
-    // Also if it is replaced within the 10 s that have one date.
-    assert_eq!(at(5_003, &["0000000000000001=4@4000"]).1, (Some(0), Some(5_003)));
+    // Also if it is replaced within the 10 s that have one date. While a loss is accepted, no other filter gets its date.
+    let loss = "0000000000000001=4@4000";
+    for (now, dated) in [(4_003, 3_999), (4_006, 3_999), (4_013, 4_010)] {
+        assert_eq!(at(now, &[loss]), (vec![], (Some(0), Some(dated))));
+    }
+    // Nor in a store that proves no later date than that of its last change.
     fake.add(Spent, 1, 3);
     assert_eq!(at(6_001, &[]).1, (Some(3), Some(6_000)));
-    remove(&fake, Spent, 1);
+    fake.state().as_of = Some(AsOf::LastChange(6_000));
     let loss = "0000000000000001=3@6000";
+    let gone = remove(&fake, Spent, 1);
     assert_eq!(at(6_002, &[]).0, held(loss));
-    assert_eq!(at(6_003, &[loss]), (vec![], (Some(0), Some(6_003))));
+    assert_eq!(at(6_003, &[loss]), (vec![], (Some(0), Some(5_999))));
+    fake.state().rows[0].extend(gone);
+    assert_eq!(at(9_000, &[loss]), (vec![], (Some(3), Some(5_999))));
+    remove(&fake, Spent, 1);
+    assert_eq!(at(9_000, &[loss]).0, held("0000000000000001=3@5999"));
+}
+
+#[test]
+fn held_keyset_whose_filter_cannot_be_sent_is_not_ready() {
+    let (directory, fake) = (tempfile::tempdir().unwrap(), Fake::new());
+    let ahead = (crate::status::now() / 10 + 100) * 10;
+    run(directory.path(), &fake, ahead, &[]).result.unwrap();
+    remove(&fake, Spent, 1);
+    let ready = |now| {
+        let process = run(directory.path(), &fake, now, &[]);
+        assert_eq!(process.held(), [format!("0000000000000001=3@{ahead}")]);
+        let ready = process.refresher.monitor().ready(now, Duration::ZERO);
+        ready.map_err(|reason| reason.split(' ').skip(1).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(ready(ahead - 9), Err("is dated after the clock".to_owned()));
+    assert_eq!(ready(ahead), Ok(()));
+    for file in ["", ".gz"].map(|form| directory.path().join(path(Issued, 1) + form)) {
+        fs::write(file, "x").unwrap();
+    }
+    assert_eq!(ready(ahead), Err("is missing".to_owned()));
 }
 
 #[test]
