@@ -258,6 +258,19 @@ fn table_that_a_subscription_fills_is_refused() {
         }
         read(&mut source, Issued, false).unwrap();
     }
+    // A child on another server.
+    database.run(&format!(
+        "ALTER TABLE child NO INHERIT proof; CREATE EXTENSION postgres_fdw;
+         DO $$ BEGIN EXECUTE format(
+             'CREATE SERVER other FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
+             current_setting('unix_socket_directories'), current_setting('port'), '{}'); END $$;
+         CREATE USER MAPPING FOR current_user SERVER other OPTIONS (user 'owner');
+         CREATE FOREIGN TABLE elsewhere () INHERITS (proof) SERVER other OPTIONS (table_name 'proof')",
+        publisher.name
+    ));
+    refused(read(&mut source, Spent, false), "or on another server");
+    database.run("DROP FOREIGN TABLE elsewhere");
+    read(&mut source, Spent, false).unwrap();
     database.run(&format!(
         "ALTER SUBSCRIPTION s_{0} SET (slot_name = NONE); DROP SUBSCRIPTION s_{0}",
         database.name
