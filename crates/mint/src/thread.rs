@@ -149,12 +149,13 @@ fn run(mut refresher: Refresher, pace: Pace, wishes: &Wishes) {
         wishes[NEW].swap(false, Ordering::AcqRel);
         let (began, cpu) = (Instant::now(), cpu_time());
         let outcome = refresh(&mut refresher, whole);
-        let took = began.elapsed();
+        // In this order: a thread that has to wait in between begins the next one late, never before its time.
+        let (now, took) = (refresher.now(), began.elapsed());
         let (pause, soonest) = match outcome {
             TurnOutcome::Good => {
                 retry = FIRST_RETRY;
                 let cpu = cpu.zip(cpu_time()).map_or(took, |(before, now)| now - before);
-                let pause = pause(pace.interval, took, refresher.now(), random());
+                let pause = pause(pace.interval, took, now, random());
                 (took.saturating_add(pause), pace.soonest(cpu))
             }
             TurnOutcome::Bad => {

@@ -147,27 +147,29 @@ impl Program {
         } else if whole {
             self.signal("HUP");
         }
-        self.signal("CONT");
         let (start, before) = (Instant::now(), self.counts);
         let is_done = |counts: &[f64; 4]| {
             let read = [1, 2].map(|kind| counts[kind] > before[kind]);
             !whole || read == [true; 2] || counts[0] > before[0] + 2.0
         };
         // It must be stopped before the next refresh begins: that would hold locks, and know nothing of what comes meanwhile. Refreshes
-        // begin at full seconds.
-        let mut last = before;
+        // begin at full seconds, so it is stopped in a second in which the last one was seen not to have ended.
+        let (mut last, mut undone) = (before, seconds());
+        self.signal("CONT");
         loop {
-            let (mut undone, mut counts) = (seconds(), self.count());
-            while counts[0] <= last[0] || !is_done(&counts) {
+            loop {
+                let (now, counts) = (seconds(), self.count());
+                if counts[0] > last[0] && is_done(&counts) {
+                    break;
+                }
+                undone = now;
                 assert!(start.elapsed() < PATIENCE, "no refresh: {counts:?} after {before:?}");
                 let ended = self.child.as_mut().unwrap().try_wait().unwrap();
                 assert!(ended.is_none(), "the service ended: {ended:?}");
                 std::thread::sleep(Duration::from_millis(3));
-                undone = seconds();
-                counts = self.count();
             }
             self.look();
-            counts = self.count();
+            let counts = self.count();
             self.signal("STOP");
             let took = counts[3] - last[3];
             last = counts;
