@@ -57,7 +57,7 @@ export class Filter {
     this.m = m;
     // Clones have only what the format has.
     Object.defineProperty(this, 'index', { value: new Index(this) });
-    this.index.read();
+    this.index.validate();
   }
 
   /** Makes the filter of `items`, in any order; repeated items count. */

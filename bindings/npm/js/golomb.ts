@@ -101,43 +101,59 @@ class BitWriter {
 /** Items between two samples of an index: a look-up decodes half of them. */
 const SAMPLED = 64;
 
-/** A validated filter with samples of its values and their positions: a look-up takes microseconds. */
+/** Decodes the values of a filter in order, and checks each. Samples of them and their positions make a look-up take microseconds. */
 export class Index {
+  /** The value of the last item read, or 0 before the first. */
+  value = 0;
+  /** The number of items read. */
+  item = 0;
+  /** The bit position of the next item. */
+  position = 0;
   /** Before every 64th item: the value of the item before, and the bit position. */
   private readonly values: Float64Array;
   private readonly positions: Float64Array;
-  private readonly decoder: Decoder;
+  private readonly view: DataView;
   private readonly range: number;
+  private readonly maxQuotient: number;
 
-  /** It is usable once {@link Index.read} has returned true. */
-  constructor(filter: Coded) {
+  /** It is usable once {@link Index.validate} has returned true. */
+  constructor(private readonly filter: Coded) {
     checkCoded(filter);
-    this.decoder = new Decoder(filter);
-    this.range = filter.n * filter.m;
-    this.values = new Float64Array(Math.ceil(filter.n / SAMPLED));
+    const { bytes, n, p, m } = filter;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    this.range = n * m;
+    this.maxQuotient = Math.floor(Math.max(this.range - 1, 0) / 2 ** p);
+    this.values = new Float64Array(Math.ceil(n / SAMPLED));
     this.positions = this.values.slice();
   }
 
   /** Validates about so many further items. Returns whether all are done. */
-  read(items = Infinity): boolean {
-    const { decoder, values, positions } = this;
-    const end = Math.min(decoder.item + items, decoder.n);
-    while (decoder.item < end) {
-      const sample = decoder.item / SAMPLED;
-      values[sample] = decoder.value;
-      positions[sample] = decoder.position;
-      decoder.read(Math.min(SAMPLED, decoder.n - decoder.item));
+  validate(items = Infinity): boolean {
+    const { n, bytes } = this.filter;
+    const end = Math.min(this.item + items, n);
+    while (this.item < end) {
+      const sample = this.item / SAMPLED;
+      this.values[sample] = this.value;
+      this.positions[sample] = this.position;
+      this.read(Math.min(SAMPLED, n - this.item));
     }
-    if (decoder.item < decoder.n) {
+    if (this.item < n) {
       return false;
     }
-    decoder.finish();
+    const { position } = this;
+    const bits = bytes.length * 8;
+    if (bits - position >= 8) {
+      throw new FilterError('TrailingData', `trailing data: the ${n} items end at bit ${position} of ${bits}`);
+    }
+    if ((bytes[bytes.length - 1]! << (8 - bits + position)) & 255) {
+      throw new FilterError('Padding', `the padding bits of the last byte are not zero (the ${n} items end at bit ${position})`);
+    }
     return true;
   }
 
   /** Whether the set has the item with this hash: two numbers, the low half first. */
   has(hash: Uint32Array): boolean {
-    const { decoder, values, positions } = this;
+    const { filter: { n }, values, positions } = this;
     const value = mapToRange(hash, 0, this.range);
     // The first sample that is not below the value; the item is in the block before.
     let low = 0;
@@ -151,69 +167,30 @@ export class Index {
       }
     }
     const sample = Math.max(low - 1, 0);
-    decoder.seek(sample * SAMPLED, values[sample] ?? 0, positions[sample] ?? 0);
-    decoder.read(Math.min(SAMPLED, decoder.n - decoder.item), value);
-    return decoder.value === value && decoder.n > 0;
-  }
-}
-
-/** Decodes the values of a filter in order, and checks each. */
-export class Decoder {
-  /** The value of the last item read, or 0 before the first. */
-  value = 0;
-  /** The number of items read. */
-  item = 0;
-  private at = 0;
-  private bit = 0;
-  readonly n: number;
-  private readonly bytes: Uint8Array;
-  private readonly view: DataView;
-  private readonly p: number;
-  private readonly scale: number;
-  private readonly bits: number;
-  private readonly largest: number;
-  private readonly maxQuotient: number;
-
-  /** A filter has passed `checkCoded`. */
-  constructor({ bytes, n, p, m }: Coded) {
-    const range = n * m;
-    this.bytes = bytes;
-    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    this.n = n;
-    this.p = p;
-    this.scale = 2 ** p;
-    this.bits = bytes.length * 8;
-    this.largest = range - 1;
-    this.maxQuotient = Math.floor(Math.max(this.largest, 0) / this.scale);
-  }
-
-  /** The bit position of the next item. */
-  get position(): number {
-    return this.at * 8 + this.bit;
-  }
-
-  /** Goes to an item: the value before it, and its bit position. */
-  seek(item: number, value: number, position: number): void {
-    this.item = item;
-    this.value = value;
-    this.at = Math.floor(position / 8);
-    this.bit = position % 8;
+    this.item = sample * SAMPLED;
+    this.value = values[sample] ?? 0;
+    this.position = positions[sample] ?? 0;
+    this.read(Math.min(SAMPLED, n - this.item), value);
+    return this.value === value && n > 0;
   }
 
   /** Reads so many further items, or until one is not below `least`. There must be as many. */
   read(count: number, least = Infinity): void {
-    const { bytes, view, p, scale, largest, maxQuotient } = this;
+    const { filter: { bytes, p }, view, range, maxQuotient } = this;
+    const scale = 2 ** p;
     const last = bytes.length - 5;
     const end = this.item + count;
     let isBelow = true;
     while (this.item < end && isBelow) {
-      // The state is in registers.
-      let { at, bit, value, item } = this;
+      // The state is in registers, and its integers are of 32 bits.
+      let { value, item } = this;
+      let at = (this.position / 8) | 0;
+      let bit = (this.position % 8) | 0;
       while (item < end && isBelow && p > 0 && at <= last) {
         const window = (view.getUint32(at) << bit) | (bytes[at + 4]! >>> (8 - bit));
         const run = Math.clz32(~window);
         const next = value + run * scale + ((window << (run + 1)) >>> (32 - p));
-        if (run + p >= 32 || run > maxQuotient || next > largest) {
+        if (run + p >= 32 || run > maxQuotient || next >= range) {
           break;
         }
         value = next;
@@ -223,87 +200,46 @@ export class Decoder {
         item++;
         isBelow = value < least;
       }
-      this.at = at;
-      this.bit = bit;
+      this.position = at * 8 + bit;
       this.value = value;
       this.item = item;
       if (item < end && isBelow) {
-        const delta = this.readLong();
-        if (delta > largest - value) {
+        this.value += this.readLong();
+        if (this.value >= range) {
           throw this.outOfRange();
         }
-        this.value += delta;
         this.item++;
         isBelow = this.value < least;
       }
     }
   }
 
-  /** Checks that the bytes end here. */
-  finish(): void {
-    const end = this.position;
-    if (this.bits - end >= 8) {
-      const message = `trailing data: the ${this.n} items end at bit ${end} of ${this.bits}`;
-      throw new FilterError('TrailingData', message);
-    }
-    if (this.peek() !== 0) {
-      const message = `the padding bits of the last byte are not zero (the ${this.n} items end at bit ${end})`;
-      throw new FilterError('Padding', message);
-    }
-  }
-
   /** A code of any length, at any place. */
   private readLong(): number {
     let quotient = 0;
-    for (;;) {
-      const available = Math.min(32, this.bits - this.position);
-      const run = Math.min(Math.clz32(~this.peek()), available);
-      quotient += run;
-      if (quotient > this.maxQuotient) {
+    while (this.readBit('unary run')) {
+      if (++quotient > this.maxQuotient) {
         throw this.outOfRange();
       }
-      if (run < available) {
-        this.skip(run + 1);
-        break;
-      }
-      this.skip(run);
-      if (this.position === this.bits) {
-        throw this.cut('unary run');
-      }
     }
-    if (this.bits - this.position < this.p) {
-      throw this.cut('remainder');
+    let remainder = 0;
+    for (let i = 0; i < this.filter.p; i++) {
+      remainder = 2 * remainder + this.readBit('remainder');
     }
-    const remainder = this.p === 0 ? 0 : this.peek() >>> (32 - this.p);
-    this.skip(this.p);
-    return quotient * this.scale + remainder;
+    return quotient * 2 ** this.filter.p + remainder;
   }
 
-  /** The next 32 bits, with zeros behind the end. */
-  private peek(): number {
-    const { at, bit, bytes } = this;
-    if (at + 5 <= bytes.length) {
-      return (this.view.getUint32(at) << bit) | (bytes[at + 4]! >>> (8 - bit));
+  private readBit(part: string): number {
+    const { bytes, n } = this.filter;
+    const byte = bytes[Math.floor(this.position / 8)];
+    if (byte === undefined) {
+      const message = `the filter declares ${n} items, but its ${bytes.length * 8} bits end within the ${part} of item ${this.item}`;
+      throw new FilterError('TooShort', message);
     }
-    let window = 0;
-    for (let i = 0; i < 4; i++) {
-      window = (window << 8) | (at + i < bytes.length ? bytes[at + i]! : 0);
-    }
-    return window << bit;
-  }
-
-  private skip(bits: number): void {
-    const bit = this.bit + bits;
-    this.at += bit >>> 3;
-    this.bit = bit & 7;
-  }
-
-  private cut(part: string): FilterError {
-    const message = `the filter declares ${this.n} items, but its ${this.bits} bits end within the ${part} of item ${this.item}`;
-    return new FilterError('TooShort', message);
+    return (byte >> (7 - (this.position++ % 8))) & 1;
   }
 
   private outOfRange(): FilterError {
-    return new FilterError('OutOfRange', `item ${this.item} is not below ${this.largest + 1}`);
+    return new FilterError('OutOfRange', `item ${this.item} is not below ${this.range}`);
   }
 }

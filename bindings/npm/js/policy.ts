@@ -218,7 +218,7 @@ export class ResponseReader {
 /** Validates a filter in pieces, between which the caller may pause. */
 export function* validating({ index }: Accepted): Generator<undefined, void> {
   try {
-    while (!index.read(PIECE)) {
+    while (!index.validate(PIECE)) {
       yield;
     }
   } catch (error) {

@@ -172,14 +172,6 @@ export class Candidates {
     }
   }
 
-  private async derive<T>(run: () => Promise<T>): Promise<T> {
-    try {
-      return await run();
-    } catch (error) {
-      throw WalletError.from(error, 'Points', 'the points were not derived');
-    }
-  }
-
   /** The points of these counters, in pieces between which the event loop runs. */
   async take(kind: Kind, counters: readonly number[], call: Call): Promise<Uint8Array[]> {
     const known = this.known[kind];
@@ -188,7 +180,9 @@ export class Candidates {
       const piece = missing.slice(at, at + this.pace[kind]);
       const begin = Date.now();
       const [first, last] = [piece[0]!, piece[piece.length - 1]!];
-      const points = await this.derive(() => call.race(kind === 'Y' ? this.points!.ys(first, last + 1) : this.points!.messages(piece)));
+      const points = await call
+        .race(async () => (kind === 'Y' ? this.points!.ys(first, last + 1) : this.points!.messages(piece)))
+        .catch((error) => Promise.reject(WalletError.from(error, 'Points', 'the points were not derived')));
       if (points?.length !== piece.length) {
         throw new WalletError('Points', `${points?.length} points ${kind} for ${piece.length} counters`);
       }

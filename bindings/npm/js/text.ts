@@ -1,3 +1,5 @@
+import { latin } from './base64.js';
+
 /** Control characters, and those that change the direction or the lines of text. Hermes has no classes of Unicode. */
 const UNPRINTABLE = /[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
@@ -12,10 +14,7 @@ export function decodeText(bytes: Uint8Array): string {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   }
   // Old versions of React Native.
-  let text = '';
-  for (let at = 0; at < bytes.length; at += 8192) {
-    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
-  }
+  const text = latin(bytes);
   const escaped = text.replace(/[%\u0080-\u00ff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`);
   return escaped === text ? text : decodeURIComponent(escaped);
 }

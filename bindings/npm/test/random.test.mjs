@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Filter } from 'nutfilter';
-import { Decoder, encode } from '../dist/golomb.js';
+import { encode, Index } from '../dist/golomb.js';
 import { hex, outcome, random } from './helpers.mjs';
 
 const CASES = 10_000;
 
 function values(filter) {
-  const decoder = new Decoder(filter);
+  const index = new Index(filter);
   return Float64Array.from({ length: filter.n }, () => {
-    decoder.read(1);
-    return decoder.value;
+    index.read(1);
+    return index.value;
   });
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import test from 'node:test';
-import { Decoder, encode } from '../dist/golomb.js';
+import { encode, Index } from '../dist/golomb.js';
 import { hashInto } from '../dist/hash.js';
 import { Filter, parseResponse } from 'nutfilter';
 import { bytes, generator, hex, published, vectors } from './helpers.mjs';
@@ -23,12 +23,12 @@ test('the coder matches the vectors to the bit', () => {
   for (const { name, p, m, n, values, filter_hex } of vectors('coder').cases) {
     const coded = encode(Float64Array.from(values), p);
     assert.equal(hex(coded), filter_hex, name);
-    const decoder = new Decoder({ bytes: coded, n, p, m });
+    const index = new Index({ bytes: coded, n, p, m });
     for (const value of values) {
-      decoder.read(1);
-      assert.equal(decoder.value, value, name);
+      index.read(1);
+      assert.equal(index.value, value, name);
     }
-    decoder.finish();
+    index.validate();
   }
 });
 
