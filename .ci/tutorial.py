@@ -15,7 +15,7 @@ dependencies = re.search("```toml\n(.*?)```", text, re.S)[1].replace("../nutfilt
 (folder / "Cargo.lock").write_bytes((ROOT / "Cargo.lock").read_bytes())
 options = ["--quiet", "--manifest-path", folder / "Cargo.toml", "--target-dir", "target"]
 subprocess.run(["cargo", "build", *options], check=True, cwd=ROOT)
-mint = subprocess.Popen(["cargo", "run", "--quiet", "-p", "nutfilter-wallet", "--features", "cashu", "--example", "seeded_mint"],
+mint = subprocess.Popen(["cargo", "run", "--quiet", "-p", "nutfilter-testing", "--features", "mint", "--example", "seeded_mint"],
                         stdout=subprocess.PIPE, cwd=ROOT)
 try:
     mint.stdout.readline()

@@ -3,7 +3,7 @@
 import pathlib
 import sqlite3
 
-SQL = pathlib.Path(__file__).parents[1] / "crates/sample/src"
+SQL = pathlib.Path(__file__).parents[1] / "crates/testing/src"
 KEYSET = "00deadbeefc0ffee"
 # What is added, where {point} and {text} are random, and {now} is the time.
 ROWS = {

@@ -2,9 +2,8 @@
 
 #![allow(clippy::disallowed_methods)]
 
-#[path = "../examples/seeded_mint.rs"]
-mod seeded_mint;
-
+use nutfilter_testing::loopback::{Loopback, Request};
+use nutfilter_testing::seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, SIGNED, SPENT, TWIN};
 use nutfilter_wallet::cashu::{
     DeriveError, Problem, RestoredWallet, Seed, WalletError, WalletOptions, restore_wallet, tokens,
 };
@@ -12,19 +11,18 @@ use nutfilter_wallet::{
     CheckError, Fallback, FilterDates, KeysetId, MintClient, Outcome, Policy, QueryError,
     RestoreOptions, Warning,
 };
-use seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, Request, SIGNED, SPENT, Seen, TWIN};
 
 /// What a mint was asked, and a client for it.
 struct World {
-    seen: Seen,
+    mint: Loopback,
     client: MintClient,
 }
 
 impl World {
     fn new(change: impl FnOnce(&mut Mint)) -> Self {
-        let (url, seen) = Mint::start(&seed(), 0, change).expect("a mint");
-        let client = MintClient::new(&url, Policy::default()).expect("a URL");
-        Self { seen, client }
+        let mint = Mint::start(&seed(), 0, change).expect("a mint");
+        let client = MintClient::new(&mint.url, Policy::default()).expect("a URL");
+        Self { mint, client }
     }
 
     fn restore(&self, fallback: Fallback, expected: Option<u64>) -> RestoredWallet {
@@ -35,7 +33,7 @@ impl World {
 
     /// The points that the mint was shown.
     fn shown(&self, path: &str, list: &str) -> usize {
-        let seen = self.seen.lock().expect("no panic");
+        let seen = self.mint.seen();
         let asked = seen.iter().filter(|seen| seen.path() == path);
         let number = |asked: &Request| asked.body[list].as_array().map_or(0, Vec::len);
         asked.map(number).sum()
@@ -180,7 +178,7 @@ fn filters_of_one_keyset_announce_those_of_the_others() {
     let world = World::new(|mint| mint.announces = false);
     let wallet = world.restore(Fallback::default(), None);
     assert_eq!(wallet.notes().count(), 12);
-    let shown = world.seen.lock().expect("no panic").clone();
+    let shown = world.mint.seen();
     assert!(shown.iter().all(|asked| !asked.body.to_string().contains(BROKEN)));
 }
 
@@ -247,7 +245,7 @@ fn keys_that_do_not_match_their_id_hold_their_keyset() {
             let keyset = &wallet.keysets[at];
             assert!(matches!(keyset.problems[..], [Problem::Keys { counter: None, .. }]));
             assert!(keyset.problems[0].to_string().contains("do not match its id"));
-            let seen = world.seen.lock().expect("no panic");
+            let seen = world.mint.seen();
             let shown = seen.iter().filter(|asked| asked.path() == "/v1/restore");
             assert!(
                 shown.clone().count() > 0

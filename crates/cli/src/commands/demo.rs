@@ -14,8 +14,8 @@ use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{FilterSite, Monitor, RefreshOptions, Refresher};
 use nutfilter_objects::{Opened, Table};
-use nutfilter_sample::Sample;
 use nutfilter_serve::Limits;
+use nutfilter_testing::{Sample, signatures, states};
 use nutfilter_wallet::{MintClient, Outcome, Policy, Restore, RestoreOptions, Restored};
 use serde_json::{Value, json};
 
@@ -201,32 +201,24 @@ impl Wallet {
         let issued: HashSet<_> = issued.map(|(message, _)| hex(message)).collect();
         let spent = self.pairs[self.spent.clone()].iter();
         let spent: HashSet<_> = spent.map(|(_, y)| hex(y)).collect();
-        let states = move |body: String| async move {
-            let state = |y: &Value| {
-                let is_spent = y.as_str().is_some_and(|y| spent.contains(y));
-                json!({"Y": y, "state": if is_spent { "SPENT" } else { "UNSPENT" }})
-            };
-            let states: Vec<_> = members(&body, "Ys").iter().map(state).collect();
-            json!({ "states": states }).to_string()
+        let checkstate = move |body: String| async move {
+            let state = |y: &str| if spent.contains(y) { "SPENT" } else { "UNSPENT" };
+            states(&parsed(&body), state).to_string()
         };
         let restore = move |body: String| async move {
-            let mut outputs = members(&body, "outputs");
-            outputs.retain(|output| output["B_"].as_str().is_some_and(|b| issued.contains(b)));
-            let sign = |output: &Value| {
+            let sign = |message: &str, _: &Value| {
                 // A point that no key has made: the message itself.
-                json!({"amount": 1, "id": keyset.as_str(), "C_": output["B_"]})
+                let signature = json!({"amount": 1, "id": keyset.as_str(), "C_": message});
+                issued.contains(message).then_some(signature)
             };
-            let signatures: Vec<_> = outputs.iter().map(sign).collect();
-            json!({ "outputs": outputs, "signatures": signatures }).to_string()
+            signatures(&parsed(&body), sign).to_string()
         };
-        Router::new().route("/v1/checkstate", post(states)).route("/v1/restore", post(restore))
+        Router::new().route("/v1/checkstate", post(checkstate)).route("/v1/restore", post(restore))
     }
 }
 
-/// A list in a request.
-fn members(body: &str, name: &str) -> Vec<Value> {
-    let body: Value = serde_json::from_str(body).unwrap_or_default();
-    body[name].as_array().cloned().unwrap_or_default()
+fn parsed(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or_default()
 }
 
 /// What the wallet got.

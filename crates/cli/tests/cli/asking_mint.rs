@@ -1,15 +1,16 @@
 //! A mint for `check --mint` and `restore`: filters, states and signatures, and a record of all requests.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::OnceLock;
 
-use nutfilter::{Params, SortedHashes};
-use nutfilter_cashu::{FilterResponse, NoteKind};
-use serde_json::{Value, json};
+use nutfilter::Params;
+use nutfilter_cashu::NoteKind;
+use nutfilter_testing::loopback::Loopback;
+pub(crate) use nutfilter_testing::loopback::Request;
+use nutfilter_testing::{filter_of, on_curve, signatures, states};
+use serde_json::json;
 
 use crate::nutfilter::{Place, Ran, hex};
-pub(crate) use crate::seeded_mint::Request;
-use crate::seeded_mint::{Seen, serve};
 
 pub(crate) const TIMESTAMP: u64 = 1_000_000;
 pub(crate) const KEYSET: &str = "009a1f293253e41e";
@@ -28,15 +29,7 @@ pub(crate) const REFUSED: usize = 99;
 /// their notes.
 pub(crate) fn point(number: usize) -> [u8; 33] {
     static POINTS: OnceLock<Vec<[u8; 33]>> = OnceLock::new();
-    POINTS.get_or_init(|| {
-        let on_curve = |x: u32| {
-            let mut point = [2; 33];
-            point[29..].copy_from_slice(&x.to_be_bytes());
-            let is_point = secp256k1::PublicKey::from_slice(&point).is_ok();
-            is_point.then_some(point)
-        };
-        (0..).filter_map(on_curve).take(10_000).collect()
-    })[number]
+    POINTS.get_or_init(|| on_curve(2).take(10_000).collect())[number]
 }
 
 /// One hex line for each point of a range.
@@ -50,27 +43,27 @@ pub(crate) fn pairs(numbers: Range<usize>) -> String {
     numbers.map(pair).collect()
 }
 
-/// A mint whose thread ends with the test process.
-pub(crate) struct Mint {
-    pub(crate) url: String,
-    seen: Seen,
+/// A mint, until it is dropped.
+pub(crate) struct Mint(Loopback);
+
+impl Deref for Mint {
+    type Target = Loopback;
+
+    fn deref(&self) -> &Loopback {
+        &self.0
+    }
 }
 
 impl Mint {
     /// `answer` returns the status and body for each request.
     pub(crate) fn answering<B: AsRef<[u8]>>(
-        answer: impl Fn(&Request) -> (&'static str, B) + Send + 'static,
+        answer: impl Fn(&Request) -> (&'static str, B) + Send + Sync + 'static,
     ) -> Self {
-        let (url, seen) = serve(0, answer).expect("a free port");
-        Self { url, seen }
+        Self(Loopback::answering(0, answer).expect("a free port"))
     }
 
     pub(crate) fn honest() -> Self {
         Self::answering(honest)
-    }
-
-    pub(crate) fn seen(&self) -> Vec<Request> {
-        self.seen.lock().expect("a log").clone()
     }
 
     /// The POST requests so far.
@@ -96,43 +89,32 @@ pub(crate) fn filter(kind: NoteKind) -> String {
         NoteKind::Issued => 0..ISSUED,
         NoteKind::Spent => CANDIDATES..CANDIDATES + SPENT,
     };
-    let filter = SortedHashes::from_items(points.map(point)).encode(Params::CASHU);
-    FilterResponse::new(&filter.expect("a filter"), TIMESTAMP).to_json()
+    filter_of(points.map(point), Params::CASHU, TIMESTAMP).to_json()
 }
 
 pub(crate) fn honest(request: &Request) -> (&'static str, String) {
-    let path = request.path();
-    let list = |name: &str| request.body[name].as_array().expect("a list").clone();
-    let number = |point: &Value, from: usize| {
-        let is_it = |&number: &usize| *point == *hex(&self::point(number)).as_str();
+    // The number of a candidate, from the first point of its kind on.
+    let number = |in_hex: &str, from: usize| {
+        let is_it = |&number: &usize| in_hex == hex(&point(number));
         (from..from + CANDIDATES).find(is_it).expect("a candidate") - from
     };
-    let body = match path {
-        "/v1/checkstate" => {
-            let state = |y: &Value| {
-                let state = match number(y, CANDIDATES) {
-                    0 => "PENDING",
-                    1 => "UNSPENT",
-                    _ => "SPENT",
-                };
-                json!({"Y": y, "state": state})
-            };
-            json!({ "states": list("Ys").iter().map(state).collect::<Value>() })
-        }
+    let body = match request.path() {
+        "/v1/checkstate" => states(&request.body, |y| match number(y, CANDIDATES) {
+            0 => "PENDING",
+            1 => "UNSPENT",
+            _ => "SPENT",
+        }),
         "/v1/restore" => {
-            let mut outputs = list("outputs");
-            let is = |wanted: usize| move |output: &Value| number(&output["B_"], 0) == wanted;
-            if outputs.iter().any(is(REFUSED)) {
+            let outputs = request.body["outputs"].as_array().expect("a list");
+            if outputs.iter().any(|output| output["B_"] == *hex(&point(REFUSED))) {
                 return ("400 No", r#"{"detail":"amount 0","code":11006}"#.to_owned());
             }
-            outputs.retain(|output| !is(UNSIGNED)(output));
-            let signature = |output: &Value| {
-                let c = hex(&point(ISSUED));
+            signatures(&request.body, |message, output| {
                 let dleq = json!({"e": "11".repeat(32), "s": "22".repeat(32)});
-                json!({"amount": 8, "id": output["id"], "C_": c, "dleq": dleq})
-            };
-            let signatures = outputs.iter().map(signature).collect::<Value>();
-            json!({ "outputs": outputs, "signatures": signatures })
+                let c = hex(&point(ISSUED));
+                let signature = json!({"amount": 8, "id": output["id"], "C_": c, "dleq": dleq});
+                (number(message, 0) != UNSIGNED).then_some(signature)
+            })
         }
         path if path.contains("/issued/") => return ("200 OK", filter(NoteKind::Issued)),
         path if path.contains("/spent/") => return ("200 OK", filter(NoteKind::Spent)),

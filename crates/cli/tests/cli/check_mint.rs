@@ -2,6 +2,7 @@
 
 use nutfilter::{Nut23, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
+use nutfilter_testing::filter_of;
 
 use crate::asking_mint::{Mint, TIMESTAMP, point, points};
 use crate::nutfilter::{Place, Ran, assert_contains, hex};
@@ -21,8 +22,7 @@ fn asked(mint: &Mint) -> Vec<String> {
 }
 
 fn response(params: Params) -> FilterResponse {
-    let hashes = SortedHashes::from_items((0..1000).map(point));
-    FilterResponse::new(&hashes.encode(params).expect("a filter"), TIMESTAMP)
+    filter_of((0..1000).map(point), params, TIMESTAMP)
 }
 
 fn check(mint: &Mint, args: &str) -> Ran {

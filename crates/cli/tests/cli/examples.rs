@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nutfilter_testing::loopback::Loopback;
+use nutfilter_testing::seeded_mint::{KEYSETS, Mint, SIGNED, SPENT};
 use nutfilter_wallet::Points;
 use nutfilter_wallet::cashu::{Seed, SeedPoints};
 
 use crate::nutfilter::{Place, Ran, hex, item};
-use crate::seeded_mint::{KEYSETS, Mint, SIGNED, SPENT};
 use crate::support::{Server, nutfilter, sample, serve_from};
 
 /// The columns of a terminal in which help is not wrapped, less an indent.
@@ -55,7 +56,7 @@ fn sqlite(database: &Path, statements: &str) {
 /// A directory with what the examples read, and programs that stand for those that a machine need not have.
 struct World {
     place: Place,
-    mint: String,
+    mint: Loopback,
     service: Server,
     /// Lines that ran, and that did not.
     ran: usize,
@@ -66,7 +67,7 @@ impl World {
     fn new() -> Self {
         let place = Place::new();
         let seed: Seed = WORDS.parse().expect("words");
-        let (mint, _) = Mint::start(&seed, 0, |mint| mint.others.clear()).expect("a mint");
+        let mint = Mint::start(&seed, 0, |mint| mint.others.clear()).expect("a mint");
         let keyset = KEYSETS[0].parse().expect("a keyset");
         let mut points = SeedPoints::new(&seed, &keyset).expect("points");
         let ys = points.ys(0..SIGNED[10] + 1).expect("points");
@@ -99,7 +100,7 @@ impl World {
             format!("create table proofs_used (y text); insert into proofs_used values {values}");
         sqlite(&place.path("mint.sqlite3"), &notes);
         let database = place.path("cdk-mintd.sqlite");
-        let service = Server::start(serve_from(&database, &format!("--mint-api {mint}")));
+        let service = Server::start(serve_from(&database, &format!("--mint-api {}", mint.url)));
         fs::create_dir(place.path("bin")).expect("a directory");
         // A service is stopped when it is ready, by its own log: that of the one before would be found first.
         let serving = format!(
@@ -144,7 +145,7 @@ impl World {
         for (shown, meant) in [
             ("https://mint.example/Bitcoin", mint),
             ("https://mint.example", mint),
-            ("http://127.0.0.1:3338", &self.mint),
+            ("http://127.0.0.1:3338", &self.mint.url),
             ("http://127.0.0.1:3339", &self.service.base),
             ("/var/lib/cdk-mintd/cdk-mintd.sqlite", &format!("{place}/cdk-mintd.sqlite")),
             ("009a1f293253e41e", KEYSETS[0]),
@@ -191,7 +192,7 @@ const COMMANDS: [&str; 6] = ["", "build", "check", "restore", "inspect", "serve"
 #[test]
 fn examples_run_as_they_stand() {
     let mut world = World::new();
-    let mint = world.mint.clone();
+    let mint = world.mint.url.clone();
     for command in COMMANDS {
         let shown = examples(command, 80);
         assert!(!shown.is_empty(), "{command}: no examples");
@@ -202,7 +203,7 @@ fn examples_run_as_they_stand() {
         world.run(command, &shown.join("\n"), &mint);
     }
     let root = repository();
-    let readmes = ["crates/cli", "crates/sample", "bindings/npm", "bindings/python", "."];
+    let readmes = ["crates/cli", "crates/testing", "bindings/npm", "bindings/python", "."];
     let readmes = readmes.map(|folder| root.join(folder).join("README.md"));
     for page in readmes.into_iter().chain(pages(&root.join("docs"))) {
         let is_service = page.ends_with("tutorial-mint.md");
@@ -264,7 +265,7 @@ fn pages_name_options_and_metrics_that_exist() {
         }
         for word in text.split(|c| !is_word(c)).filter(|word| word.starts_with("nutfilter_")) {
             let name = word.trim_end_matches("_bucket");
-            let is_crate = ["mint", "serve", "wallet", "cashu", "objects", "sample", "testing"]
+            let is_crate = ["mint", "serve", "wallet", "cashu", "objects", "testing"]
                 .iter()
                 .any(|one| name == format!("nutfilter_{one}"));
             if !is_crate && !metrics.contains(name) {

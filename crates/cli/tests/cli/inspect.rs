@@ -1,12 +1,11 @@
-use nutfilter::{Params, SortedHashes};
+use nutfilter::Params;
 use nutfilter_cashu::FilterResponse;
+use nutfilter_testing::filter_of;
 
 use crate::nutfilter::{Place, assert_contains, hex, item, lines};
 
 fn write_filter(place: &Place, name: &str, items: u32) {
-    let hashes = SortedHashes::from_items((0..items).map(item));
-    let filter = hashes.encode(Params::CASHU).expect("a filter");
-    place.write(name, FilterResponse::new(&filter, 1_767_225_600).to_json());
+    place.write(name, filter_of((0..items).map(item), Params::CASHU, 1_767_225_600).to_json());
 }
 
 #[test]

@@ -20,8 +20,5 @@ mod publishing;
 mod restore;
 mod restore_seed;
 mod running;
-#[allow(dead_code)]
-#[path = "../../../wallet/examples/seeded_mint.rs"]
-mod seeded_mint;
 mod support;
 mod upgrade;

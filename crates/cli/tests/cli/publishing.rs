@@ -6,7 +6,7 @@ use std::process::Command;
 
 use nutfilter_cashu::{FilterResponse, PointKind};
 use nutfilter_mint::NoteKind;
-use nutfilter_sample::Sample;
+use nutfilter_testing::Sample;
 
 use super::support::{Server, mint, replace, serve_from};
 use crate::asking_mint::Mint;
@@ -19,13 +19,12 @@ fn once(place: &Place) -> Ran {
     place.run(format!("{SERVE} --once"))
 }
 
-/// Serves the files of a directory with nothing but GET, and returns the URL.
-fn serve_files(root: PathBuf) -> String {
-    let server = Mint::answering(move |request| match fs::read(root.join(&request.path()[1..])) {
+/// Serves the files of a directory with nothing but GET.
+fn serve_files(root: PathBuf) -> Mint {
+    Mint::answering(move |request| match fs::read(root.join(&request.path()[1..])) {
         Ok(body) => ("200 OK", body),
         Err(_) => ("404 Not Found", b"no such file".to_vec()),
-    });
-    server.url
+    })
 }
 
 /// The number of notes in the filter that `check` fetches from `url`; checks that a note of the sample is in it.
@@ -58,9 +57,9 @@ fn once_writes_json_and_its_compressed_form() {
     let ran = once(&place);
     assert_contains(&ran.stderr, "refreshed");
     ran.ok();
-    let url = serve_files(place.path("public"));
-    assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
-    assert_eq!(checked(&url, &sample, NoteKind::Issued), 200);
+    let mint = serve_files(place.path("public"));
+    assert_eq!(checked(&mint.url, &sample, NoteKind::Spent), 300);
+    assert_eq!(checked(&mint.url, &sample, NoteKind::Issued), 200);
     let keysets = String::from_utf8(place.read("public/v1/keysets")).unwrap();
     assert_contains(&keysets, sample.keyset.as_str());
     let name = name_of(&sample);
@@ -88,8 +87,8 @@ fn m_is_that_of_every_filter_also_after_a_change() {
             let response = FilterResponse::from_json(place.read(&name)).unwrap();
             assert_eq!((response.params.m(), response.params.p()), (m, p));
         }
-        let url = serve_files(place.path("public"));
-        assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
+        let mint = serve_files(place.path("public"));
+        assert_eq!(checked(&mint.url, &sample, NoteKind::Spent), 300);
     }
     place.fails(
         format!("{SERVE} --once --m 784930"),
@@ -124,18 +123,18 @@ fn files_follow_the_database_without_listening() {
     let (place, sample) = mint();
     let mut server = Server::watch(place.command(format!("{SERVE} --refresh 3600")));
     server.wait_for("refreshed");
-    let url = serve_files(place.path("public"));
-    assert_eq!(checked(&url, &sample, NoteKind::Spent), 300);
+    let mint = serve_files(place.path("public"));
+    assert_eq!(checked(&mint.url, &sample, NoteKind::Spent), 300);
     // One process an output.
     once(&place).error_with("another process publishes to this directory");
 
     let larger = replace(&place);
     server.reread();
-    assert_eq!(checked(&url, &larger, NoteKind::Spent), 301);
+    assert_eq!(checked(&mint.url, &larger, NoteKind::Spent), 301);
     // A directory that was taken away is made again.
     fs::remove_dir_all(place.path("public")).unwrap();
     server.reread();
-    assert_eq!(checked(&url, &larger, NoteKind::Issued), 201);
+    assert_eq!(checked(&mint.url, &larger, NoteKind::Issued), 201);
     server.stop();
     assert!(!server.all.contains("listening"), "{}", server.all);
 }
@@ -289,18 +288,13 @@ fn inspect_prints_what_a_mint_serves_and_its_age() {
     assert_eq!(run(&format!("{url} --max-age 1")).code, Some(0));
 }
 
-/// A server of the files of another mint, whose info is this text.
-fn with_info(place: &Place, info: &str) -> String {
-    fs::create_dir_all(place.path("mint/v1")).unwrap();
-    place.write("mint/v1/info", info);
-    serve_files(place.path("mint"))
-}
-
 #[test]
 fn info_of_the_mint_is_kept_while_the_mint_is_down() {
     let (place, _) = mint();
-    let url = with_info(&place, r#"{"name":"m","nuts":{"4":{}},"time":1}"#);
-    let server = Server::of(&place, &format!("--mint-api {url}"));
+    fs::create_dir_all(place.path("mint/v1")).unwrap();
+    place.write("mint/v1/info", r#"{"name":"m","nuts":{"4":{}},"time":1}"#);
+    let other = serve_files(place.path("mint"));
+    let server = Server::of(&place, &format!("--mint-api {}", other.url));
     server.until("/v1/info", "200 OK");
     fs::remove_file(place.path("mint/v1/info")).unwrap();
     let announced = r#"{"name":"m","nuts":{"4":{}},"filters":{"supported":true}}"#;

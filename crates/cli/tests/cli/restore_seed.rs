@@ -1,10 +1,11 @@
 //! `restore --seed-file`, at the mint of the tutorial.
 
 use cashu::nuts::nut00::Token;
+use nutfilter_testing::loopback::Loopback;
+use nutfilter_testing::seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, SIGNED};
 use nutfilter_wallet::cashu::{Seed, SeedPoints};
 
 use crate::nutfilter::{Place, Ran, assert_contains};
-use crate::seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, SIGNED, Seen};
 
 const WORDS: &str =
     "because patient dismiss crystal enforce step liar wood pottery radio high defy";
@@ -13,8 +14,7 @@ fn seed() -> Seed {
     WORDS.parse().expect("words")
 }
 
-/// The URL of the mint, and what it was asked.
-fn mint(change: impl FnOnce(&mut Mint)) -> (String, Seen) {
+fn mint(change: impl FnOnce(&mut Mint)) -> Loopback {
     Mint::start(&seed(), 0, change).expect("a mint")
 }
 
@@ -50,10 +50,10 @@ fn assert_silent(ran: &Ran) {
 
 #[test]
 fn seed_gives_tokens_on_stdout_and_a_table_on_stderr() {
-    let (url, seen) = mint(|mint| mint.others.clear());
+    let mint = mint(|mint| mint.others.clear());
     let digits = const_hex::encode(seed().as_bytes());
     for text in [format!("{WORDS}\n"), digits] {
-        let ran = run(&url, &text, "");
+        let ran = run(&mint.url, &text, "");
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let printed = String::from_utf8(ran.stdout.clone()).expect("text");
         let [new, old] = printed.lines().collect::<Vec<_>>()[..] else {
@@ -71,16 +71,16 @@ fn seed_gives_tokens_on_stdout_and_a_table_on_stderr() {
         assert_contains(&ran.stderr, "that one of 4 live notes was taken for spent");
         assert_silent(&ran);
     }
-    let seen = seen.lock().expect("no panic");
+    let seen = mint.seen();
     let shown = seen.iter().filter_map(|asked| asked.body["outputs"].as_array());
     assert_eq!(shown.map(Vec::len).sum::<usize>(), 2 * 12);
 }
 
 #[test]
 fn other_keysets_are_printed_when_one_fails() {
-    let (url, _) = mint(|mint| mint.has_filters = false);
+    let mint = mint(|mint| mint.has_filters = false);
     for (args, notes) in [("", 12), ("--fallback never", 0), ("--fallback always", 12)] {
-        let ran = run(&url, WORDS, args);
+        let ran = run(&mint.url, WORDS, args);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         for part in [
             format!("keyset {BROKEN}: "),
@@ -97,17 +97,17 @@ fn other_keysets_are_printed_when_one_fails() {
 
 #[test]
 fn notes_that_may_be_spent_are_printed_alone_and_only_if_wanted() {
-    let (url, _) = mint(|mint| {
+    let mint = mint(|mint| {
         (mint.has_filters, mint.has_states) = (false, false);
         mint.others.clear();
     });
-    let ran = run(&url, WORDS, "");
+    let ran = run(&mint.url, WORDS, "");
     assert_eq!((ran.code, ran.stdout.len()), (Some(2), 0), "{}", ran.stderr);
     assert_contains(
         &ran.stderr,
         "33 notes that may be spent are not printed; rerun when the mint answers, or with --unchecked",
     );
-    let ran = run(&url, WORDS, "--unchecked");
+    let ran = run(&mint.url, WORDS, "--unchecked");
     let printed = String::from_utf8(ran.stdout.clone()).expect("text");
     assert_eq!((ran.code, printed.lines().count()), (Some(2), 33));
     assert_silent(&ran);
@@ -115,11 +115,11 @@ fn notes_that_may_be_spent_are_printed_alone_and_only_if_wanted() {
 
 #[test]
 fn notes_without_a_dleq_proof_are_a_warning() {
-    let (url, _) = mint(|mint| {
+    let mint = mint(|mint| {
         mint.others.clear();
         mint.change = |signature| drop(signature.as_object_mut().expect("one").remove("dleq"));
     });
-    let ran = run(&url, WORDS, "");
+    let ran = run(&mint.url, WORDS, "");
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_contains(&ran.stderr, "4 notes have no DLEQ proof");
     assert_contains(&ran.stderr, "restored 12 notes");
@@ -127,15 +127,15 @@ fn notes_without_a_dleq_proof_are_a_warning() {
 
 #[test]
 fn wallet_without_notes_is_exit_code_1() {
-    let (url, _) = mint(|mint| mint.others.clear());
-    let ran = run(&url, &"07".repeat(64), "");
+    let mint = mint(|mint| mint.others.clear());
+    let ran = run(&mint.url, &"07".repeat(64), "");
     assert_eq!((ran.code, ran.stdout.len()), (Some(1), 0), "{}", ran.stderr);
     assert_contains(&ran.stderr, "restored 0 notes worth 0 sat, in 0 tokens");
 }
 
 #[test]
 fn invalid_seeds_are_errors_without_the_seed() {
-    let (url, seen) = mint(|_| {});
+    let mint = mint(|_| {});
     let digits = const_hex::encode(seed().as_bytes());
     for (text, error) in [
         (WORDS.replace("liar", "lier"), "word 7 is not in the English list"),
@@ -144,13 +144,13 @@ fn invalid_seeds_are_errors_without_the_seed() {
         (digits[1..].to_owned(), "expected 128 hex digits; found 127"),
         (String::new(), "found 0 words"),
     ] {
-        let ran = run(&url, &text, "");
+        let ran = run(&mint.url, &text, "");
         assert_eq!(ran.code, Some(2));
         assert_contains(&ran.stderr, error);
         assert_silent(&ran);
     }
-    assert!(seen.lock().expect("no panic").is_empty());
-    let ran = run(&url, WORDS, "--unit usd");
+    assert!(mint.requests().is_empty());
+    let ran = run(&mint.url, WORDS, "--unit usd");
     assert_contains(&ran.stderr, "no keyset of unit \"usd\"; it has 0049c41fb72a472f (sat)");
     let place = Place::new();
     place.fail_each(
@@ -170,13 +170,13 @@ fn invalid_seeds_are_errors_without_the_seed() {
 #[test]
 fn seed_file_that_others_may_read_is_a_warning() {
     use std::os::unix::fs::PermissionsExt;
-    let (url, _) = mint(|mint| mint.others.clear());
+    let mint = mint(|mint| mint.others.clear());
     let place = Place::new();
     place.write("words", WORDS);
     for (mode, is_warned) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(place.path("words"), permissions).expect("its owner");
-        let ran = place.run(format!("restore --mint {url} --proxy none --seed-file words"));
+        let ran = place.run(format!("restore --mint {} --proxy none --seed-file words", mint.url));
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let warning = format!(
             "warning: words: other users may read the seed (mode {mode:03o}); use chmod 600"

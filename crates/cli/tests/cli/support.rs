@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nutfilter_sample::Sample;
+use nutfilter_testing::Sample;
 
 use crate::nutfilter::Place;
 

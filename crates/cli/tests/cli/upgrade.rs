@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use nutfilter_sample::Sample;
+use nutfilter_testing::Sample;
 
 use super::support::{Server, nutfilter};
 use crate::nutfilter::{Place, Ran, assert_contains};

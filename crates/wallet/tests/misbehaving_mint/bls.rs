@@ -42,12 +42,12 @@ fn restore_gives_the_signatures_of_the_vectors() {
         notes.map(|note| from_hex(&note[field])).collect()
     };
     let (blinded, ys, wanted) = (points("B_"), points("Y"), points("C_"));
-    let [issued, spent] =
-        [&blinded[..SIGNED], &ys[..SPENT]].map(|items| json(filter_of(items, now()).to_json()));
+    let [issued, spent] = [&blinded[..SIGNED], &ys[..SPENT]]
+        .map(|items| json(filter_of(items, Params::CASHU, now()).to_json()));
     let keyset = vectors["keyset"].as_str().expect("text");
     let keyset: KeysetId = keyset.parse().expect("an ID");
     let id = keyset.clone();
-    let mint = Loopback::start(move |request, stream| {
+    let mint = start(move |request, stream| {
         if request.starts_with("GET ") {
             let is_issued = request.contains("/issued/");
             return stream.write_all(if is_issued { &issued } else { &spent });
@@ -62,7 +62,7 @@ fn restore_gives_the_signatures_of_the_vectors() {
         };
         stream.write_all(&json(answer.to_string()))
     })
-    .asked_about_matches();
+    .checked(eavesdrop::matches_in_posts);
 
     // A point of the other curve would be absent.
     let filter = client(&mint).fetch(&keyset, NoteKind::Spent);

@@ -211,7 +211,8 @@ fn lies_about_candidates_have_the_errors_in_the_file() {
         for (name, case) in cases(member) {
             let said = case.clone();
             // Some are unspent for this mint.
-            let mint = mint(move |request| respond(&said, request)).shown_anything();
+            let mint =
+                mint(move |request| respond(&said, request)).checked(eavesdrop::anything_in_posts);
             let options = match member {
                 "checkstate" => CONFIRM,
                 _ => PLAIN,
@@ -281,7 +282,7 @@ fn filter_in(case: &Value, kind: &str, now: u64) -> FilterResponse {
     let points =
         points.flat_map(|(kind, numbers)| numbers.map(move |number| point_of(&kind, number)));
     let age = case[format!("{kind}_age")].as_u64().unwrap_or(0);
-    filter_of(points, now - age)
+    filter_of(points, Params::CASHU, now - age)
 }
 
 fn said(answer: &Value) -> Vec<u8> {
@@ -344,7 +345,7 @@ fn mint_of(case: &Value, now: u64, is_first: impl Fn(&str) -> bool, request: &st
 fn restores_end_as_in_the_file() {
     for (name, case) in cases("restores") {
         let (said, seen, time) = (case.clone(), std::sync::Mutex::new(Vec::new()), now());
-        let mint = Loopback::start(move |request, stream| {
+        let mint = start(move |request, stream| {
             let is_first = |name: &str| {
                 let mut seen = seen.lock().expect("no panic");
                 seen.push(name.to_owned());
@@ -352,8 +353,7 @@ fn restores_end_as_in_the_file() {
             };
             stream.write_all(&mint_of(&said, time, is_first, request))
         })
-        .asked_about_matches()
-        .shown_anything();
+        .checked(eavesdrop::anything_in_posts);
         let given = &case["options"];
         let ago = |name: &str| given[name].as_u64().map(|age| now() - age);
         let options = RestoreOptions {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use nutfilter_testing::{signatures, states};
 use serde_json::{Value, json as value};
 
 use crate::*;
@@ -50,8 +51,8 @@ pub(crate) fn number(point_in_hex: &str) -> usize {
 
 pub(crate) fn filter(kind: NoteKind, timestamp: u64) -> FilterResponse {
     match kind {
-        NoteKind::Issued => filter_of((0..LIVE.end).map(point), timestamp),
-        NoteKind::Spent => filter_of(SPENT.map(|i| point(ALL.end + i)), timestamp),
+        NoteKind::Issued => filter_of((0..LIVE.end).map(point), Params::CASHU, timestamp),
+        NoteKind::Spent => filter_of(SPENT.map(|i| point(ALL.end + i)), Params::CASHU, timestamp),
     }
 }
 
@@ -73,20 +74,16 @@ pub(crate) fn honest_answer(request: &str) -> Value {
 
 /// The same of a mint for which candidates up to these numbers are spent, and issued.
 pub(crate) fn honest_until(request: &str, spent: usize, issued: usize) -> Value {
-    let asked = asked(request);
+    let (_, body) = request.split_once("\r\n\r\n").expect("a head");
+    let body = serde_json::from_str(body).expect("a JSON body");
     if request.starts_with("POST /v1/checkstate") {
-        let state = |y: &String| {
-            let state = if number(y) < spent { "SPENT" } else { "UNSPENT" };
-            value!({"Y": y, "state": state, "witness": null})
-        };
-        return value!({ "states": asked.iter().map(state).collect::<Value>() });
+        return states(&body, |y| if number(y) < spent { "SPENT" } else { "UNSPENT" });
     }
-    let signed: Vec<_> = asked.iter().filter(|b| number(b) < issued).collect();
-    let output = |b: &&String| value!({"amount": 0, "id": KEYSET, "B_": b});
-    let sign = |b: &&String| value!({"amount": number(b), "id": KEYSET, "C_": format!("03{}", &b[2..]), "dleq": null});
-    value!({
-        "outputs": signed.iter().map(output).collect::<Value>(),
-        "signatures": signed.iter().map(sign).collect::<Value>(),
+    signatures(&body, |message, _| {
+        let number = number(message);
+        let c = format!("03{}", &message[2..]);
+        let signature = value!({"amount": number, "id": KEYSET, "C_": c, "dleq": null});
+        (number < issued).then_some(signature)
     })
 }
 
@@ -94,7 +91,7 @@ pub(crate) fn honest_until(request: &str, spent: usize, issued: usize) -> Value 
 pub(crate) fn mint(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Loopback {
     let time = now();
     let [spent, issued] = NoteKind::ALL.map(|kind| json(filter(kind, time).to_json()));
-    Loopback::start(move |request, stream| {
+    start(move |request, stream| {
         let answer = match request {
             _ if request.starts_with("POST ") => answer(request),
             _ if request.contains("/issued/") => issued.clone(),
@@ -103,7 +100,7 @@ pub(crate) fn mint(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> 
         };
         stream.write_all(&answer)
     })
-    .asked_about_matches()
+    .checked(eavesdrop::matches_in_posts)
 }
 
 pub(crate) fn honest_mint() -> Loopback {

@@ -1,10 +1,50 @@
-//! Finds notes in what a wallet sent.
+//! Finds notes in what a wallet sent: every server of these tests checks that it was sent none without a reason.
 
 use std::collections::HashMap;
+use std::io::{self, Write};
+use std::net::TcpStream;
 use std::sync::OnceLock;
+
+use nutfilter_testing::loopback::Loopback;
 
 use crate::conversation::{ALL, LIVE, SPENT, hex, point};
 use crate::{ITEMS, item};
+
+/// A server that may be sent neither a POST request nor a note, unless its check is replaced by one of those below.
+pub(crate) fn start(
+    reply: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
+) -> Loopback {
+    let server = Loopback::start(0, reply).expect("a free port");
+    server.checked(|request| {
+        assert!(!request.starts_with("POST "), "{request}");
+        assert_finds_only(request, |_| false);
+    })
+}
+
+/// Sends the same answer to every request.
+pub(crate) fn saying(answer: impl Into<Vec<u8>>) -> Loopback {
+    let answer = answer.into();
+    start(move |_, stream| stream.write_all(&answer))
+}
+
+/// Allows requests about the candidates of `conversation` that may be shown.
+pub(crate) fn matches_in_posts(request: &str) {
+    assert_finds_only(request, |is_match| is_match);
+}
+
+/// Allows any candidate in the body of a POST.
+pub(crate) fn anything_in_posts(request: &str) {
+    assert_finds_only(request, |_| true);
+}
+
+/// Checks that the request contains no note, except such ones in the body of a POST.
+fn assert_finds_only(request: &str, may_be_shown: fn(bool) -> bool) {
+    let asks = request.starts_with("POST ");
+    let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request, ""));
+    let in_body = || find(body, |is_match| !(asks && may_be_shown(is_match)));
+    let found = find(head, |_| true).or_else(in_body);
+    assert!(found.is_none(), "{found:?} in {request}");
+}
 
 /// This many characters at the end of a note in hex identify it.
 const TELLING: usize = 24;

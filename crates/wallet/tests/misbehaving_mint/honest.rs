@@ -6,7 +6,7 @@ use crate::*;
 #[test]
 fn spent_notes_match_and_others_are_absent() {
     let response = honest(now());
-    let mint = Loopback::saying(json(response.to_json()));
+    let mint = saying(json(response.to_json()));
     let filter = fetch(&mint).expect("an honest filter");
     assert_eq!(filter.n(), ITEMS);
     assert_eq!(filter.as_of(), response.timestamp);
@@ -23,8 +23,8 @@ fn spent_notes_match_and_others_are_absent() {
 
 #[test]
 fn requests_do_not_identify_the_wallet() {
-    let mint = Loopback::saying(json(honest(now()).to_json()));
-    let client = MintClient::new(&format!("{}/Bitcoin/", mint.url()), Policy::default());
+    let mint = saying(json(honest(now()).to_json()));
+    let client = MintClient::new(&format!("{}/Bitcoin/", mint.url), Policy::default());
     let old_id = KeysetId::parse("I2yN+iRYf/zT").expect("a keyset id");
     client.expect("a good URL").fetch(&old_id, NoteKind::Issued).expect("a filter");
 
@@ -62,7 +62,7 @@ fn user_agent_and_headers_are_the_callers() {
 fn cookies_are_not_returned() {
     let body = honest(now()).to_json();
     let cookie = [("Set-Cookie", "wallet=17; Path=/")];
-    let mint = Loopback::saying(response("200 OK", &cookie, body));
+    let mint = saying(response("200 OK", &cookie, body));
     let client = client(&mint);
     for _ in 0..2 {
         client.fetch(&keyset(), NoteKind::Spent).expect("a filter");
@@ -84,7 +84,7 @@ fn content_type_is_ignored() {
 #[test]
 fn fetched_filter_older_than_the_last_seen_one_is_rolled_back() {
     let then = now() - 100;
-    let mint = Loopback::saying(json(honest(then).to_json()));
+    let mint = saying(json(honest(then).to_json()));
     for (last_seen, rolled_back) in [(then, None), (then + 1, Some(then + 1))] {
         let filter = client(&mint).fetch_as::<Nut25>(&keyset(), NoteKind::Spent, Some(last_seen));
         assert_eq!(filter.expect("a filter").rolled_back_from(), rolled_back);

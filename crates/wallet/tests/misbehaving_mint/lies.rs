@@ -17,8 +17,8 @@ fn assert_lie<A: Fn(&str) -> Vec<u8> + Send + Sync + 'static>(text: &str, answer
 
 #[test]
 fn redirect_of_a_request_is_not_followed() {
-    let elsewhere = Loopback::saying(json("{}"));
-    let to = elsewhere.url();
+    let elsewhere = saying(json("{}"));
+    let to = elsewhere.url.clone();
     assert_lie("redirect (HTTP 307) to ", move |request| {
         let body = honest_answer(request).to_string();
         response("307 There", &[("Location", &to)], body)
@@ -54,7 +54,7 @@ fn answer_beyond_the_limit_is_rejected() {
 fn slow_and_deep_answers_are_errors() {
     let [issued, spent] =
         [NoteKind::Issued, NoteKind::Spent].map(|kind| json(filter(kind, now()).to_json()));
-    let drip = Loopback::start(move |request, stream| {
+    let drip = start(move |request, stream| {
         if request.starts_with("GET ") {
             let is_issued = request.contains("issued");
             return stream.write_all(if is_issued { &issued } else { &spent });
@@ -65,7 +65,7 @@ fn slow_and_deep_answers_are_errors() {
             thread::sleep(Duration::from_millis(20));
         }
     })
-    .asked_about_matches();
+    .checked(eavesdrop::matches_in_posts);
     let short = policy!(deadline: Duration::from_secs(1));
     let client = client_by(&drip, short);
     let error = client.restore(&keyset(), &candidates(LIVE)[..], &RestoreOptions::default());

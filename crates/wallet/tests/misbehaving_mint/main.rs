@@ -34,7 +34,6 @@ mod eavesdrop;
 mod honest;
 mod lies;
 mod limits;
-mod loopback;
 mod proxy;
 mod redirects;
 mod restore;
@@ -50,9 +49,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use loopback::{Loopback, head, response};
-use nutfilter::{Nut25, Params, SortedHashes};
+use eavesdrop::{saying, start};
+use nutfilter::{Nut25, Params};
 use nutfilter_cashu::FilterResponse;
+use nutfilter_testing::loopback::{Loopback, head, response};
+use nutfilter_testing::{filter_of, on_curve};
 use nutfilter_wallet::{
     Answer, CheckError, FetchError, KeysetId, MintClient, MintFilter, NoteKind, Policy,
     RejectReason,
@@ -71,18 +72,6 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs()
 }
 
-/// Points whose bytes after the first are these, and a number.
-fn on_curve(fill: u8) -> impl Iterator<Item = [u8; 33]> {
-    let point = move |x: u32| {
-        let mut point = [fill; 33];
-        point[0] = 2;
-        point[29..].copy_from_slice(&x.to_be_bytes());
-        secp256k1::PublicKey::from_slice(&point).ok()?;
-        Some(point)
-    };
-    (0..).filter_map(point)
-}
-
 /// A point, different for each number.
 fn item(number: u32) -> [u8; 33] {
     static ITEMS_ON_CURVE: OnceLock<Vec<[u8; 33]>> = OnceLock::new();
@@ -90,23 +79,8 @@ fn item(number: u32) -> [u8; 33] {
         [number as usize]
 }
 
-/// A filter of these items.
-fn filter_of<I: AsRef<[u8]>>(items: impl IntoIterator<Item = I>, timestamp: u64) -> FilterResponse {
-    filter_by(items, Params::CASHU, timestamp)
-}
-
-fn filter_by<I: AsRef<[u8]>>(
-    items: impl IntoIterator<Item = I>,
-    params: Params,
-    timestamp: u64,
-) -> FilterResponse {
-    let items: Vec<_> = items.into_iter().collect();
-    let filter = SortedHashes::from_items(items).encode(params);
-    FilterResponse::new(&filter.expect("a filter"), timestamp)
-}
-
 fn honest(timestamp: u64) -> FilterResponse {
-    filter_of((0..ITEMS).map(item), timestamp)
+    filter_of((0..ITEMS).map(item), Params::CASHU, timestamp)
 }
 
 fn json(body: impl AsRef<[u8]>) -> Vec<u8> {
@@ -114,7 +88,7 @@ fn json(body: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 fn client_by(mint: &Loopback, policy: Policy) -> MintClient {
-    MintClient::new(&mint.url(), policy).expect("a good URL")
+    MintClient::new(&mint.url, policy).expect("a good URL")
 }
 
 fn client(mint: &Loopback) -> MintClient {
@@ -130,7 +104,7 @@ fn fetch(mint: &Loopback) -> Fetched {
 }
 
 fn fetch_answer(answer: impl Into<Vec<u8>>) -> Fetched {
-    fetch(&Loopback::saying(answer))
+    fetch(&saying(answer))
 }
 
 /// The names of the headers in these lines, sorted.

@@ -108,7 +108,7 @@ const UNRESOLVABLE: &str = "http://mint.invalid:8333/Bitcoin";
 
 #[test]
 fn proxies_receive_the_mints_name_and_the_credentials() {
-    let mint = Loopback::saying(json(honest(now()).to_json()));
+    let mint = saying(json(honest(now()).to_json()));
     for (scheme, handshake, wanted) in [
         ("socks5h", socks5 as fn(&mut TcpStream) -> io::Result<Asked>, "alice:hunter2"),
         ("http", http_connect, "basic YWxpY2U6aHVudGVyMg=="),
@@ -132,19 +132,19 @@ fn proxies_receive_the_mints_name_and_the_credentials() {
 
 #[test]
 fn failing_proxy_is_an_error_without_credentials_or_fallback() {
-    let mint = Loopback::saying(json(honest(now()).to_json()));
+    let mint = saying(json(honest(now()).to_json()));
     for scheme in ["socks5h", "socks5", "http"] {
         // Nothing listens on the discard port.
         let url = format!("{scheme}://alice:hunter2@127.0.0.1:9");
-        let fetched = fetch_via(&mint.url(), &url, Policy::default());
+        let fetched = fetch_via(&mint.url, &url, Policy::default());
         let error = fetched.as_ref().expect_err("no proxy");
         let text = format!("{error} {error:?}");
         assert!(!text.contains("hunter2"), "{text}");
         assert_failed!(fetched, FetchError::Transport(_));
     }
-    let refusing = Loopback::saying("HTTP/1.1 403 Forbidden\r\n\r\n");
+    let refusing = saying("HTTP/1.1 403 Forbidden\r\n\r\n");
     let url = format!("http://{}", refusing.address());
-    let refused = fetch_via(&mint.url(), &url, Policy::default());
+    let refused = fetch_via(&mint.url, &url, Policy::default());
     let error = refused.expect_err("refused").to_string();
     assert!(error.contains("403"), "{error}");
     assert_eq!(mint.requests().len(), 0);

@@ -4,17 +4,17 @@ use crate::*;
 
 #[test]
 fn no_redirect_is_followed() {
-    let elsewhere = Loopback::saying(json(honest(now()).to_json()));
+    let elsewhere = saying(json(honest(now()).to_json()));
     for location in [
         "/here".to_owned(),
-        elsewhere.url(),
+        elsewhere.url.clone(),
         "http://a b/".to_owned(),
         "data:application/json,{}".to_owned(),
     ] {
         for status in [301_u16, 302, 303, 307, 308] {
             let line = format!("{status} Elsewhere");
             let headers = [("Location", location.as_str()), ("Location", "/second")];
-            let mint = Loopback::saying(response(&line, &headers, ""));
+            let mint = saying(response(&line, &headers, ""));
             match fetch(&mint) {
                 Err(FetchError::Redirect { status: s, to }) => {
                     assert_eq!((s, to), (status, location.clone()))

@@ -227,7 +227,7 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
         ),
     ] {
         let (answer, list) = (response(status, &[], body), keysets.clone());
-        let mint = Loopback::start(move |request, stream| {
+        let mint = start(move |request, stream| {
             stream.write_all(if request.contains("keysets") { &list } else { &answer })
         });
         let id = KeysetId::parse(id).expect("an ID");
@@ -245,7 +245,7 @@ fn mint_without_filters_is_sent_nothing_if_never_allowed() {
     }
     // A list that does not come, or without end, says nothing.
     for list in ["", r#"{"keysets":[]}"#, r#"{"keysets":17}"#] {
-        let mint = Loopback::start(move |request, stream| match request.contains("keysets") {
+        let mint = start(move |request, stream| match request.contains("keysets") {
             true => stream.write_all(&json(list)),
             false => stream.write_all(&response("404 Not Found", &[], "")),
         });

@@ -48,8 +48,8 @@ fn search(
 ) -> Result<Restore, QueryError> {
     let time = now();
     let issued = spent.clone().chain(live.iter().copied());
-    let issued = filter_of(issued.map(|counter| derive(0, counter)), time);
-    let spent = filter_of(spent.map(|counter| derive(1, counter)), time);
+    let issued = filter_of(issued.map(|counter| derive(0, counter)), Params::CASHU, time);
+    let spent = filter_of(spent.map(|counter| derive(1, counter)), Params::CASHU, time);
     let issued = accepted(&issued, NoteKind::Issued, false);
     let spent = accepted(&spent, NoteKind::Spent, false);
     Restore::new(&keyset(), points, &spent, &issued, options, &Policy::default())
@@ -93,7 +93,7 @@ fn search_at(params: Params, counters: u32) -> Result<Restore, QueryError> {
     let [issued, spent] = [NoteKind::Issued, NoteKind::Spent].map(|kind| {
         let number = u8::from(kind == NoteKind::Spent);
         let points = (0..counters).map(|counter| derive(number, counter));
-        accepted_by(policy.clone(), &filter_by(points, params, now()), kind, false)
+        accepted_by(policy.clone(), &filter_of(points, params, now()), kind, false)
     });
     let mut points = TestPoints::default();
     Restore::new(&keyset(), &mut points, &spent, &issued, &PLAIN, &policy)

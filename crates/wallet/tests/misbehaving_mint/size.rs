@@ -9,7 +9,7 @@ fn body_size_limit_is_inclusive() {
     // Neither length is declared, so counting decides.
     let mut answer = head("200 OK", &[]);
     answer.extend_from_slice(body.as_bytes());
-    let mint = Loopback::saying(answer);
+    let mint = saying(answer);
     let policy = |max_bytes| policy!(max_bytes);
     assert!(fetch_by(&mint, policy(length)).is_ok());
     assert_refused!(
@@ -20,7 +20,7 @@ fn body_size_limit_is_inclusive() {
 
 #[test]
 fn a_declared_length_above_the_cap_is_refused_before_the_body() {
-    let mint = Loopback::start(|_, stream| {
+    let mint = start(|_, stream| {
         stream.write_all(&head("200 OK", &[("Content-Length", "2147483648")]))?;
         // Not one byte of the body is sent: a client that waits for it fails with a deadline error.
         stream.read_exact(&mut [0])
@@ -90,7 +90,7 @@ fn gzip_body_is_limited_like_a_plain_one() {
     let headers = [("Content-Encoding", "gzip")];
     let answer = response("200 OK", &headers, &compressed);
     assert_eq!(fetch_answer(answer.clone()).expect("a filter").n(), ITEMS);
-    let limit = |max_bytes| fetch_by(&Loopback::saying(answer.clone()), policy!(max_bytes));
+    let limit = |max_bytes| fetch_by(&saying(answer.clone()), policy!(max_bytes));
     let length = body.len() as u64;
     assert!(limit(length).is_ok());
     assert_refused!(limit(length - 1), RejectReason::TooLarge { .. });
@@ -162,8 +162,8 @@ fn garbage_and_hanging_up_are_transport_errors() {
         let fetched = fetch_answer(answer);
         assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
     }
-    let nobody = Loopback::saying("");
-    let url = nobody.url();
+    let nobody = saying("");
+    let url = nobody.url.clone();
     drop(nobody);
     let client = MintClient::new(&url, Policy::default()).expect("a good URL");
     let fetched = client.fetch(&keyset(), NoteKind::Spent);

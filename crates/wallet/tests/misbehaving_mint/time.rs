@@ -14,7 +14,7 @@ fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
     let body_starts = whole.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
     for at_once in [0, body_starts, body_starts + 1_000] {
         let whole = whole.clone();
-        let mint = Loopback::start(move |_, stream| {
+        let mint = start(move |_, stream| {
             stream.set_nodelay(true)?;
             stream.write_all(&whole[..at_once])?;
             // Bytes arrive much more often than the deadline, without end.
@@ -31,7 +31,7 @@ fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
 #[test]
 fn slow_body_that_keeps_its_rate_is_not_cut() {
     let whole = json(honest(now()).to_json());
-    let mint = Loopback::start(move |_, stream| {
+    let mint = start(move |_, stream| {
         stream.set_nodelay(true)?;
         // 24 KiB/s, for about twice the deadline.
         for part in whole.chunks(2_458) {
@@ -58,7 +58,7 @@ fn time_limit_of_a_restore_ends_slow_bodies() {
         Ok(())
     };
     for slow in ["GET /v1/filter/issued", "POST"] {
-        let mint = Loopback::start(move |request, stream| {
+        let mint = start(move |request, stream| {
             let answer = match request.starts_with("GET") {
                 true if request.contains("/issued/") => {
                     json(conversation::filter(NoteKind::Issued, now()).to_json())
@@ -75,8 +75,7 @@ fn time_limit_of_a_restore_ends_slow_bodies() {
                 false => stream.write_all(&answer),
             }
         })
-        .asked_about_matches()
-        .shown_anything();
+        .checked(eavesdrop::anything_in_posts);
         let options = RestoreOptions { time_limit: Duration::from_secs(2), ..conversation::PLAIN };
         let started = Instant::now();
         let error = conversation::restore(&mint, conversation::ALL, &options).expect_err("slow");
@@ -92,10 +91,10 @@ fn short() -> Policy {
 
 #[test]
 fn silence_is_ended_by_the_deadline() {
-    let mint = Loopback::start(|_, stream| stream.read_exact(&mut [0]));
+    let mint = start(|_, stream| stream.read_exact(&mut [0]));
     assert_failed!(fetch_by(&mint, short()), FetchError::Deadline { .. });
     // What came before has earned more than a minute.
-    let mint = Loopback::start(|_, stream| {
+    let mint = start(|_, stream| {
         stream.write_all(&json(vec![b' '; 1 << 20])[..1 << 20])?;
         stream.read_exact(&mut [0])
     });

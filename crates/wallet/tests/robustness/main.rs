@@ -3,13 +3,12 @@
 #[path = "../../../../tests/robustness/allocations.rs"]
 mod allocations;
 use std::io::{self, Read, Write};
-use std::net::TcpListener;
-use std::thread;
 use std::time::Duration;
 
 use allocations::{FIXED, peak_of};
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
+use nutfilter_testing::loopback::{Loopback, response};
 use nutfilter_wallet::{
     FetchContext, FetchError, FilterSource, MintClient, MintFilter, NoteKind, Policy, RejectReason,
 };
@@ -135,23 +134,16 @@ const TRANSPORT: usize = 320 << 10;
 /// Memory of a decompressor: the window of gzip, and its buffer.
 const WINDOW: usize = 64 << 10;
 
-/// Sends `first`, then `again` until the client disconnects; returns the URL to fetch. Its thread ends with the
-/// process.
-fn mint_without_end(first: &'static str, again: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("its address"));
-    thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            // The request is short enough to arrive in one read.
-            let _ = stream.read(&mut [0; 4096]);
-            let again = again.repeat(1000);
-            let mut said = stream.write_all(first.as_bytes());
-            while said.is_ok() && !again.is_empty() {
-                said = stream.write_all(again.as_bytes());
-            }
+/// Sends `first`, then `again` until the client disconnects.
+fn mint_without_end(first: &'static str, again: &'static str) -> Loopback {
+    let server = Loopback::start(0, move |_, stream| {
+        let again = again.repeat(1000);
+        stream.write_all(first.as_bytes())?;
+        loop {
+            stream.write_all(again.as_bytes())?;
         }
     });
-    url
+    server.expect("a free port")
 }
 
 #[test]
@@ -182,9 +174,9 @@ fn endless_responses_take_bounded_memory() {
         // Of an error, only the maximum size of an error object is read.
         ("an error", "HTTP/1.1 500 Oops\r\n\r\n", "x", TRANSPORT + 2 * FIXED),
     ] {
-        let url = mint_without_end(first, again);
+        let mint = mint_without_end(first, again);
         let (fetched, peak) = peak_of(|| {
-            let client = MintClient::new(&url, policy.clone()).expect("a good URL");
+            let client = MintClient::new(&mint.url, policy.clone()).expect("a good URL");
             client.fetch(&keyset, NoteKind::Spent)
         });
         let error = fetched.expect_err(what).to_string();
@@ -200,15 +192,11 @@ fn fetch_compressed(body: &[u8]) -> (Result<MintFilter, FetchError>, usize) {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(body).expect("memory");
     let compressed = encoder.finish().expect("memory");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("its address"));
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a client");
-        let _ = stream.read(&mut [0; 4096]);
-        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: gzip\r\n\r\n";
-        let _ = stream.write_all(&[head.as_bytes(), &compressed].concat());
+    let server = Loopback::start(0, move |_, stream| {
+        stream.write_all(&response("200 OK", &[("Content-Encoding", "gzip")], &compressed))
     });
-    let client = MintClient::new(&url, Policy::default()).expect("a good URL");
+    let mint = server.expect("a free port");
+    let client = MintClient::new(&mint.url, Policy::default()).expect("a good URL");
     peak_of(|| client.fetch(&source().keyset, NoteKind::Spent))
 }
 

@@ -11,7 +11,7 @@ use nutfilter_cashu::{KeysetId, NoteKind};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Transaction, params};
 
-mod tables;
+use crate::tables;
 
 /// Number of notes that are generated, sorted and inserted at a time. They are sorted by primary key, so that its
 /// index grows only at one end.

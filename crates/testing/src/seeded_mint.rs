@@ -1,48 +1,45 @@
-//! A mint that signed notes of the seed `[7; 64]`, for docs/tutorial-wallet.md and the tests to restore from:
+//! A mint that signed notes of a seed, for docs/tutorial-wallet.md and the tests to restore from:
 //!
 //! ```sh
-//! cargo run -p nutfilter-wallet --features cashu --example seeded_mint
+//! cargo run -p nutfilter-testing --features mint --example seeded_mint
 //! ```
 
-#![allow(clippy::disallowed_methods)]
-
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cashu::dhke::{hash_to_curve, sign_message};
 use cashu::{BlindSignature, Id, SecretKey};
-use nutfilter::{Params, SortedHashes};
-use nutfilter_cashu::FilterResponse;
+use nutfilter::Params;
 use nutfilter_wallet::cashu::{Seed, SeedPoints};
 use serde_json::{Value, json};
+
+use crate::loopback::{Loopback, Request};
+use crate::{filter_of, signatures, states};
 
 type Error = Box<dyn std::error::Error>;
 
 /// The keysets with notes: the ids of their keys.
-pub(crate) const KEYSETS: [&str; 3] = [
+pub const KEYSETS: [&str; 3] = [
     "0049c41fb72a472f",
     "01fcdc3bc5910548439b66048d77354e56ae4b8fb930b3a8dfdd7c41539a5d733a",
     "F87AqWquk/+C",
 ];
 
 /// The id of other keys, of the same number in the path of BIP32 as the first one.
-pub(crate) const TWIN: &str = "00e7cd42b5ee34e9";
+pub const TWIN: &str = "00e7cd42b5ee34e9";
 
 /// The mint answers 400 to every question about this keyset.
-pub(crate) const BROKEN: &str = "00ffffffffffffff";
+pub const BROKEN: &str = "00ffffffffffffff";
 
 /// A keyset of a version whose notes the crate `cashu` does not derive.
-pub(crate) const DRAFT: &str = "02abababababababababababababababababababababababababababababababab";
+pub const DRAFT: &str = "02abababababababababababababababababababababababababababababababab";
 
 /// The counters that the mint signed, in each keyset with notes. A payment's blanks lie between.
-pub(crate) const SIGNED: [u32; 11] = [0, 1, 2, 3, 4, 120, 121, 122, 123, 124, 125];
+pub const SIGNED: [u32; 11] = [0, 1, 2, 3, 4, 120, 121, 122, 123, 124, 125];
 
 /// As many of them are spent.
-pub(crate) const SPENT: usize = 7;
+pub const SPENT: usize = 7;
 
 /// What a mint knows of a keyset.
 struct Keyset {
@@ -53,107 +50,43 @@ struct Keyset {
 }
 
 /// The mint, and the requests so far.
-pub(crate) struct Mint {
+pub struct Mint {
     /// Whether it answers about the states of notes.
-    pub(crate) has_states: bool,
+    pub has_states: bool,
     /// How many notes behind the spent ones are in a payment.
-    pub(crate) pending: usize,
+    pub pending: usize,
     /// Whether it has filters.
-    pub(crate) has_filters: bool,
+    pub has_filters: bool,
     /// Whether it announces them.
-    pub(crate) announces: bool,
+    pub announces: bool,
     /// The parameters of its filters.
-    pub(crate) params: Params,
+    pub params: Params,
     /// Its keysets without notes.
-    pub(crate) others: Vec<&'static str>,
+    pub others: Vec<&'static str>,
     /// Its keyset of unit `usd`, if any.
-    pub(crate) usd: &'static str,
+    pub usd: &'static str,
     /// The keyset for which it gives the keys of another one.
-    pub(crate) forged: &'static str,
+    pub forged: &'static str,
     /// The paths, or parts of them, that it does not answer at all.
-    pub(crate) silent: &'static str,
+    pub silent: &'static str,
     /// After so many answers about messages it has no further ones.
-    pub(crate) restores: AtomicUsize,
+    pub restores: AtomicUsize,
     /// A change of each signature that it gives.
-    pub(crate) change: fn(&mut Value),
+    pub change: fn(&mut Value),
     keysets: Vec<Keyset>,
 }
 
-/// A request: its first line and its body.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) line: String,
-    pub(crate) body: Value,
-}
-
-/// The requests so far.
-pub(crate) type Seen = Arc<Mutex<Vec<Request>>>;
-
-#[allow(dead_code)]
-fn main() -> Result<(), Error> {
-    println!("{}", Mint::start(&Seed::from([7; 64]), 3400, |_| {})?.0);
-    loop {
-        std::thread::park();
-    }
-}
-
-/// Answers requests at this port with a status and a body, in a thread of its own, until the process ends. Returns the URL.
-pub(crate) fn serve<B: AsRef<[u8]>>(
-    port: u16,
-    answer: impl Fn(&Request) -> (&'static str, B) + Send + 'static,
-) -> Result<(String, Seen), Error> {
-    let listener = TcpListener::bind(("127.0.0.1", port))?;
-    let (url, seen) = (format!("http://{}", listener.local_addr()?), Seen::default());
-    let log = seen.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            // Clients that hang up are ignored.
-            let _ = converse(&stream, &log, &answer);
-        }
-    });
-    Ok((url, seen))
-}
-
-fn converse<B: AsRef<[u8]>>(
-    mut stream: &TcpStream,
-    seen: &Seen,
-    answer: &impl Fn(&Request) -> (&'static str, B),
-) -> Result<(), Error> {
-    let mut reader = BufReader::new(stream);
-    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-    reader.read_line(&mut first)?;
-    while reader.read_line(&mut line)? > 2 {
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse()?;
-        }
-        line.clear();
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let body = serde_json::from_slice(&body).unwrap_or_default();
-    let line = first.trim_end().to_owned();
-    let request = Request { line, body };
-    seen.lock().expect("no panic").push(request.clone());
-    let (status, body) = answer(&request);
-    let length = body.as_ref().len();
-    let head =
-        format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
-    Ok(stream.write_all(&[head.as_bytes(), body.as_ref()].concat())?)
-}
-
-impl Request {
-    pub(crate) fn path(&self) -> &str {
-        self.line.split(' ').nth(1).unwrap_or_default()
-    }
-}
-
 impl Mint {
-    /// A mint that signed the notes of this seed, at this port; `change` comes before. Returns its URL, and the requests so far.
-    pub(crate) fn start(
+    /// Starts a mint that signed the notes of this seed, at this port; `change` comes before.
+    ///
+    /// # Errors
+    ///
+    /// If the port is taken.
+    pub fn start(
         seed: &Seed,
         port: u16,
         change: impl FnOnce(&mut Self),
-    ) -> Result<(String, Seen), Error> {
+    ) -> Result<Loopback, Error> {
         let keysets = KEYSETS.map(|id| Keyset::new(seed, id));
         let mut mint = Self {
             has_states: true,
@@ -170,13 +103,14 @@ impl Mint {
             keysets: keysets.into_iter().collect::<Result<_, _>>()?,
         };
         change(&mut mint);
-        serve(port, move |request| match mint.reply(request.path(), &request.body) {
+        let answer = move |request: &Request| match mint.reply(request.path(), &request.body) {
             Ok(Some(answer)) => ("200 OK", answer),
             _ => {
                 let detail = format!("invalid request: {}", request.body);
                 ("400 Bad Request", json!({ "detail": detail }).to_string())
             }
-        })
+        };
+        Ok(Loopback::answering(port, answer)?)
     }
 
     fn reply(&self, path: &str, body: &Value) -> Result<Option<String>, Error> {
@@ -230,35 +164,28 @@ impl Mint {
     }
 
     fn restore(&self, request: &Value) -> Option<String> {
-        let (mut outputs, mut signatures) = (Vec::new(), Vec::new());
-        for output in request["outputs"].as_array().into_iter().flatten() {
-            if output["id"] == BROKEN {
-                return None;
-            }
-            let blinded = output["B_"].as_str().unwrap_or_default();
-            let mut keysets = self.keysets.iter();
-            if let Some(signature) = keysets.find_map(|keyset| keyset.signatures.get(blinded)) {
-                outputs.push(output);
-                let mut signature = signature.clone();
-                (self.change)(&mut signature);
-                signatures.push(signature);
-            }
+        let mut outputs = request["outputs"].as_array().into_iter().flatten();
+        if outputs.any(|output| output["id"] == BROKEN) {
+            return None;
         }
-        Some(json!({"outputs": outputs, "signatures": signatures}).to_string())
+        let answer = signatures(request, |message, _| {
+            let mut keysets = self.keysets.iter();
+            let mut signature = keysets.find_map(|one| one.signatures.get(message))?.clone();
+            (self.change)(&mut signature);
+            Some(signature)
+        });
+        Some(answer.to_string())
     }
 
     fn states(&self, request: &Value) -> Value {
-        let place = |y: &Value| {
-            self.keysets.iter().find_map(|keyset| keyset.ys.iter().position(|one| *y == **one))
+        let place = |y: &str| {
+            self.keysets.iter().find_map(|keyset| keyset.ys.iter().position(|one| *one == y))
         };
-        let state = |y| match place(y) {
+        states(request, |y| match place(y) {
             Some(at) if at < SPENT => "SPENT",
             Some(at) if at < SPENT + self.pending => "PENDING",
             _ => "UNSPENT",
-        };
-        let ys = request["Ys"].as_array().into_iter().flatten();
-        let state = |y| json!({"Y": y, "state": state(y)});
-        json!({"states": ys.map(state).collect::<Value>()})
+        })
     }
 }
 
@@ -308,7 +235,6 @@ fn filter(
 ) -> Result<String, Error> {
     let items = items.into_iter().map(|item| const_hex::decode(item.as_ref()));
     let items = items.collect::<Result<Vec<_>, _>>()?;
-    let filter = SortedHashes::from_items(items).encode(params)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    Ok(FilterResponse::new(&filter, now).to_json())
+    Ok(filter_of(items, params, now).to_json())
 }
