@@ -98,13 +98,15 @@ impl Cluster {
     }
 
     /// Writes a file, such as `data/standby.signal`.
+    /// A server may remove a file as soon as it is there, so that is the last step.
     pub(crate) fn write(&self, name: &str, content: &str) {
-        let path = self.directory.join(name);
+        let path = self.directory.join("unfinished");
         std::fs::write(&path, content).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         if let Some([user, group]) = self.user {
             chown(&path, Some(user), Some(group)).unwrap();
         }
+        std::fs::rename(path, self.directory.join(name)).unwrap();
     }
 
     pub(crate) fn start_again(&self) {
