@@ -7,17 +7,18 @@ export NUTFILTER_VECTORS := env("NUTFILTER_VECTORS", if path_exists(published) =
 export JUST := just_executable()
 venv := justfile_directory() / "target/venv/bin"
 nutfilter := justfile_directory() / "target/release/nutfilter"
-e2e := "target/e2e/bin/python -m pytest e2e -q -rs -p no:cacheprovider --binary " + nutfilter
+pytest := "target/e2e/bin/python -m pytest e2e -q -rs -p no:cacheprovider --binary"
+e2e := pytest + " " + nutfilter
 
 _list:
     @{{JUST}} --list --unsorted
 
 [group('gate'), doc('Run all checks of the gate; a failure does not stop the later ones')]
 gate:
-    .ci/steps.sh style prose deny clippy +release test +instructions test:levels +nutshell bindings sqlite-range vectors cross docs fuzz-all:5:seeds:2
+    .ci/steps.sh style prose deny clippy test +instructions test:levels +nutshell bindings sqlite-range vectors cross docs fuzz-all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
-    .ci/steps.sh test:release test:arm test:big-endian test:asan cross:wallet semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:load coverage fuzz-all mutants
+    .ci/steps.sh release test:release test:arm test:big-endian test:asan cross:all semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:load coverage fuzz-all mutants
 
 # What other recipes need: programs of Python packages, the command, and what the end-to-end tests import.
 _programs:
@@ -55,18 +56,19 @@ bindings:
 [group('gate'), doc('Our vectors are what the Python implementation writes')]
 vectors: _programs
     {{venv}}/python tests/vectors/make_wallet_limits.py check && {{venv}}/python tests/vectors/make_vectors.py check
-[group('gate'), doc('The library for other architectures, and without std; with `wallet`, the wallet in wasm32')]
+[group('gate'), doc('The library for other architectures, and without std; with `all`, more of them, and the wallet in wasm32')]
 cross *what:
     .ci/cross.sh {{what}}
 [group('gate'), doc("Documentation with warnings denied, the book in target/book, all links, and the README's table, which the records make")]
 docs: _programs
     .ci/docs.sh
-[group('gate'), doc("What is released: the codec's package, which builds by itself and has at most 300 KiB; the command, with the demo of the README")]
+[group('campaign'), doc("What is released: the codec's package, which builds by itself and has at most 300 KiB; the command, with the demo of the README")]
 release: _binary
     .ci/release.sh
 [group('gate'), doc("A real nutshell on loopback: its answers compared with the command's, then the service follows it")]
-nutshell: _binary _e2e-venv
-    {{e2e}} -m quick --minutes 0.5
+nutshell: _e2e-venv
+    cargo test --locked --workspace --no-run
+    {{pytest}} target/debug/nutfilter -m quick --minutes 0.5
 [group('gate'), doc('Instruction counts against benches/instructions.txt, with the library as it is in the command; `--accept` writes that file')]
 instructions *options:
     python3 benches/instructions.py {{options}}
