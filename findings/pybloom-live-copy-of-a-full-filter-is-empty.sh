@@ -3,7 +3,7 @@
 #
 # Expected: `copy()` gives a filter like the first one: full, with the same length, and `add` raises "BloomFilter is at capacity" there
 # too. `copy.copy`, `copy.deepcopy`, `pickle` and `tofile` do give that.
-# Seen: `copy()` has all members and the length 0, and so have `union()` and `|`. It takes 1,000 more items without an error. Its rate
+# Seen: `copy()` has all members and the length 0, and so has `union()`. It takes 1,000 more items without an error. Its rate
 # of false positives is then 5.8 %, with 0.1 % asked for. `bool(copy)` is False.
 # Why it matters: the filters of several days or servers are joined by `union()`, and the check that keeps the rate does not see them.
 # `if spent and y in spent:` takes the union for no filter and lets every spent note pass. Use `copy.copy`, and compare the sum of

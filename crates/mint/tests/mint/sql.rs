@@ -9,8 +9,8 @@ pub(crate) struct Dialect(pub(crate) &'static str, pub(crate) &'static str);
 /// The tables of a mint, in the dialect of Postgres.
 pub(crate) fn tables(mint: MintType) -> &'static str {
     match mint {
-        MintType::Nutshell => include_str!("../../../sample/src/nutshell.sql"),
-        _ => include_str!("../../../sample/src/cdk.sql"),
+        MintType::Nutshell => include_str!("../../../testing/src/nutshell.sql"),
+        _ => include_str!("../../../testing/src/cdk.sql"),
     }
 }
 
