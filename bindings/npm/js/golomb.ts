@@ -218,7 +218,13 @@ export class Index {
   private readLong(): number {
     let quotient = 0;
     while (this.readBit('unary run')) {
-      if (++quotient > this.maxQuotient) {
+      quotient++;
+      // A mint may send a run of many megabytes.
+      while (quotient <= this.maxQuotient && this.position % 8 === 0 && this.filter.bytes[this.position / 8] === 255) {
+        quotient += 8;
+        this.position += 8;
+      }
+      if (quotient > this.maxQuotient) {
         throw this.outOfRange();
       }
     }
