@@ -143,7 +143,8 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
   const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
   try {
     // What is cached may lack a keyset.
-    await twice(call, () => call.race(async () => wallet.loadMint(true))).catch((error) => loadValid(wallet, client, call, found, failure(error)));
+    const loaded = twice(call, () => call.race(async () => wallet.loadMint(true)));
+    await loaded.then(() => checkUnits(wallet, call, found), (error) => loadValid(wallet, client, call, found, failure(error)));
     const info = infoOf(wallet.getMintInfo().cache);
     const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
     const run = { wallet, client, call, options, expected, lastSeen, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
@@ -177,6 +178,19 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     throw WalletError.with(failure(error), 'restored', found);
   }
   return found;
+}
+
+/** The library leaves out, silently, a keyset without a unit, and one whose unit is spelled otherwise. Version 3 keeps no list of them. */
+async function checkUnits({ keyChain: { cache }, mint, unit: own }: Wallet, call: Call, found: RestoredWallet): Promise<void> {
+  const plain = (unit: string): string => unit.trim().toLowerCase();
+  const asked = 'unit' in cache ? twice(call, () => call.race(() => mint.getKeySets())) : Promise.resolve(cache);
+  const { keysets } = await asked.catch((error) => (call.check(), found.problems.push({ keyset: '', error: failure(error) }), { keysets: [] }));
+  for (const { id, unit } of keysets as readonly { id: unknown; unit: unknown }[]) {
+    if (unit !== own && (typeof unit !== 'string' || plain(unit) === plain(own))) {
+      const error = new WalletError('UnknownKeyset', `the mint gives this keyset no unit, or spells ${show(own)} otherwise; its notes were not looked for`);
+      found.problems.push({ keyset: String(id).slice(0, 80), error });
+    }
+  }
 }
 
 /** Loads what is valid of a mint's keysets: for an odd one, of any unit, and for an odd info the library refuses all. */

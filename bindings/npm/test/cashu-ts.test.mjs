@@ -137,6 +137,8 @@ test('what cannot be restored is told, and the rest is kept', async (t) => {
   }
 });
 
+const OTHER = '00ffd48b8f5ecf80';
+
 for (const [version, library] of Object.entries(LIBRARIES)) {
   test(`cashu-ts ${version}: what the library refuses takes away one note`, async (t) => {
     for (const [name, edit, proofs, code] of [
@@ -146,6 +148,8 @@ for (const [version, library] of Object.entries(LIBRARIES)) {
       ['checkstate', ({ states }) => (states[2] = 7), 6, 'Form'],
       ['keysets', ({ keysets }) => keysets.push(null), 6, 'Transport'],
       ['keysets', ({ keysets }) => keysets.push({ ...keysets[0], id: null }), 6, 'Library'],
+      ...[undefined, null, 7, 'SAT', ' sat\t'].map((unit) => ['keysets', ({ keysets }) => keysets.push({ ...keysets[0], id: OTHER, unit }), 6, 'UnknownKeyset']),
+      ['keysets', ({ keysets }) => keysets.push({ ...keysets[0], id: OTHER, unit: 'usd' }), 6],
     ]) {
       const change = (asked, said) => (asked === name ? (edit(said), said) : undefined);
       const { found, shown } = await restored(t, { change }, { confirm: true }, ONE, { library });
