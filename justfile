@@ -15,10 +15,13 @@ _list:
 
 [group('gate'), doc('Run all checks of the gate; a failure does not stop the later ones')]
 gate:
-    .ci/steps.sh style prose deny clippy test +instructions test:levels +nutshell bindings sqlite-range vectors cross docs fuzz-all:5:seeds:2
+    .ci/steps.sh style prose clippy test +instructions test:levels +nutshell bindings vectors docs
+[group('beside'), doc('Run the checks that CI does beside the gate, on a machine of their own')]
+beside:
+    .ci/steps.sh deny sqlite-range cross fuzz-all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
-    .ci/steps.sh release test:release test:arm test:big-endian test:asan cross:all semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:load coverage fuzz-all mutants
+    .ci/steps.sh release beside test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:load coverage fuzz-all mutants
 
 # What other recipes need: programs of Python packages, the command, and what the end-to-end tests import.
 _programs:
@@ -36,7 +39,7 @@ style: _programs
 [group('gate'), doc('Words that are banned from prose and code')]
 prose:
     .ci/prose.sh
-[group('gate'), doc('Licences, sources and duplicate versions of the dependencies')]
+[group('beside'), doc('Licences, sources and duplicate versions of the dependencies')]
 deny:
     .ci/deny.sh
 [group('gate'), doc('Clippy with all targets and features, and of the library with each set of features')]
@@ -47,7 +50,7 @@ clippy:
 test how='debug':
     timeout --kill-after=10 45m .ci/test.sh {{how}}
 # `just test` has the newest rusqlite of the range. A program has one version of SQLite, so mints decide which.
-[group('gate'), doc('The tests of SQLite with the oldest rusqlite of the range; and a mint that has its own store gets at most 60 crates')]
+[group('beside'), doc('The tests of SQLite with the oldest rusqlite of the range; and a mint that has its own store gets at most 60 crates')]
 sqlite-range:
     .ci/sqlite-range.sh
 [group('gate'), doc('The C library and the Python package, without valgrind and Spark')]
@@ -56,9 +59,9 @@ bindings:
 [group('gate'), doc('Our vectors are what the Python implementation writes')]
 vectors: _programs
     {{venv}}/python tests/vectors/make_wallet_limits.py check && {{venv}}/python tests/vectors/make_vectors.py check
-[group('gate'), doc('The library for other architectures, and without std; with `all`, more of them, and the wallet in wasm32')]
-cross *what:
-    .ci/cross.sh {{what}}
+[group('beside'), doc('The library for other architectures, and without std; the wallet in wasm32')]
+cross:
+    .ci/cross.sh
 [group('gate'), doc("Documentation with warnings denied, the book in target/book, all links, and the README's table, which the records make")]
 docs: _programs
     .ci/docs.sh
