@@ -15,10 +15,10 @@ _list:
 
 [group('gate'), doc('Run all checks of the gate; a failure does not stop the later ones')]
 gate:
-    .ci/steps.sh style prose clippy test +instructions test:levels +nutshell bindings vectors docs
+    .ci/steps.sh style prose clippy test +instructions test:levels +nutshell vectors docs
 [group('beside'), doc('Run the checks that CI does beside the gate, on a machine of their own')]
 beside:
-    .ci/steps.sh deny sqlite-range cross fuzz-all:5:seeds:2
+    .ci/steps.sh deny bindings sqlite-range cross fuzz-all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
     .ci/steps.sh release beside test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:load coverage fuzz-all mutants
@@ -53,7 +53,7 @@ test how='debug':
 [group('beside'), doc('The tests of SQLite with the oldest rusqlite of the range; and a mint that has its own store gets at most 60 crates')]
 sqlite-range:
     .ci/sqlite-range.sh
-[group('gate'), doc('The C library and the Python package, without valgrind and Spark')]
+[group('beside'), doc('The C library and the Python package, without valgrind and Spark')]
 bindings:
     .ci/bindings.sh
 [group('gate'), doc('Our vectors are what the Python implementation writes')]

@@ -2,6 +2,7 @@
 # The checks of the C library and of the Python package that need neither valgrind nor a data engine; `native` and `python` have all.
 source "$(dirname "$0")/common.sh"
 export CARGO_TARGET_DIR=$root/target/bindings
+cargo clippy --quiet --locked --manifest-path bindings/python/Cargo.toml -- -D warnings
 cargo test --quiet --locked --manifest-path bindings/c/Cargo.toml
 cargo build --quiet --locked --manifest-path bindings/c/Cargo.toml
 gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -Ibindings/c/include bindings/c/examples/scan.c "$CARGO_TARGET_DIR/debug/libnutfilter_c.a" -lm -o "$work/scan"

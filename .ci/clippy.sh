@@ -3,7 +3,6 @@
 source "$(dirname "$0")/common.sh"
 clippy() { cargo clippy --quiet --locked "$@" -- -D warnings; }
 clippy --workspace --all-targets --all-features
-clippy --manifest-path bindings/python/Cargo.toml --target-dir target
 for features in '' std verify bitcoin parallel bitcoin,std bitcoin,parallel; do
     clippy -p nutfilter --no-default-features --features "$features"
 done
