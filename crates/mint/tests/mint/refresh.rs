@@ -77,6 +77,13 @@ fn database_that_did_not_only_grow_is_read_whole() {
         running.execute_batch(&renumber(highest, 1009)).unwrap();
         assert!(whole(&mut refresher));
         assert!(!whole(&mut refresher));
+        // Also beside one that does not count yet.
+        database.execute(&database.insert(kind, V1, &items(1, 10, 33)[9..], "PENDING"));
+        running.execute_batch(&renumber(1010, highest)).unwrap();
+        assert!(whole(&mut refresher));
+        assert!(whole(&mut refresher));
+        running.execute_batch(&renumber(highest, 1010)).unwrap();
+        assert!(whole(&mut refresher));
         // A mint without a log is read whole each time: it may be a copy.
         drop(running);
         assert!(whole(&mut refresher));

@@ -141,10 +141,17 @@ impl MintSource for SqliteSource {
         }
         let notes = schema.notes(kind);
         let identity = opened.identity(schema.migrations);
+        // Beside a row with the highest possible id, SQLite chooses ids at random.
+        let (mut is_random, highest) = (false, select(notes, "1") + BY_ID);
+        opened.rows("looking up the highest row id", &highest, [[i64::MAX]], |_| {
+            is_random = true;
+            Ok(())
+        })?;
         let mark = mark.and_then(|mark| {
             let identity = identity.as_ref().map_err(|reason| *reason);
             let is_proved = match whole {
                 true => return Err("asked"),
+                false if is_random => return Err("no last row"),
                 false => identity?.continues(&opened.path, &mark.identity)?,
             };
             let known = &mark.newest[..if is_proved { 1 } else { mark.newest.len() }];
@@ -176,8 +183,9 @@ impl MintSource for SqliteSource {
             pending.retain(|&id| id < last);
             match last {
                 _ if pending.len() > MAX_PENDING => Err("many pending"),
-                // None counts; or above the highest possible id, SQLite chooses ids at random.
+                // None counts.
                 i64::MAX => Err("no last row"),
+                _ if is_random => Err("no last row"),
                 _ => Ok(SqliteMark { identity, newest, pending }),
             }
         });
