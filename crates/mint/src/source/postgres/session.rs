@@ -9,6 +9,7 @@
 
 use core::future::Future;
 use core::time::Duration;
+use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
@@ -61,8 +62,10 @@ const BEGIN: &str = "
 pub(super) const START: &str = "pg_catalog.to_char(pg_catalog.timezone('UTC', pg_catalog.pg_postmaster_start_time()), \
     'YYYY-MM-DD HH24:MI:SS.US')";
 
-/// Selects who a server that accepts writes is, with [`START`]: the identifier of its database system, its timeline as 8 hex digits.
-const WHO: &str = "system_identifier, pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)
+/// Selects who a server that accepts writes is, with [`START`]: the identifier of its database system, its timeline as 8 hex digits,
+/// and for how many milliseconds it has run.
+const WHO: &str = "system_identifier, pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8),
+    (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - pg_catalog.pg_postmaster_start_time()) * 1000)::bigint
     FROM pg_catalog.pg_control_system()";
 
 /// Rows of a copy that are taken from the connection at once.
@@ -74,13 +77,15 @@ pub(super) struct Link {
     pub(super) url: PostgresUrl,
     /// The last server of each database system so far: start, identifier and timeline. The last system is the present one.
     known: Vec<Who>,
+    /// When the present system was last reached.
+    reached: Option<Instant>,
     /// The version of the pgpool-II at this address, once asked; the inner one is `None` for Postgres itself.
     router: Option<Option<String>>,
 }
 
 impl Link {
     pub(super) fn new(url: PostgresUrl) -> Self {
-        Self { url, known: vec![], router: None }
+        Self { url, known: vec![], reached: None, router: None }
     }
 
     /// Adds to an error that may come from it that statements pass through pgpool-II.
@@ -104,7 +109,7 @@ impl Link {
 
     /// Outside of a transaction, as an error would end it.
     fn ask_router(&self) -> Result<Option<String>> {
-        let (server, client, _) = Server::login(&self.url, &mut vec![])?;
+        let (server, client, _) = Server::login(&self.url, &mut vec![], None)?;
         let shown = client.simple_query("SHOW pool_version");
         match server.wait("asking for pgpool-II", GOODBYE_LIMIT, async { Ok(shown.await) })? {
             Ok(messages) => Ok(texts(messages).pop().and_then(|mut row| row[0].take())),
@@ -128,7 +133,9 @@ impl<'u> Session<'u> {
     /// Connects and begins the transaction.
     pub(super) fn begin(link: &'u mut Link) -> Result<Self> {
         let url = &link.url;
-        let (server, client, start) = Server::login(url, &mut link.known)?;
+        let since = link.reached.map(|reached| reached.elapsed());
+        let (server, client, start) = Server::login(url, &mut link.known, since)?;
+        link.reached = Some(Instant::now());
         let mut session = Self { server, client, start };
         let schema = url.schema.as_deref().map_or_else(String::new, |schema| {
             let schema = schema.replace('"', "\"\"");
@@ -220,14 +227,15 @@ async fn ask(
     Ok((client, who))
 }
 
-/// Start, identifier of the database system, and timeline.
-type Who = [String; 3];
+/// Start, identifier of the database system, timeline, and for how many milliseconds it has run.
+type Who = [String; 4];
 
 /// The one of the servers that accept writes which the mint uses, and its start; or why that cannot be told. A server that was
-/// promoted has a higher timeline than the one that it followed.
+/// promoted has a higher timeline than the one that it followed. `since` is the time since the last choice.
 fn choose<C>(
     writers: Vec<(String, C, TextRow)>,
     known: &mut Vec<Who>,
+    since: Option<Duration>,
 ) -> Result<Option<(C, String)>, String> {
     let mut found = vec![];
     for (host, client, who) in writers {
@@ -257,7 +265,7 @@ fn choose<C>(
     let Some((host, client, who)) = found.pop() else {
         return Ok(None);
     };
-    let [start, system, timeline] = &who;
+    let [start, system, timeline, ran] = &who;
     let last = known.iter().position(|last| last[SYSTEM] == *system);
     if let Some(at) = last {
         let (is_former, last) = (at + 1 < known.len(), &mut known[at]);
@@ -267,7 +275,11 @@ fn choose<C>(
                  restart this service if an older copy was restored"
             ));
         }
-        if last[TIMELINE] == *timeline && last[START_OF] > *start {
+        // One that started since then did not run beside the last one. Its start is earlier if its clock was set back.
+        let is_new = since.zip(ran.parse().ok().map(Duration::from_millis));
+        let is_new =
+            is_new.is_some_and(|(since, ran)| ran < since) && !last[START_OF].starts_with(SEVERAL);
+        if last[TIMELINE] == *timeline && last[START_OF] > *start && !is_new {
             // Nobody knows which of them the mint uses. It sorts behind all other starts.
             if !last[START_OF].starts_with(SEVERAL) {
                 last[START_OF].insert_str(0, SEVERAL);
@@ -300,7 +312,11 @@ struct Server<'u> {
 
 impl<'u> Server<'u> {
     /// Connects to the mint's primary. Also returns the start of that server.
-    fn login(url: &'u PostgresUrl, known: &mut Vec<Who>) -> Result<(Self, Client, Option<String>)> {
+    fn login(
+        url: &'u PostgresUrl,
+        known: &mut Vec<Who>,
+        since: Option<Duration>,
+    ) -> Result<(Self, Client, Option<String>)> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| SourceError::Other(error.into()))?);
         let (server, tls) = (Self { url, runtime }, tls::connector(url)?);
@@ -334,7 +350,7 @@ impl<'u> Server<'u> {
                 Err(_) => {}
             }
         }
-        match choose(writers, known) {
+        match choose(writers, known, since) {
             Ok(Some((client, start))) => Ok((server, client, Some(start))),
             Ok(None) => Err(error.unwrap_or_else(|| server.late(CONNECTING, limit))),
             Err(reason) => Err(SourceError::schema(url, reason)),
@@ -381,7 +397,10 @@ mod tests {
 
     #[test]
     fn primary_is_chosen_by_system_and_timeline() {
-        let who = |who: &str| who.split(' ').map(|field| Some(field.to_owned())).collect();
+        let who = |who: &str| {
+            let who = who.to_owned() + " 9999";
+            who.split(' ').map(|field| Some(field.to_owned())).collect()
+        };
         let mut known = vec![];
         for (writers, chosen) in [
             (&[][..], Ok(None)),
@@ -406,7 +425,7 @@ mod tests {
         ] {
             let named = writers.iter().enumerate();
             let named = named.map(|(at, of)| (format!("h{at}"), at, who(of))).collect();
-            match (choose(named, &mut known), chosen) {
+            match (choose(named, &mut known, None), chosen) {
                 (Ok(found), Ok(chosen)) => {
                     let found = found.as_ref().map(|(at, start)| (*at, start.as_str()));
                     assert_eq!(found, chosen, "{writers:?}");
@@ -414,6 +433,19 @@ mod tests {
                 (Err(reason), Err(said)) => assert!(reason.contains(said), "{reason}"),
                 (found, _) => panic!("{writers:?}: {found:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn server_with_earlier_start_is_chosen_if_it_restarted() {
+        let mut known = vec![];
+        for (start, ran, is_chosen) in
+            [("c", "9999", true), ("b", "2999", true), ("a", "3000", false), ("a", "1", false)]
+        {
+            let who = [start, "7", "1", ran].map(|field| Some(field.to_owned())).into();
+            let since = Some(Duration::from_secs(3));
+            let chosen = choose(vec![(String::new(), (), who)], &mut known, since);
+            assert_eq!(chosen.is_ok(), is_chosen, "{start} {ran}");
         }
     }
 }
