@@ -32,8 +32,9 @@ pub(super) struct Proof {
     /// Equal within one continuous history of transaction ids and of the table; incomplete if that cannot be told.
     ///
     /// It says that this is the same server process without a crash inside (recovery resets these statistics, and gives ids
-    /// that were not flushed out again), the same database, the same plain heap table without children, and the same
-    /// columns (a default that is added later changes rows without rewriting them).
+    /// that were not flushed out again), the same database, the same plain heap table without children and
+    /// virtual columns, and the same columns (a default that is added later changes rows without rewriting them, and so does the
+    /// expression of a virtual column).
     state: [Option<String>; 5],
 }
 
@@ -69,7 +70,8 @@ impl Proof {
                  (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter)::text,
                  (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::text,
                  (SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_am a ON a.oid = c.relam
-                  WHERE c.oid = t.oid AND c.relkind = 'r' AND a.amname = 'heap' AND NOT c.relhassubclass)::text,
+                  WHERE c.oid = t.oid AND c.relkind = 'r' AND a.amname = 'heap' AND NOT c.relhassubclass AND NOT EXISTS (
+                      SELECT FROM pg_catalog.pg_attribute WHERE attrelid = t.oid AND attgenerated = 'v'))::text,
                  (SELECT pg_catalog.array_agg((attnum, atttypid, attmissingval::text)::text ORDER BY attnum)
                   FROM pg_catalog.pg_attribute WHERE attrelid = t.oid AND attnum > 0)::text])::text
              FROM pg_catalog.pg_current_snapshot() s, (SELECT pg_catalog.to_regclass('{table}')::oid AS oid) t)"
