@@ -341,12 +341,14 @@ impl Cluster {
     }
 }
 
-/// Stops the server and removes its directory when this process ends, even if it is killed.
+/// Stops the server and removes its directory when this process ends, even if it is killed. What a shell starts in the background
+/// ignores SIGQUIT, and PgBouncer leaves it at that.
 fn janitor(directory: &Path) -> Child {
     const CLEAR: &str = r#"trap '' INT TERM; cat >/dev/null
         for pid in $(head -qn 1 "$0"/*/postmaster.pid 2>/dev/null); do
             kill -QUIT "$pid"
-            while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+            for wait in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
+            kill -KILL "$pid" 2>/dev/null
         done
         rm -rf "$0""#;
     Command::new("sh")
