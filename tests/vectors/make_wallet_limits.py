@@ -71,7 +71,7 @@ def batch(info):
         length = json.loads(info)["max_array_length"]
     except (ValueError, KeyError, TypeError):
         return DEFAULTS["batch"]
-    if type(length) not in (int, float) or length < 0 or length != int(length):
+    if type(length) not in (int, float) or length < 0 or length != int(length) or length >= 2**53:
         return DEFAULTS["batch"]
     return min(max(int(length), 1), DEFAULTS["max_batch"])
 
@@ -91,7 +91,8 @@ def vectors():
                "Thursday, 01-Jan-26 00:01:30 GMT", "Thu Jan  1 00:01:30 2026", "Thu, 01 Jan 2026 00:01:30 or later"]
     infos = ['{"max_array_length":1000}', '{"max_array_length":500,"name":"mint"}', '{"max_array_length":1}', '{"max_array_length":0}',
              '{"max_array_length":1001}', '{"max_array_length":100000}', '{"max_array_length":null}', '{"max_array_length":"500"}',
-             '{"max_array_length":-5}', '{"max_array_length":2.5}', '{"max_array_length":50.0}', '{"max_array_length":5e2}', '{"max_array_length":7,"max_array_length":70}', '{"name":"mint"}', "[]", "{", ""]
+             '{"max_array_length":-5}', '{"max_array_length":2.5}', '{"max_array_length":50.0}', '{"max_array_length":5e2}', '{"max_array_length":9007199254740992}',
+             '{"max_array_length":7,"max_array_length":70}', '{"name":"mint"}', "[]", "{", ""]
     outcomes = [[], ["unused"], ["unused", "unsigned"], ["live"], ["spent", "unused"], ["unused", "live", "unused", "spent", "unsigned"],
                 ["pending", "unused", "unused"], ["refused", "unused"], ["unsigned", "open", "unused"], ["expired", "unused"], ["unknown", "unused"], ["unused", "unused", "unsigned"]]
     return {

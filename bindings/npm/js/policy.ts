@@ -262,8 +262,8 @@ export function errorObject(status: number, body: Uint8Array): WalletError | und
   const { detail = '', code } = object;
   const printable = printableText(textOf(detail), 300);
   const more: { status: number; detail: string; mintCode?: number } = { status, detail: printable };
-  if (Number.isSafeInteger(code)) {
-    more.mintCode = code as number;
+  if (isIntegerWithin(code, 0, Number.MAX_SAFE_INTEGER)) {
+    more.mintCode = code;
   }
   const text = `the mint returned error '${printable}' (${more.mintCode === undefined ? '' : `code ${more.mintCode}, `}HTTP ${status})`;
   return new WalletError('Mint', text, more);

@@ -303,7 +303,8 @@ struct Name(Option<usize>);
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_identifier(Name::default())
+        // As text, half of a surrogate pair would be an error.
+        deserializer.deserialize_bytes(Name::default())
     }
 }
 
@@ -314,8 +315,8 @@ impl Visitor<'_> for Name {
         f.write_str("the name of a member")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Self, E> {
-        Ok(Name(MEMBERS.iter().position(|&one| one == name)))
+    fn visit_bytes<E>(self, name: &[u8]) -> Result<Self, E> {
+        Ok(Name(MEMBERS.iter().position(|one| one.as_bytes() == name)))
     }
 }
 
@@ -323,20 +324,18 @@ impl Visitor<'_> for Name {
 fn integer(name: &str, value: Option<&RawValue>) -> Result<u64, Error> {
     let value = value.ok_or_else(|| Error::custom(format_args!("missing field `{name}`")))?;
     integer_of(value.get())
-        .ok_or_else(|| Error::custom(format_args!("{name} is not an integer from 0 to 2^64 - 1")))
+        .ok_or_else(|| Error::custom(format_args!("{name} is not an integer from 0 to 2^53 - 1")))
 }
 
-/// The integer of a JSON text. One with a fraction or an exponent must be below 2^53, where it is exact.
+/// The integer of a JSON text, below 2^53, where all readers have it exactly.
 #[doc(hidden)]
 #[must_use]
 pub fn integer_of(json: &str) -> Option<u64> {
     const EXACT: f64 = 9_007_199_254_740_991.0;
-    json.parse().ok().or_else(|| {
-        let number: f64 = json.parse().ok()?;
-        // Also refuses NaN.
-        let is_integer = (0.0..=EXACT).contains(&number) && number % 1.0 == 0.0;
-        is_integer.then_some(number as u64)
-    })
+    let number: f64 = json.parse().ok()?;
+    // Also refuses NaN.
+    let is_integer = (0.0..=EXACT).contains(&number) && number % 1.0 == 0.0;
+    is_integer.then_some(number as u64)
 }
 
 /// The base64 text of `content`, which is a string or a list of one; without its escapes.

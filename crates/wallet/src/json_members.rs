@@ -1,9 +1,12 @@
 //! Reads the members of JSON objects that a mint sends.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::fmt;
 
 use nutfilter_cashu::{KeysetId, integer_of};
-use serde::Deserialize;
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::answer_fault::AnswerFault;
@@ -11,12 +14,45 @@ use crate::error::{MintKeyset, printable};
 
 /// The members of an object in an answer. Of several of one name the last counts, as in JavaScript. No error quotes the
 /// text, because it may hold a point.
-pub(crate) struct JsonMembers<'a>(HashMap<String, &'a RawValue>);
+pub(crate) struct JsonMembers<'a>(HashMap<JsonText, &'a RawValue>);
+
+/// JSON may have half of a surrogate pair, and JavaScript keeps it. Here it is replaced: elsewhere than in a name or text
+/// that counts it is harmless.
+#[derive(PartialEq, Eq, Hash)]
+struct JsonText(String);
+
+impl Borrow<str> for JsonText {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As text it would be an error.
+        deserializer.deserialize_bytes(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl Visitor<'_> for TextVisitor {
+    type Value = JsonText;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text")
+    }
+
+    fn visit_bytes<E>(self, text: &[u8]) -> Result<JsonText, E> {
+        Ok(JsonText(String::from_utf8_lossy(text).into_owned()))
+    }
+}
 
 impl<'a> JsonMembers<'a> {
     pub(crate) fn parse(json: &'a [u8]) -> Result<Self, AnswerFault> {
-        let members = serde_json::from_slice(json);
-        members.map(Self).map_err(|_| form("JSON"))
+        // All of it must be UTF-8, as in JavaScript.
+        let json = str::from_utf8(json).map_err(|_| form("JSON"))?;
+        serde_json::from_str(json).map(Self).map_err(|_| form("JSON"))
     }
 
     pub(crate) fn list(&self, name: &'static str) -> Result<Vec<&'a RawValue>, AnswerFault> {
@@ -28,12 +64,18 @@ impl<'a> JsonMembers<'a> {
     }
 
     pub(crate) fn text(&self, name: &'static str) -> Result<String, AnswerFault> {
-        self.read(name)?.ok_or_else(|| form(name))
+        self.read(name)?.map(|JsonText(text)| text).ok_or_else(|| form(name))
     }
 
     pub(crate) fn integer(&self, name: &'static str) -> Result<u64, AnswerFault> {
         let value = self.0.get(name).and_then(|value| integer_of(value.get()));
         value.ok_or_else(|| form(name))
+    }
+
+    /// An integer that may have all of 64 bits.
+    pub(crate) fn amount(&self) -> Result<u64, AnswerFault> {
+        let long = self.0.get("amount").and_then(|value| value.get().parse().ok());
+        long.map_or_else(|| self.integer("amount"), Ok)
     }
 
     /// `None` for null, or without the member.

@@ -87,7 +87,7 @@ pub(crate) fn read(
 }
 
 fn checked(signature: &JsonMembers<'_>, curve: PointKind) -> Result<BlindSignature, AnswerFault> {
-    let (amount, id) = (signature.integer("amount")?, signature.text("id")?);
+    let (amount, id) = (signature.amount()?, signature.text("id")?);
     let (c, dleq) = (signature.text("C_")?, signature.object("dleq")?);
     let numbers = dleq.map(|dleq| Ok((dleq.text("e")?, dleq.text("s")?)));
     let numbers = numbers.transpose()?;

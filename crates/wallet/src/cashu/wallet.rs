@@ -9,8 +9,7 @@ use cashu::secret::Secret;
 use cashu::{Id, Keys, PublicKey};
 use nutfilter::Params;
 use nutfilter_cashu::KeysetId;
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::note_tokens::{Note, NoteError};
@@ -444,12 +443,14 @@ fn fetch_keys(client: &MintClient, keyset: &MintKeyset, end: End) -> Result<Keys
     // nutshell takes ids in base64 in their URL-safe form only.
     let path = format!("/v1/keys/{}", id.replace('+', "-").replace('/', "_"));
     let reply = client.get_small(&path, end).map_err(|error| error.to_string())?;
-    let answer: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let mut all = answer["keysets"].as_array().into_iter().flatten();
-    let is_ours =
-        |one: &&Value| one["id"].as_str().is_some_and(|id| id.parse() == Ok(keyset.id.clone()));
-    let ours = all.find(is_ours).and_then(|one| Keys::deserialize(&one["keys"]).ok());
-    let keys = ours.ok_or("the mint gives none that are valid")?;
+    let all = JsonMembers::parse(&reply.body).and_then(|answer| answer.list("keysets"));
+    let keys_of = |one: &RawValue| {
+        let one = JsonMembers::parse(one.get().as_bytes()).ok()?;
+        let is_ours = KeysetId::parse(&one.text("id").ok()?).is_ok_and(|id| id == keyset.id);
+        one.read::<Keys>("keys").ok()?.filter(|_| is_ours)
+    };
+    let keys = all.unwrap_or_default().into_iter().find_map(keys_of);
+    let keys = keys.ok_or("the mint gives none that are valid")?;
     let computed = match id.len() {
         12 => {
             let all: String = keys.values().map(PublicKey::to_hex).collect();
