@@ -324,18 +324,20 @@ impl Visitor<'_> for Name {
 fn integer(name: &str, value: Option<&RawValue>) -> Result<u64, Error> {
     let value = value.ok_or_else(|| Error::custom(format_args!("missing field `{name}`")))?;
     integer_of(value.get())
-        .ok_or_else(|| Error::custom(format_args!("{name} is not an integer from 0 to 2^53 - 1")))
+        .ok_or_else(|| Error::custom(format_args!("{name} is not an integer from 0 to 2^64 - 1")))
 }
 
-/// The integer of a JSON text, below 2^53, where all readers have it exactly.
+/// The integer of a JSON text. One with a fraction or an exponent must be below 2^53, where it is exact.
 #[doc(hidden)]
 #[must_use]
 pub fn integer_of(json: &str) -> Option<u64> {
     const EXACT: f64 = 9_007_199_254_740_991.0;
-    let number: f64 = json.parse().ok()?;
-    // Also refuses NaN.
-    let is_integer = (0.0..=EXACT).contains(&number) && number % 1.0 == 0.0;
-    is_integer.then_some(number as u64)
+    json.parse().ok().or_else(|| {
+        let number: f64 = json.parse().ok()?;
+        // Also refuses NaN.
+        let is_integer = (0.0..=EXACT).contains(&number) && number % 1.0 == 0.0;
+        is_integer.then_some(number as u64)
+    })
 }
 
 /// The base64 text of `content`, which is a string or a list of one; without its escapes.

@@ -69,13 +69,14 @@ impl<'a> JsonMembers<'a> {
 
     pub(crate) fn integer(&self, name: &'static str) -> Result<u64, AnswerFault> {
         let value = self.0.get(name).and_then(|value| integer_of(value.get()));
-        value.ok_or_else(|| form(name))
+        // JavaScript does not have larger ones exactly.
+        value.filter(|&value| value < 1 << 53).ok_or_else(|| form(name))
     }
 
     /// An integer that may have all of 64 bits.
     pub(crate) fn amount(&self) -> Result<u64, AnswerFault> {
-        let long = self.0.get("amount").and_then(|value| value.get().parse().ok());
-        long.map_or_else(|| self.integer("amount"), Ok)
+        let value = self.0.get("amount").and_then(|value| integer_of(value.get()));
+        value.ok_or_else(|| form("amount"))
     }
 
     /// `None` for null, or without the member.
