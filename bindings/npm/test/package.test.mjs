@@ -135,7 +135,7 @@ test('the code in the README runs', async () => {
 });
 
 test('entries are small with what they need', async () => {
-  for (const [entry, most] of [['nutfilter', 4_390], ['nutfilter/wallet', 15_960], ['nutfilter/cashu-ts', 21_230]]) {
+  for (const [entry, most] of [['nutfilter', 4_390], ['nutfilter/wallet', 15_960], ['nutfilter/cashu-ts', 21_420]]) {
     const text = await bundle(`export * from '${entry}';`, { format: 'esm', external: ['@cashu/*', '@noble/*'] });
     const { length } = gzipSync(text, { level: 9 });
     assert.ok(length <= most && length > 0.9 * most, `${entry} has ${length} bytes compressed`);

@@ -19,7 +19,7 @@ pub(crate) struct JsonMembers<'a>(HashMap<JsonText, &'a RawValue>);
 /// JSON may have half of a surrogate pair, and JavaScript keeps it. Here it is replaced: elsewhere than in a name or text
 /// that counts it is harmless.
 #[derive(PartialEq, Eq, Hash)]
-struct JsonText(String);
+pub(crate) struct JsonText(pub(crate) String);
 
 impl Borrow<str> for JsonText {
     fn borrow(&self) -> &str {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use nutfilter::{ItemHash, Params};
 use nutfilter_cashu::{FilterResponse, integer_of};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{MintError, RejectReason, printable};
-use crate::json_members::JsonMembers;
+use crate::json_members::JsonText;
 use crate::matches::FilterSource;
 use crate::mint_filter::{FetchContext, MintFilter};
 
@@ -255,18 +256,33 @@ pub(crate) fn check_status(status: u16, body: &[u8]) -> Result<(), RejectReason>
 /// Parses `{"detail": ..., "code": ...}`, or returns `None`. A `detail` that is not a string (some web frameworks
 /// send a list) is returned as its JSON.
 pub(crate) fn error_object(status: u16, body: &[u8]) -> Option<MintError> {
-    if body.len() as u64 > MAX_ERROR_BYTES {
+    // Do not build the fields that are ignored.
+    #[derive(Deserialize)]
+    struct ErrorObject<'a> {
+        #[serde(borrow)]
+        detail: Option<&'a RawValue>,
+        #[serde(borrow)]
+        code: Option<&'a RawValue>,
+    }
+    if body.len() as u64 > MAX_ERROR_BYTES || !body.trim_ascii_start().starts_with(b"{") {
         return None;
     }
-    let members = JsonMembers::parse(body).ok()?;
-    let raw = |name| members.read::<&RawValue>(name).ok().flatten();
-    let detail = raw("detail");
-    if detail.is_none() && raw("code").is_none() {
+    let ErrorObject { detail, code } = serde_json::from_slice(body).ok()?;
+    if detail.is_none() && code.is_none() {
         return None;
     }
-    let code = members.integer("code").ok().and_then(|code| code.try_into().ok());
-    let text = members.text("detail").ok().or_else(|| Some(detail?.get().to_owned()));
-    Some(MintError { status, code, detail: printable(&text.unwrap_or_default()) })
+    let code = code.and_then(|code| integer_of(code.get())).filter(|&code| code < 1 << 53);
+    let code = code.and_then(|code| code.try_into().ok());
+    Some(MintError { status, code, detail: detail.map(words).unwrap_or_default() })
+}
+
+/// A mint's text, safe to quote.
+fn words(detail: &RawValue) -> String {
+    let raw = detail.get();
+    match serde_json::from_str::<JsonText>(raw) {
+        Ok(JsonText(text)) => printable(&text),
+        Err(_) => printable(raw),
+    }
 }
 
 #[cfg(test)]
