@@ -282,5 +282,6 @@ fn locked_database_without_a_log_is_refused() {
     open(u32::MAX).unwrap();
     // The log is that of another `-shm` file, such as when each file was mounted alone and the mint has made others since.
     let is_locked = |path: &Path| Ok(path.extension() == Some("db".as_ref()));
-    assert!(open_alone(&database.location(), None, is_locked).is_err());
+    let error = open_alone(&database.location(), None, is_locked).err().unwrap().to_string();
+    assert!(error.contains("but the -wal file here is of another one"), "{error}");
 }

@@ -79,8 +79,14 @@ impl Watch {
                 return Ok((files, is_wal, is_live));
             }
             if is_refused(path, began.elapsed()) {
-                let reason = "a process has it open, but its -wal file, which has the latest notes, is not visible here; \
-                              mount the whole directory, and give the path that the mint uses";
+                let log = if files.have_log() {
+                    "the -wal file here is of another one, or kept from readers by PRAGMA locking_mode = EXCLUSIVE"
+                } else {
+                    "its -wal file, which has the latest notes, is not visible here"
+                };
+                let reason = format!(
+                    "a process has it open, but {log}; mount the whole directory, and give the path that the mint uses"
+                );
                 return Err(SourceError::schema(path.display(), reason));
             }
             thread::sleep(INTERVAL);
