@@ -303,8 +303,7 @@ struct Name(Option<usize>);
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As text, half of a surrogate pair would be an error.
-        deserializer.deserialize_bytes(Name::default())
+        deserializer.deserialize_identifier(Name::default())
     }
 }
 
@@ -315,8 +314,8 @@ impl Visitor<'_> for Name {
         f.write_str("the name of a member")
     }
 
-    fn visit_bytes<E>(self, name: &[u8]) -> Result<Self, E> {
-        Ok(Name(MEMBERS.iter().position(|one| one.as_bytes() == name)))
+    fn visit_str<E>(self, name: &str) -> Result<Self, E> {
+        Ok(Name(MEMBERS.iter().position(|&one| one == name)))
     }
 }
 
