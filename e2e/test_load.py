@@ -193,7 +193,6 @@ def test_readers_that_take_nothing_cost_32_kib_each(output, binary, make_mint, w
         assert taken < readers * 32 * 1024, taken
         for reader in sockets:
             reader.close()
-        # Within the time after which the allocator gives memory back, also where it has its own default.
         wait_until(lambda: service.metric("process_resident_memory_bytes") - before < taken / 2, 30, "memory is given back")
     finally:
         service.kill()

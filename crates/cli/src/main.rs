@@ -1,11 +1,6 @@
 //! The command line of `nutfilter`: parses, runs one subcommand, maps its result to an exit code.
 
-#![forbid(unsafe_code)]
-
-/// After thousands of slow readers, the allocators of C libraries keep what these took. This one gives it back.
-#[cfg(target_os = "linux")]
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+#![deny(unsafe_code)]
 
 mod args;
 mod argument_errors;

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use super::check_config;
+use super::free_memory;
 use super::options::{ServeOptions, VARIABLES};
 use super::process_metrics;
 use super::service_manager;
@@ -144,6 +145,7 @@ async fn until_stopped(
             never = refresh_at_hangups(&filters, hangup) => match never {},
             never = service_manager::keep_alive() => match never {},
             never = tell_state(&filters) => match never {},
+            never = free_memory::give_back() => match never {},
         };
         let ending = filters.clone();
         let ending = tokio::task::spawn_blocking(move || ending.stop(REFRESHER_PATIENCE));
