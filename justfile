@@ -15,10 +15,10 @@ _list:
 
 [group('gate'), doc('Run all checks of the gate; a failure does not stop the later ones')]
 gate:
-    .ci/steps.sh style prose clippy test +instructions test:levels +nutshell vectors docs
+    .ci/steps.sh style prose clippy test +instructions test:no-avx2 +nutshell vectors docs
 [group('beside'), doc('Run the checks that CI does beside the gate, on a machine of their own')]
 beside:
-    .ci/steps.sh deny bindings sqlite-range cross fuzz-all:5:seeds:2
+    .ci/steps.sh deny features test:no-avx512 bindings sqlite-range cross fuzz-all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
     .ci/steps.sh release beside test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:load coverage fuzz-all mutants
@@ -42,11 +42,14 @@ prose:
 [group('beside'), doc('Licences, sources and duplicate versions of the dependencies')]
 deny:
     .ci/deny.sh
-[group('gate'), doc('Clippy with all targets and features, and of the library with each set of features')]
+[group('gate'), doc('Clippy with all targets and features')]
 clippy:
     .ci/clippy.sh
+[group('beside'), doc('Clippy of the libraries with each set of features')]
+features:
+    .ci/clippy.sh features
 # A time limit, so that an endless loop is a failure.
-[group('gate'), doc('The test command of the README; or with `release`, `levels`, `arm`, `big-endian` or `asan`')]
+[group('gate'), doc('The test command of the README; or with `release`, `no-avx2`, `no-avx512`, `arm`, `big-endian` or `asan`')]
 test how='debug':
     timeout --kill-after=10 45m .ci/test.sh {{how}}
 # `just test` has the newest rusqlite of the range. A program has one version of SQLite, so mints decide which.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# debug: the test command of the README. release: without overflow checks, and the library without threads. levels: the library's
-# unit tests on CPUs without AVX2 and without AVX-512. arm, big-endian: under an emulator. asan: with AddressSanitizer; some
+# debug: the test command of the README. release: without overflow checks, and the library without threads. no-avx2 and
+# no-avx512: the library's unit tests on such a CPU. arm, big-endian: under an emulator. asan: with AddressSanitizer; some
 # allocate more than there is on purpose.
 source "$(dirname "$0")/common.sh"
 unit() {
@@ -15,14 +15,14 @@ debug)
 release)
     unlinked cargo test --locked --release --workspace
     cargo test --locked -p nutfilter;;
-levels)
+no-avx2 | no-avx512)
     # Without tests of rules, for which an emulator takes minutes: the kernels that they reach have their own.
     skip='--skip bip158::scan_plan --skip params --skip bits_bound'
     tests=$(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
         grep '"kind":\["lib"\]' | grep '"name":"nutfilter"' | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
-    # shellcheck disable=SC2016 # $1 is for the inner shell.
-    xargs -P 2 -I CPU bash -c 'result=$(qemu-x86_64 -cpu CPU "$1" -q $2 2>&1) || status=$?; echo "CPU: $result"; exit ${status:-0}' \
-        _ "$tests" "$skip" <<<$'Nehalem\nHaswell';;
+    cpu=Nehalem; [ "$1" = no-avx2 ] || cpu=Haswell
+    # shellcheck disable=SC2086 # These are words.
+    qemu-x86_64 -cpu $cpu "$tests" -q $skip;;
 arm)
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu'
@@ -34,5 +34,5 @@ big-endian)
 asan)
     RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_stack_use_after_return=0:allocator_may_return_null=1 \
         cargo test --locked -p nutfilter --features parallel,bitcoin --lib --target x86_64-unknown-linux-gnu --target-dir target/asan;;
-*) echo 'debug, release, levels, arm, big-endian or asan'; exit 2;;
+*) echo 'debug, release, no-avx2, no-avx512, arm, big-endian or asan'; exit 2;;
 esac
