@@ -18,10 +18,10 @@ gate:
     .ci/steps.sh style prose clippy test +instructions test:no-avx2 +nutshell vectors docs
 [group('beside'), doc('Run the checks that CI does beside the gate, on a machine of their own')]
 beside:
-    .ci/steps.sh deny features test:no-avx512 bindings sqlite-range cross fuzz-all:5:seeds:2
+    .ci/steps.sh deny clippy:features test:no-avx512 bindings sqlite-range cross fuzz:all:5:seeds:2
 [group('campaign'), doc('Run all checks of the campaign')]
 campaign:
-    .ci/steps.sh release beside test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories real-mints embedded e2e:bitcoin e2e:load coverage fuzz-all mutants
+    .ci/steps.sh release beside test:release test:arm test:big-endian test:asan semver contrib peers python buckets npm seed-notes release-dry-run native dashboard histories e2e:follow e2e:embedded e2e:bitcoin e2e:load coverage fuzz:all mutants
 
 # What other recipes need: programs of Python packages, the command, and what the end-to-end tests import.
 _programs:
@@ -42,18 +42,14 @@ prose:
 [group('beside'), doc('Licences, sources and duplicate versions of the dependencies')]
 deny:
     .ci/deny.sh
-[group('gate'), doc('Clippy with all targets and features')]
-clippy:
-    .ci/clippy.sh
-[group('beside'), doc('Clippy of the libraries with each set of features')]
-features:
-    .ci/clippy.sh features
+[group('gate'), doc('Clippy with all targets and features; or with `features`, of the libraries with each set of them')]
+clippy how='all':
+    .ci/clippy.sh {{how}}
 # A time limit, so that an endless loop is a failure.
 [group('gate'), doc('The test command of the README; or with `release`, `no-avx2`, `no-avx512`, `arm`, `big-endian` or `asan`')]
 test how='debug':
     timeout --kill-after=10 45m .ci/test.sh {{how}}
-# `just test` has the newest rusqlite of the range. A program has one version of SQLite, so mints decide which.
-[group('beside'), doc('The tests of SQLite with the oldest rusqlite of the range; and a mint that has its own store gets at most 60 crates')]
+[group('beside'), doc('The tests of SQLite with the oldest rusqlite of the range (`test` has the newest); and a mint that has its own store gets at most 60 crates')]
 sqlite-range:
     .ci/sqlite-range.sh
 [group('beside'), doc('The C library and the Python package, without valgrind and Spark')]
@@ -115,19 +111,11 @@ page: _programs
 dashboard: page
     {{venv}}/pip install -q -r benches/dashboard/requirements-test.txt
     {{venv}}/python benches/dashboard/browser_test.py
-# Their programs come from npm; also the tests of Postgres on each version.
-[group('campaign'), doc('Random histories of SQLite, of the program that is killed at any moment, and of Postgres 13 to 18')]
+[group('campaign'), doc('Random histories of SQLite, of the program that is killed at any moment, and of Postgres 13 to 18, which come from npm; also its other tests')]
 histories number='30' versions='13.23.0-beta.16 14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17': _binary
     .ci/histories.sh {{number}} {{versions}}
-[group('campaign'), doc('The service follows a live nutshell, on SQLite and on Postgres')]
-real-mints minutes='5' seed='1': _binary _e2e-venv
-    {{e2e}} -m follow --minutes {{minutes}} --seed {{seed}} --require
-[group('campaign'), doc('A mint of CDK that has filters in its own process; its first build takes 10 to 20 minutes')]
-embedded *options: _binary _e2e-venv
-    cargo build --quiet --locked --release --manifest-path examples/cdk-mint/Cargo.toml
-    npm ci --no-audit --no-fund --ignore-scripts --silent --prefix e2e/cashu-ts
-    {{e2e}} -m embedded --require -s {{options}}
-[group('campaign'), doc('End to end: `load` or `bitcoin`, for example `just e2e load -k requests -s`')]
+# The first build of `embedded` takes 10 to 20 minutes.
+[group('campaign'), doc('End to end: `follow` a live nutshell, `embedded` in a mint of CDK, `load` or `bitcoin`, for example `just e2e load -k requests`')]
 e2e what *options: _binary _e2e-venv
     .ci/e2e.sh {{what}} {{options}}
 [group('campaign'), doc('Regions of the library that its tests and the fuzzing corpora reach; fails below the floor')]
@@ -137,12 +125,6 @@ coverage floor='97':
 mutants *options='--shard 0/40':
     cargo mutants --workspace {{options}} --output target
 
-[group('fuzzing'), doc('Fuzz one target, starting from its seeds, its committed corpus and what earlier runs found')]
-fuzz target seconds='60' inputs='seeds corpora':
-    .ci/fuzz.sh run {{target}} {{seconds}} {{quote(inputs)}}
-[group('fuzzing'), doc('Fuzz all targets, each for some seconds')]
-fuzz-all seconds='600' inputs='seeds corpora' jobs='1':
-    .ci/fuzz.sh all {{seconds}} {{quote(inputs)}} {{jobs}}
-[group('fuzzing'), doc('`input TARGET FILE`, `seed TARGET FILE`, `minimise TARGET` or `coverage TARGET`')]
-fuzz-tool what target='' file='':
-    .ci/fuzz.sh {{what}} {{target}} {{file}}
+[group('fuzzing'), doc('Fuzz `all` targets, or `run` one: `just fuzz all SECONDS`, `just fuzz run TARGET SECONDS`; other words are in .ci/fuzz.sh')]
+fuzz +words:
+    .ci/fuzz.sh {{words}}

@@ -2,7 +2,7 @@
 # This also checks the minimum Rust version (incompatible_msrv).
 source "$(dirname "$0")/common.sh"
 clippy() { cargo clippy --quiet --locked "$@" -- -D warnings; }
-if [ "${1:-}" != features ]; then
+if [ "$1" != features ]; then
     clippy --workspace --all-targets --all-features
     exit
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run TARGET SECONDS INPUTS, all SECONDS INPUTS JOBS, or a tool: input TARGET FILE runs one input again; minimise TARGET writes the
+# run TARGET [SECONDS [INPUTS]], all [SECONDS [INPUTS [JOBS]]], or a tool: input TARGET FILE runs one input again; minimise TARGET writes the
 # minimal corpus to fuzz/corpora; coverage TARGET shows that of the library by seeds and corpus; seed TARGET FILE adds an input to
 # the seeds, named as the file. The pinned compiler is told to act like a nightly one: decision 0019 explains the flags.
 source "$(dirname "$0")/common.sh"
@@ -21,15 +21,15 @@ pack() { touch -d 1980-01-01 "$1"/* && (cd "$1" && python3 -m zipfile -c "$root/
 
 case $1 in
 run)
-    inputs "$4"
-    options=("-max_total_time=$3" -timeout=10 -rss_limit_mb=2048 -report_slow_units=2 -print_funcs=0)
+    inputs "${4:-seeds corpora}"
+    options=("-max_total_time=${3:-60}" -timeout=10 -rss_limit_mb=2048 -report_slow_units=2 -print_funcs=0)
     while read -r line; do options+=("-${line// /}"); done < <(grep -E '^[a-z_]+ *=' "fuzz/options/$target.options")
     [ ! -e "fuzz/dictionaries/$target.dict" ] || options+=("-dict=fuzz/dictionaries/$target.dict")
     cargo fuzz run --no-trace-compares "$target" "$folder" -- "${options[@]}";;
 all)
     cargo fuzz build --no-trace-compares
     # shellcheck disable=SC2016 # Variables of the inner shell.
-    cargo fuzz list | log=$work/fuzz seconds=$2 inputs=$3 self=$0 xargs -P "$4" -I TARGET bash -c '
+    cargo fuzz list | log=$work/fuzz seconds=${2:-600} inputs=${3:-seeds corpora} self=$0 xargs -P "${4:-1}" -I TARGET bash -c '
         if "$self" run TARGET "$seconds" "$inputs" >"$log-TARGET.log" 2>&1; then
             echo "TARGET: $(grep -E "^Done [0-9]+ runs" "$log-TARGET.log")"
         else

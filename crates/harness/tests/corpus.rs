@@ -61,7 +61,7 @@ fn archived(kind: &str, target: Target) -> Vec<Input> {
         read.unwrap_or_else(|error| fail(&error));
         let member = member.name().unwrap_or_else(|error| fail(&error));
         let reproduction = format!(
-            "unzip -p fuzz/{kind}/{name}.zip {member} > {member} && just fuzz-tool input {name} {member}"
+            "unzip -p fuzz/{kind}/{name}.zip {member} > {member} && just fuzz input {name} {member}"
         );
         inputs.push(Input { target, bytes, reproduction });
     }
