@@ -17,7 +17,6 @@ import itertools
 import json
 import pathlib
 import secrets
-import sqlite3
 import subprocess
 import threading
 import urllib.error
@@ -31,6 +30,8 @@ FRESH = 10_000  # random items
 CHANCE_MATCHES = 1  # 10,000 random items give one match in 1.3 % of filters, and two in one of 12,000
 COMMAND_SECONDS = 120
 KINDS = {"spent": "spent", "issued": "signed"}
+SIGNATURES = {"nutshell": "SELECT b_, c_ FROM promises WHERE c_ IS NOT NULL",
+              "cdk": "SELECT lower(hex(blinded_message)), lower(hex(c)) FROM blind_signature WHERE c IS NOT NULL"}
 
 
 def fresh_items(number=FRESH):
@@ -98,7 +99,7 @@ class WalletChecks:
         seen.clear()
         lines = self.run_restore(keyset, url, pairs, [*confirm, "--expected", len(live)], bool(live))
         expect([line[1] for line in lines] == [pair[0] for pair in pairs], f"{what}: not one answer for each pair, in order")
-        stored, by_chance = signatures(self.mint.path), 0
+        stored, by_chance = dict(self.mint.rows(SIGNATURES[self.mint.mint_type])), 0
         for (word, message, *rest), pair in zip(lines, pairs):
             self.totals[word] = self.totals.get(word, 0) + 1
             right = "spent" if pair[1] in spent else "live" if pair in signed else "unused"
@@ -168,16 +169,6 @@ class WalletChecks:
 
 def parts(items, size):
     return [items[first:first + size] for first in range(0, len(items), size)]
-
-
-def signatures(database):
-    """B_ hex -> C_ hex, of either mint's tables."""
-    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        tables = {name for name, in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if "promises" in tables:
-            return dict(connection.execute("SELECT b_, c_ FROM promises WHERE c_ IS NOT NULL"))
-        rows = connection.execute("SELECT blinded_message, c FROM blind_signature WHERE c IS NOT NULL")
-        return {blinded.hex(): c.hex() for blinded, c in rows}
 
 
 def digests(database):
