@@ -79,9 +79,11 @@ fn parse_postgres(text: &str, is_keywords: bool) -> Result<DatabaseLocation> {
         false => PostgresUrl::parse(text),
     };
     #[cfg(not(feature = "postgres"))]
-    let parsed: Result<PostgresUrl> = Err(SourceError::Location(
-        "this program was built without support for Postgres; enable the feature `postgres` of nutfilter-mint".to_owned(),
-    ));
+    let parsed = {
+        let _ = (text, is_keywords);
+        let refused = "this program was built without support for Postgres; enable the feature `postgres` of nutfilter-mint";
+        Err::<PostgresUrl, _>(SourceError::Location(refused.to_owned()))
+    };
     parsed.map(|url| DatabaseLocation(Place::Postgres(Box::new(url))))
 }
 
