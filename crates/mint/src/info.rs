@@ -10,7 +10,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use nutfilter_objects::Table;
 use serde::Deserializer as _;
@@ -21,7 +21,7 @@ use ureq::http::Uri;
 
 use crate::filter_site::{INFO_PATH, VIA};
 use crate::filters::Filters;
-use crate::status::Monitor;
+use crate::status::{Monitor, now};
 
 /// Longest info that is read, in bytes. Real ones take a few thousand bytes, or some MiB with an embedded picture.
 const MAX_BYTES: u64 = 16 << 20;
@@ -114,8 +114,7 @@ impl InfoMirror {
     fn run(&self, kept: &Weak<Table>, monitor: &Monitor) {
         let (mut last_good, mut failures) = (None::<Instant>, 0);
         while !monitor.stop.load(Ordering::Relaxed) {
-            let date = SystemTime::now().duration_since(UNIX_EPOCH);
-            let (date, result) = (date.unwrap_or_default().as_secs(), self.fetch());
+            let (date, result) = (now(), self.fetch());
             let Some(table) = kept.upgrade() else { return };
             let mut pause = self.pause;
             match result {
