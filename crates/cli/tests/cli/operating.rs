@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::support::{PATIENCE, Server, kill, mint, replace, sample, serve, serve_from};
+use super::support::{PATIENCE, Server, kill, mint, sample, serve, serve_from};
 use crate::nutfilter::{Place, assert_contains, hex};
 
 #[test]
