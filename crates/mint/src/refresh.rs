@@ -13,7 +13,7 @@ use nutfilter_objects::{Made, OpenError, Refused, Table};
 
 use crate::clock::{Clock, Moment};
 use crate::published::{Comparison, Published, text_of};
-use crate::sets::{Claim, Found, Set, Sets};
+use crate::sets::{Claim, Found, GoneItems, Set, Sets};
 use crate::source::{AsOf, KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
 use crate::status::{FilterState, FilterStatus, Loss, Monitor, lock, parse_path, path_of};
 use crate::{KeysetId, NoteKind};
@@ -100,7 +100,7 @@ pub struct RefreshReport {
     /// The number of filters that were encoded.
     pub encoded: usize,
     /// Keysets of which whole readings found more or fewer items gone than before, by kind: before, and now.
-    gone: [Vec<(KeysetId, [u64; 2])>; 2],
+    gone: [Vec<GoneItems>; 2],
     /// What failed, with the object's path, or the kind.
     pub failures: Vec<(String, RefreshError)>,
 }
@@ -253,7 +253,7 @@ impl Refresher {
             }
         })?;
         let orphans = found.orphans();
-        let taken = sets.take(found, reading.whole.is_some()).inspect_err(|_| {
+        let (items, gone) = sets.take(found, reading.whole.is_some()).inspect_err(|_| {
             // The sets are incomplete: the next reading has to replace them.
             sets.read_whole = None;
         })?;
@@ -274,8 +274,8 @@ impl Refresher {
         }
         report.whole[kind as usize] = Some(reading.whole.is_some());
         report.reasons[kind as usize] = reading.whole;
-        report.items[kind as usize] = taken.items;
-        report.gone[kind as usize] = taken.gone;
+        report.items[kind as usize] = items;
+        report.gone[kind as usize] = gone;
         Ok(())
     }
 
