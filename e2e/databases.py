@@ -20,7 +20,7 @@ def postgres_programs():
 class Cluster:
     """A temporary Postgres server on a socket in its own directory and on a port of 127.0.0.1."""
 
-    def __init__(self, settings=""):
+    def __init__(self):
         self.programs = postgres_programs()
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="e2e-postgres-"))
         self.data, self.port = self.directory / "data", free_port()
@@ -28,10 +28,10 @@ class Cluster:
         self.user = "postgres" if os.getuid() == 0 else None
         if self.user:
             shutil.chown(self.directory, self.user)
-        self.options = (f"-k {self.directory} -p {self.port} -c listen_addresses=127.0.0.1 -c fsync=off "
-                        f"-c max_connections=200 -c max_wal_size=512MB {settings}")
+        options = (f"-k {self.directory} -p {self.port} -c listen_addresses=127.0.0.1 -c fsync=off "
+                   "-c max_connections=200 -c max_wal_size=512MB")
         self.run("initdb", "-A", "trust", "-U", "owner", "-N", "-D", self.data)
-        self.start()
+        self.run("pg_ctl", "start", "-w", "-D", self.data, "-l", self.directory / "log", "-o", options)
 
     def command(self, program, *arguments):
         command = [str(self.programs / program), *map(str, arguments)]
@@ -42,13 +42,6 @@ class Cluster:
         subprocess.run(self.command(program, *arguments), check=True, cwd="/", stdin=subprocess.DEVNULL,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
 
-    def start(self):
-        self.run("pg_ctl", "start", "-w", "-D", self.data, "-l", self.directory / "log", "-o", self.options)
-
-    def stop(self, mode="fast"):
-        """`immediate` is like a crash."""
-        self.run("pg_ctl", "stop", "-w", "-m", mode, "-D", self.data)
-
     def sql(self, text, database="postgres"):
         psql = self.command("psql", "-qtAX", "-v", "ON_ERROR_STOP=1", "-U", "owner", "-h", self.directory, "-p", self.port, database)
         done = subprocess.run(psql, input=text, text=True, cwd="/", capture_output=True, check=False)
@@ -58,7 +51,7 @@ class Cluster:
 
     def remove(self):
         with contextlib.suppress(subprocess.SubprocessError):
-            self.stop("immediate")
+            self.run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", self.data)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 

@@ -23,7 +23,6 @@ from e2e.service_under_test import Failure, clean_environment, expect, free_port
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START_SECONDS = 60
 WALLET_SECONDS = 180
-POLL_SECONDS = 0.1
 STATES_PER_REQUEST = 500  # mints accept at most 1,000 items in a request
 
 # urllib would use proxies from the environment even for loopback.

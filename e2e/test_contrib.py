@@ -79,9 +79,9 @@ def test_rules_and_dashboard_name_existing_metrics(binary, make_mint, work):
     try:
         wait_until(service.ready, 30, "ready")
         # Both are counted a moment after: a request when it has ended, filters when all of a refresh are served.
-        wait_until(lambda: {"http_requests", "oldest_filter"} <= set(re.findall("http_requests|oldest_filter", service.get("/metrics").body.decode())),
+        wait_until(lambda: {"http_requests", "oldest_filter"} <= set(re.findall("http_requests|oldest_filter", service.metrics())),
                    30, "requests and filters are counted")
-        metrics = service.get("/metrics").body.decode()
+        metrics = service.metrics()
         known = set(re.findall(r"^# TYPE (\w+)", metrics, re.M))
         if shutil.which("promtool"):
             checked = subprocess.run(["promtool", "check", "metrics"], input=metrics, capture_output=True, text=True, check=False)

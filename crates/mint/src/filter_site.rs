@@ -25,8 +25,9 @@ const UNKNOWN_KEYSET: u32 = 12_001;
 /// The most filters that `/health` names.
 const MAX_NOT_CURRENT: usize = 50;
 
-/// How long a [`SiteState`] is used if no refresh changed it. With thousands of keysets it takes milliseconds to make.
-const STATE_AGE: Duration = Duration::from_millis(200);
+/// How long a [`SiteState`] is used if no refresh changed it. With thousands of keysets it takes milliseconds to make, and looks for
+/// as many files.
+const STATE_AGE: Duration = Duration::from_secs(1);
 
 /// How long caches may keep the mint's info, in seconds: until the next fetch.
 const INFO_AGE: u64 = 30;

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use nutfilter_objects::Table;
 use serde::Deserializer as _;
@@ -21,7 +21,7 @@ use ureq::http::Uri;
 
 use crate::filter_site::{INFO_PATH, VIA};
 use crate::filters::Filters;
-use crate::status::Monitor;
+use crate::status::{Monitor, now};
 
 /// Longest info that is read, in bytes. Real ones take a few thousand bytes, or some MiB with an embedded picture.
 const MAX_BYTES: u64 = 16 << 20;
@@ -114,8 +114,7 @@ impl InfoMirror {
     fn run(&self, kept: &Weak<Table>, monitor: &Monitor) {
         let (mut last_good, mut failures) = (None::<Instant>, 0);
         while !monitor.stop.load(Ordering::Relaxed) {
-            let date = SystemTime::now().duration_since(UNIX_EPOCH);
-            let (date, result) = (date.unwrap_or_default().as_secs(), self.fetch());
+            let (date, result) = (now(), self.fetch());
             let Some(table) = kept.upgrade() else { return };
             let mut pause = self.pause;
             match result {
@@ -243,9 +242,11 @@ impl<'a> Visitor<'a> for Members<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead as _, BufReader, Write as _};
-    use std::net::TcpListener;
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
     use std::sync::Mutex;
+
+    use nutfilter_testing::loopback::{Loopback, response};
 
     use super::*;
 
@@ -304,32 +305,19 @@ mod tests {
         }
     }
 
-    /// A status, or 0 for a mint that hangs; a body; and the number of requests that named us in `Via`.
-    type Answer = Arc<Mutex<(u16, String, usize)>>;
+    /// A status, or 0 for a mint that hangs, and a body.
+    type Answer = Arc<Mutex<(u16, String)>>;
 
-    fn mint(answer: &Answer) -> String {
-        let (answer, listener) = (Arc::clone(answer), TcpListener::bind("127.0.0.1:0").unwrap());
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        thread::spawn(move || {
-            let mut hung = vec![];
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-                let head = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
-                let is_named = head.filter(|line| line == "via: 1.1 nutfilter").count();
-                let mut answer = answer.lock().unwrap();
-                answer.2 += is_named;
-                let (code, body) = (answer.0, answer.1.clone());
-                drop(answer);
-                if code == 0 {
-                    hung.push(stream);
-                    continue;
-                }
-                let head = format!("content-length: {}\r\nconnection: close", body.len());
-                let _ = write!(stream, "HTTP/1.1 {code} x\r\n{head}\r\n\r\n{body}");
+    fn mint(answer: &Answer) -> Loopback {
+        let answer = Arc::clone(answer);
+        let reply = move |_: &str, stream: &mut TcpStream| {
+            let (code, body) = answer.lock().unwrap().clone();
+            match code {
+                0 => io::copy(stream, &mut io::sink()).map(drop),
+                _ => stream.write_all(&response(&format!("{code} x"), &[], body)),
             }
-        });
-        url
+        };
+        Loopback::start(0, reply).unwrap()
     }
 
     #[test]
@@ -345,18 +333,19 @@ mod tests {
             (500, "{}".to_owned(), "the mint returned 500"),
             (508, "{}".to_owned(), "give the mint's own address"),
         ] {
-            let url = mint(&Arc::new(Mutex::new((code, body, 0))));
-            let result = InfoMirror::new(&url).unwrap().fetch();
+            let mint = mint(&Arc::new(Mutex::new((code, body))));
+            let result = InfoMirror::new(&mint.url).unwrap().fetch();
             assert_eq!(result.is_ok(), said.is_empty(), "{code}");
             let error = result.map_or_else(|error| error.to_string(), |_| String::new());
             assert!(error.contains(said), "{error}");
         }
-        let url = mint(&Arc::new(Mutex::new((200, "{}".to_owned(), 0))));
-        let vacant = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-        for (url, said) in [
-            (url.replace("http:", "https:"), "give its http:// address"),
-            (format!("http://{}", vacant.unwrap()), "refused"),
-        ] {
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let (vacant, plain) = (listen().local_addr().unwrap(), listen());
+        let no_tls = format!("https://{}", plain.local_addr().unwrap());
+        thread::spawn(move || plain.accept().unwrap().0.write_all(b"HTTP/1.1 400 x\r\n\r\n"));
+        for (url, said) in
+            [(no_tls, "give its http:// address"), (format!("http://{vacant}"), "refused")]
+        {
             let error = InfoMirror::new(&url).unwrap().fetch().unwrap_err();
             assert!(error.to_string().contains(said), "{error}");
         }
@@ -374,8 +363,9 @@ mod tests {
     #[test]
     fn last_good_info_stays_for_a_while() {
         for broken in [503, 0] {
-            let answer = Arc::new(Mutex::new((200, "{}".to_owned(), 0)));
-            let mut info = InfoMirror::new(&mint(&answer)).unwrap();
+            let answer = Arc::new(Mutex::new((200, "{}".to_owned())));
+            let mint = mint(&answer);
+            let mut info = InfoMirror::new(&mint.url).unwrap();
             info.set_pace(Duration::from_millis(20), Duration::from_millis(600));
             let monitor = Monitor::new(Arc::new(Table::in_memory()));
             let table = info.follow(Arc::clone(&monitor)).unwrap();
@@ -389,7 +379,8 @@ mod tests {
             until("it is taken away", || table.get(INFO_PATH).is_none());
             answer.lock().unwrap().0 = 200;
             until("it comes back", || table.get(INFO_PATH).is_some());
-            assert!(answer.lock().unwrap().2 > 2, "named in `Via`");
+            let is_named = |request: &String| request.contains("via: 1.1 nutfilter");
+            assert!(mint.requests().iter().all(is_named));
         }
     }
 }

@@ -13,7 +13,7 @@ use nutfilter_objects::{Made, OpenError, Refused, Table};
 
 use crate::clock::{Clock, Moment};
 use crate::published::{Comparison, Published, text_of};
-use crate::sets::{Claim, Found, Set, Sets};
+use crate::sets::{Claim, Found, GoneItems, Set, Sets};
 use crate::source::{AsOf, KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
 use crate::status::{FilterState, FilterStatus, Loss, Monitor, lock, parse_path, path_of};
 use crate::{KeysetId, NoteKind};
@@ -100,7 +100,7 @@ pub struct RefreshReport {
     /// The number of filters that were encoded.
     pub encoded: usize,
     /// Keysets of which whole readings found more or fewer items gone than before, by kind: before, and now.
-    gone: [Vec<(KeysetId, [u64; 2])>; 2],
+    gone: [Vec<GoneItems>; 2],
     /// What failed, with the object's path, or the kind.
     pub failures: Vec<(String, RefreshError)>,
 }
@@ -115,7 +115,7 @@ pub struct RefreshReport {
 /// source takes; for each filter that changed one linear pass.
 #[derive(Debug)]
 pub struct Refresher {
-    source: Source,
+    source: Box<dyn MintSource>,
     monitor: Arc<Monitor>,
     clock: Clock,
     sets: [Sets; 2],
@@ -130,14 +130,6 @@ pub struct Refresher {
     /// Keysets whose loss the operator accepted: their dates may go back once.
     accepted: BTreeSet<KeysetId>,
     options: RefreshOptions,
-}
-
-struct Source(Box<dyn MintSource>);
-
-impl core::fmt::Debug for Source {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(self.0.mint())
-    }
 }
 
 impl Refresher {
@@ -162,7 +154,7 @@ impl Refresher {
         let expiries = listed()
             .filter_map(|(keyset, value)| Some((keyset, value.get("final_expiry")?.as_u64()?)));
         Self {
-            source: Source(Box::new(source)),
+            source: Box::new(source),
             expiries: expiries.collect(),
             monitor,
             clock,
@@ -225,7 +217,7 @@ impl Refresher {
         for (kind, error) in errors {
             report.fail(kind.to_string(), error);
         }
-        let Keysets { keysets, unservable } = self.source.0.keysets()?;
+        let Keysets { keysets, unservable } = self.source.keysets()?;
         if keysets != self.listed && !unservable.is_empty() {
             tracing::warn!(ids = unservable.join(" "), "skipping invalid keyset ids");
         }
@@ -253,7 +245,7 @@ impl Refresher {
         let (began, reading, found) = retry_changed(|| {
             let began = self.clock.now();
             let mut found = Found::new(&self.monitor.stop);
-            let reading = self.source.0.read(kind, whole || is_due, &mut found)?;
+            let reading = self.source.read(kind, whole || is_due, &mut found)?;
             // A source may end where it is stopped, and call that a reading.
             match self.monitor.stop.load(Ordering::Relaxed) {
                 true => Err(SourceError::Stopped),
@@ -261,7 +253,7 @@ impl Refresher {
             }
         })?;
         let orphans = found.orphans();
-        let taken = sets.take(found, reading.whole.is_some()).inspect_err(|_| {
+        let (items, gone) = sets.take(found, reading.whole.is_some()).inspect_err(|_| {
             // The sets are incomplete: the next reading has to replace them.
             sets.read_whole = None;
         })?;
@@ -282,8 +274,8 @@ impl Refresher {
         }
         report.whole[kind as usize] = Some(reading.whole.is_some());
         report.reasons[kind as usize] = reading.whole;
-        report.items[kind as usize] = taken.items;
-        report.gone[kind as usize] = taken.gone;
+        report.items[kind as usize] = items;
+        report.gone[kind as usize] = gone;
         Ok(())
     }
 
@@ -692,9 +684,9 @@ impl Refresher {
             status.seconds += took.as_secs_f64();
             status.failure.clone_from(&failure);
             status.other_mint = matches!(result, Err(RefreshError::OtherMint { .. }));
-            status.mint = self.source.0.mint().to_owned();
-            status.alone = self.source.0.is_alone();
-            status.open_commits = self.source.0.open_commits();
+            status.mint = self.source.mint().to_owned();
+            status.alone = self.source.is_alone();
+            status.open_commits = self.source.open_commits();
             status.unreadable = [sets[0].unreadable, sets[1].unreadable];
             status.without_keyset = [sets[0].without_keyset, sets[1].without_keyset];
             let gone = sets.iter().flat_map(|sets| sets.by_keyset.values());

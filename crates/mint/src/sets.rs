@@ -56,25 +56,22 @@ pub(crate) struct Sets {
     pub(crate) unservable: Vec<String>,
 }
 
-/// What a reading has added, and what a whole reading no longer found.
-#[derive(Debug, Default)]
-pub(crate) struct Taken {
-    pub(crate) items: u64,
-    /// The number of hashes of each keyset that are in no set of the store any more, where it is another one than before.
-    /// Before, and now.
-    pub(crate) gone: Vec<(KeysetId, [u64; 2])>,
-}
+/// The number of hashes of a keyset that are in no set of the store any more: before a whole reading, and after it.
+pub(crate) type GoneItems = (KeysetId, [u64; 2]);
 
 impl Sets {
-    /// Adds what a reading found. A whole reading also tells what is gone.
-    pub(crate) fn take(&mut self, found: Found, is_whole: bool) -> Result<Taken, BuildError> {
-        let mut taken = Taken::default();
+    /// Adds what a reading found. Returns the number of items, and of a whole reading what is gone, where it is another number.
+    pub(crate) fn take(
+        &mut self,
+        found: Found,
+        is_whole: bool,
+    ) -> Result<(u64, Vec<GoneItems>), BuildError> {
+        let (mut items, mut all_gone) = (found.orphans(), vec![]);
         let mut new = BTreeMap::new();
         for (keyset, hashes) in found.hashes {
-            taken.items += hashes.len() as u64;
+            items += hashes.len() as u64;
             new.insert(keyset, distinct(hashes));
         }
-        taken.items += found.orphans.len() as u64;
         let orphans = distinct(found.orphans);
         if is_whole {
             self.unreadable = 0;
@@ -93,7 +90,7 @@ impl Sets {
                 let gone = (missing.len() - elsewhere.len()) as u64;
                 let before = core::mem::replace(&mut set.gone, gone);
                 if before != gone {
-                    taken.gone.push((keyset.clone(), [before, gone]));
+                    all_gone.push((keyset.clone(), [before, gone]));
                 }
                 set.unreadable = false;
             }
@@ -120,7 +117,7 @@ impl Sets {
             }
         }
         self.unreadable += found.unreadable;
-        Ok(taken)
+        Ok((items, all_gone))
     }
 
     /// The set of a keyset. It begins with the notes without a keyset.
@@ -296,16 +293,16 @@ mod tests {
         // 3 moved to another keyset, 8 lost its keyset.
         let mut second = found(&[(1, &[2, 9]), (4, &[3])]);
         second.orphans = vec![8];
-        let taken = sets.take(second, true).unwrap();
-        assert_eq!(taken.gone, [(keyset(1), [0, 1]), (keyset(2), [0, 1])]);
+        let (_, all_gone) = sets.take(second, true).unwrap();
+        assert_eq!(all_gone, [(keyset(1), [0, 1]), (keyset(2), [0, 1])]);
         assert_eq!(hashes(&sets, 1), [1, 2, 3, 8, 9]);
         assert_eq!(hashes(&sets, 2), [7, 8]);
-        let again = sets.take(found(&[(1, &[2, 9])]), true).unwrap();
+        let (_, again) = sets.take(found(&[(1, &[2, 9])]), true).unwrap();
         let gone = |counts: [[u64; 2]; 4]| [1, 2, 3, 4].map(keyset).into_iter().zip(counts);
-        assert_eq!(again.gone, Vec::from_iter(gone([[1, 3], [1, 2], [0, 1], [0, 2]])));
+        assert_eq!(again, Vec::from_iter(gone([[1, 3], [1, 2], [0, 1], [0, 2]])));
         let back = found(&[(1, &[1, 2, 3, 9]), (2, &[7, 8])]);
-        let back = sets.take(back, true).unwrap();
-        assert_eq!(back.gone, Vec::from_iter(gone([[3, 0], [2, 0], [1, 0], [2, 0]])));
+        let (_, back) = sets.take(back, true).unwrap();
+        assert_eq!(back, Vec::from_iter(gone([[3, 0], [2, 0], [1, 0], [2, 0]])));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use core::str::FromStr;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter_objects::Table;
 
@@ -173,12 +173,7 @@ pub struct Monitor {
     pub(crate) stop: AtomicBool,
     /// Losses that the operator has accepted since the last refresh began.
     pub(crate) accepted: Mutex<Vec<Loss>>,
-    /// When all filters were last found in their places.
-    intact: Mutex<Option<Instant>>,
 }
-
-/// How long that is believed. Readiness is asked often, and a mint can have thousands of files.
-const BELIEVED: Duration = Duration::from_secs(1);
 
 impl Monitor {
     /// Watches a table. What is in it already are the filters that ought to be served, until the first reading.
@@ -202,7 +197,6 @@ impl Monitor {
             changes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             accepted: Mutex::default(),
-            intact: Mutex::default(),
         })
     }
 
@@ -231,7 +225,6 @@ impl Monitor {
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut lock(&self.status));
-        *lock(&self.intact) = None;
         self.changes.fetch_add(1, Ordering::Release);
     }
 
@@ -253,6 +246,10 @@ impl Monitor {
     /// # Errors
     ///
     /// The first condition that is not met, and why the last refresh failed.
+    ///
+    /// # Cost
+    ///
+    /// It looks for every file. [`FilterSite`](crate::FilterSite) asks at most once in a second and for each refresh.
     pub fn ready(&self, now: u64, max_age: Duration) -> Result<(), String> {
         let status = lock(&self.status);
         let because = |reason: String| match &status.failure {
@@ -274,11 +271,6 @@ impl Monitor {
         if age > limit {
             return because(format!("the last reading is {age} s old, maximum is {limit} s"));
         }
-        let mut intact = lock(&self.intact);
-        if intact.is_some_and(|then| then.elapsed() < BELIEVED) {
-            return Ok(());
-        }
-        *intact = None;
         for FilterStatus { path, state, .. } in &status.filters {
             let is_served = self.table.is_intact(path);
             let is_future = || self.table.get(path).is_some_and(|object| object.date() > now);
@@ -294,7 +286,6 @@ impl Monitor {
                 _ => {}
             }
         }
-        *intact = Some(Instant::now());
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Mints for demonstrations and tests: the database of a mint, a mint with real signatures, and a server that sends
 //! exactly what a test specifies.
 
+pub mod loopback;
 mod mint_answers;
 mod sample;
 mod tables;
@@ -8,8 +9,6 @@ mod tables;
 pub use mint_answers::{signatures, states};
 pub use sample::Sample;
 
-#[cfg(feature = "mint")]
-pub mod loopback;
 #[cfg(feature = "mint")]
 pub mod seeded_mint;
 #[cfg(feature = "mint")]

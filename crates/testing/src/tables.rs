@@ -32,10 +32,3 @@ pub(super) fn insert_note(kind: NoteKind) -> &'static str {
         }
     }
 }
-
-/// Adds to a keyset's totals of spent and issued amounts.
-pub(super) const ADD_TOTALS: &str = "
-    INSERT INTO keyset_amounts (keyset_id, total_redeemed, total_issued) VALUES (?1, ?2, ?3)
-    ON CONFLICT (keyset_id) DO UPDATE SET
-        total_redeemed = total_redeemed + excluded.total_redeemed,
-        total_issued = total_issued + excluded.total_issued";

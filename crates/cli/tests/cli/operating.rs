@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::support::{PATIENCE, Server, kill, mint, replace, sample, serve, serve_from};
+use super::support::{PATIENCE, Server, kill, mint, sample, serve, serve_from};
 use crate::nutfilter::{Place, assert_contains, hex};
 
 #[test]
@@ -39,26 +39,6 @@ fn refresh_without_changes_is_logged_at_debug() {
     assert_eq!(level(&server.all).as_deref(), Some("INFO"));
     let said = server.reread();
     assert_eq!(level(&said).as_deref(), Some("DEBUG"), "{said}");
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn files_of_the_output_do_not_stay_open() {
-    let (place, _) = mint();
-    let public = place.path("public");
-    let mut server = Server::of(
-        &place,
-        &format!("--refresh 3600 --log-level debug --output {}", public.display()),
-    );
-    server.has_said("refreshed");
-    for _ in 0..3 {
-        replace(&place);
-        server.reread();
-    }
-    let open = std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap();
-    let open = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
-    let of_output: Vec<_> = open.filter(|path| path.starts_with(&public)).collect();
-    assert_eq!(of_output, [public.join(".nutfilter-lock")]);
 }
 
 #[cfg(unix)]

@@ -67,28 +67,24 @@ pub fn open_alone(
     }
 }
 
-/// No URL can be parsed without the feature.
+/// Without the feature there is no URL.
 #[cfg(not(feature = "postgres"))]
-#[derive(Clone, PartialEq, Eq)]
-enum PostgresUrl {}
+type PostgresUrl = core::convert::Infallible;
 
-#[cfg(not(feature = "postgres"))]
-impl PostgresUrl {
-    fn parse(_: &str) -> Result<Self> {
+/// Parses what follows `postgres://`, or libpq's keyword form.
+fn parse_postgres(text: &str, is_keywords: bool) -> Result<DatabaseLocation> {
+    #[cfg(feature = "postgres")]
+    let parsed = match is_keywords {
+        true => PostgresUrl::parse_keywords(text),
+        false => PostgresUrl::parse(text),
+    };
+    #[cfg(not(feature = "postgres"))]
+    let parsed = {
+        let _ = (text, is_keywords);
         let refused = "this program was built without support for Postgres; enable the feature `postgres` of nutfilter-mint";
-        Err(SourceError::Location(refused.to_owned()))
-    }
-
-    fn parse_keywords(text: &str) -> Result<Self> {
-        Self::parse(text)
-    }
-}
-
-#[cfg(not(feature = "postgres"))]
-impl fmt::Display for PostgresUrl {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {}
-    }
+        Err::<PostgresUrl, _>(SourceError::Location(refused.to_owned()))
+    };
+    parsed.map(|url| DatabaseLocation(Place::Postgres(Box::new(url))))
 }
 
 impl DatabaseLocation {
@@ -125,8 +121,7 @@ impl DatabaseLocation {
             return Err(SourceError::postgres_url("the location is empty"));
         }
         if is_keywords(text) {
-            let url = PostgresUrl::parse_keywords(text)?;
-            return Ok(Self(Place::Postgres(Box::new(url))));
+            return parse_postgres(text, true);
         }
         let Some((scheme, rest)) = text.split_once(':') else {
             return Ok(Self::from(Path::new(text)));
@@ -135,8 +130,7 @@ impl DatabaseLocation {
         match scheme.as_str() {
             "postgres" | "postgresql" => {
                 let refused = || SourceError::postgres_url("must begin with postgres://");
-                let url = PostgresUrl::parse(authority.ok_or_else(refused)?)?;
-                Ok(Self(Place::Postgres(Box::new(url))))
+                parse_postgres(authority.ok_or_else(refused)?, false)
             }
             "sqlite" => {
                 let path = authority.unwrap_or(rest);

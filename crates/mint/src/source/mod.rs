@@ -112,6 +112,12 @@ pub trait MintSource: Send {
     }
 }
 
+impl fmt::Debug for dyn MintSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.mint())
+    }
+}
+
 /// A boxed source, for a choice at run time.
 impl<S: MintSource + ?Sized> MintSource for Box<S> {
     fn mint(&self) -> &str {

@@ -480,32 +480,27 @@ mod tests {
         }
     }
 
+    /// A commit that has begun is read, or holds the date.
     #[test]
     fn note_and_open_commit_leave_a_shard_together() {
         let (notes, mut source) = Notes::new(Fake::default());
-        source.read(NoteKind::Spent, true, &mut vec![]).unwrap();
-        let mut commits: Vec<Commit> = (0..=SHARDS).map(|_| notes.begin()).collect();
-        for commit in &mut commits {
-            commit.spent(&keyset(1), [[2; 33]]);
-        }
-        // Both are in the first shard. The reading takes it, and waits for the last one.
-        commits.pop().unwrap().done();
-        let first = commits.swap_remove(0);
-        commits.into_iter().for_each(Commit::rolled_back);
-        let last = lock(&notes.0.shards[SHARDS - 1]);
-        let read = move || {
-            let mut hashes = vec![];
-            let reading = source.read(NoteKind::Spent, false, &mut hashes).unwrap();
-            (hashes.len(), reading.as_of != AsOf::Beginning)
-        };
-        let reader = std::thread::spawn(read);
-        while !lock(&notes.0.shards[0]).done[0].0.is_empty() {
-            std::thread::yield_now();
-        }
-        first.done();
-        drop(last);
-        let (count, is_earlier) = reader.join().unwrap();
-        assert!(count == 1 && is_earlier);
+        let begun = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for _ in 0..50_000 {
+                    let mut commit = notes.begin();
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    commit.spent(&keyset(1), [[2; 33]]);
+                    commit.done();
+                }
+            });
+            let mut found = vec![];
+            while !writer.is_finished() {
+                let due = begun.load(Ordering::SeqCst);
+                let reading = source.read(NoteKind::Spent, false, &mut found).unwrap();
+                assert!(reading.as_of != AsOf::Beginning || found.len() as u64 >= due);
+            }
+        });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use nutfilter::{ItemHash as _, Nut25, SortedHashes};
+use nutfilter::{ItemHash as _, Nut25};
 
 use super::*;
 use crate::{FilterState, Loss};
@@ -386,42 +386,4 @@ fn hold_does_not_end_because_a_file_is_taken_away() {
     fake.state().rows[0].extend(gone);
     process.refresher.refresh(true).unwrap();
     assert_eq!(process.held().len(), 1, "nothing tells that everything is there again");
-}
-
-/// `cargo test --release -p nutfilter-mint --lib -- --ignored --nocapture cost_of_comparing`
-#[test]
-#[ignore = "prints what it costs that no filter claims less; `NUTFILTER_NOTES` is the number of spent and of issued notes"]
-fn cost_of_comparing() {
-    let notes = std::env::var("NUTFILTER_NOTES").map_or(1_000_000, |notes| notes.parse().unwrap());
-    let hashes = Vec::from_iter((0..notes).map(|note: u64| Nut25.hash(&note.to_le_bytes())));
-    let fake = Fake::default();
-    fake.state().hashes.clone_from(&hashes);
-    let cpu = || crate::thread::cpu_time().unwrap_or_default();
-    let rounds = [(); 5].map(|()| {
-        let directory = tempfile::tempdir().unwrap();
-        let start = || {
-            let table = in_directory(directory.path());
-            refresher_to(table, &fake, &Clocks::at(1_000), RefreshOptions::default())
-        };
-        let mut first = start();
-        let sorting = cpu();
-        for _ in NoteKind::ALL {
-            SortedHashes::from_hashes(hashes.clone()).dedup();
-        }
-        let build = cpu();
-        first.refresh(true).unwrap();
-        let whole = cpu();
-        first.refresh(true).unwrap();
-        let taken = [build - sorting, whole - build, cpu() - whole];
-        drop(first);
-        let mut second = start();
-        let next = cpu();
-        second.refresh(true).unwrap();
-        [taken[0], taken[1], taken[2], cpu() - next]
-    });
-    for (at, what) in
-        ["sorting alone", "first build", "whole reading", "next start"].iter().enumerate()
-    {
-        println!("{what}: {:.0?} of CPU", rounds.iter().map(|round| round[at]).min().unwrap());
-    }
 }

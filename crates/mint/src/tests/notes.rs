@@ -113,57 +113,37 @@ impl ItemSink for Vec<u64> {
 #[test]
 #[ignore = "measures: it needs a release build"]
 fn cost_of_handing_over() {
-    let (start, ends) = (Instant::now(), AtomicU64::new(0));
-    let cpu = || crate::thread::cpu_time().unwrap();
     let (notes, mut refresher, _) = handing_over(&Fake::default());
+    let id = keyset(1);
     let mut first = notes.begin();
-    first.spent(&keyset(1), (0..10_000_000).map(point));
+    first.spent(&id, (0..10_000_000).map(point));
     first.done();
     refresh(&mut refresher);
-    let clocks: [(&str, &(dyn Fn() -> Duration + Sync)); 2] =
-        [("time", &|| start.elapsed()), ("CPU time", &cpu)];
-    for (name, clock) in clocks {
-        let write = |thread: u64| {
-            let (id, mut last) = (keyset(1), clock());
-            let mut lap = || {
-                let now = clock();
-                now - core::mem::replace(&mut last, now)
-            };
-            let commit = |at: u64| {
-                let items =
-                    Vec::from_iter((0..20).map(|item| point((thread << 40) + 20 * at + item)));
-                lap();
-                let nothing = lap();
-                let mut commit = notes.begin();
-                let begun = lap();
-                commit.spent(&id, items);
-                let spent = lap();
-                commit.done();
-                [nothing, begun, spent, lap()]
-            };
-            Vec::from_iter((0..100_000).map(commit))
-        };
-        let laps = std::thread::scope(|scope| {
-            let writers = [1, 2, 3, 4, 5, 6, 7, 8].map(|thread| scope.spawn(move || write(thread)));
-            let ends = &ends;
-            let reader = scope.spawn(|| {
-                while ends.load(Ordering::Relaxed) == 0 {
-                    refresh(&mut refresher);
-                }
-            });
-            let laps = writers.map(|writer| writer.join().unwrap()).concat();
-            ends.store(1, Ordering::Relaxed);
-            reader.join().unwrap();
-            ends.store(0, Ordering::Relaxed);
-            laps
-        });
-        for (at, what) in ["nothing", "begin", "spent, of 20 notes", "done"].into_iter().enumerate()
-        {
-            let mut laps = Vec::from_iter(laps.iter().map(|laps| laps[at]));
-            laps.sort();
-            let long = laps.iter().filter(|lap| lap.as_micros() >= 50).count();
-            let (half, count) = (laps[laps.len() / 2], laps.len());
-            println!("{name} of {what}: {half:?} in the middle; {long} of {count} take 50 µs");
+    let now = || crate::thread::cpu_time().unwrap();
+    let commit = |number: u64| {
+        let items = Vec::from_iter((0..20).map(|item| point((1 << 40) + 20 * number + item)));
+        let (before, nothing) = (now(), now());
+        let mut commit = notes.begin();
+        let begun = now();
+        commit.spent(&id, items);
+        let spent = now();
+        commit.done();
+        [nothing - before, begun - nothing, spent - begun, now() - spent]
+    };
+    let commits = |thread: u64| Vec::from_iter((0..100_000).map(|at| commit(thread << 20 | at)));
+    let commits = &commits;
+    let laps = std::thread::scope(|scope| {
+        let writers = [1, 2, 3, 4, 5, 6, 7, 8].map(|thread| scope.spawn(move || commits(thread)));
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            refresh(&mut refresher);
         }
+        writers.map(|writer| writer.join().unwrap()).concat()
+    });
+    for (at, what) in ["nothing", "begin", "spent, of 20 notes", "done"].into_iter().enumerate() {
+        let mut laps = Vec::from_iter(laps.iter().map(|laps| laps[at]));
+        laps.sort();
+        let long = laps.iter().filter(|lap| lap.as_micros() >= 50).count();
+        let (half, count) = (laps[laps.len() / 2], laps.len());
+        println!("CPU time of {what}: {half:?} in the middle; {long} of {count} take 50 µs");
     }
 }

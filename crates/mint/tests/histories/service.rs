@@ -2,8 +2,7 @@
 //! moment, and is stopped (`SIGSTOP`) while the database changes, so that it reads when a history says.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -211,15 +210,8 @@ impl Program {
 
     /// The body of an answer with status 200.
     fn get(&self, path: &str) -> Option<Vec<u8>> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        write!(stream, "GET /{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
-        let mut answer = vec![];
-        stream.read_to_end(&mut answer).ok()?;
-        let end = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
-        let body = answer.split_off(end);
-        let head = String::from_utf8(answer).unwrap().to_lowercase();
-        assert!(!head.contains("chunked"), "{head}");
-        head.starts_with("http/1.1 200").then_some(body)
+        let answer = ureq::get(format!("http://127.0.0.1:{}/{path}", self.port)).call();
+        answer.ok()?.body_mut().read_to_vec().ok()
     }
 
     fn kill(mut self, moment: Duration) -> bool {

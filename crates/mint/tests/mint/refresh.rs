@@ -1,6 +1,6 @@
 //! Refreshes of a database that changes.
 
-use nutfilter_mint::source::MintSource as _;
+use nutfilter_mint::source::{MintSource as _, SqliteSource};
 use nutfilter_mint::{MintType, NoteKind};
 
 use crate::found::Found;
@@ -93,6 +93,13 @@ fn database_that_did_not_only_grow_is_read_whole() {
     }
 }
 
+/// Reads. Returns why everything was read, and the number of items.
+fn more(source: &mut SqliteSource, kind: NoteKind) -> (Option<&'static str>, usize) {
+    let mut found = Found::default();
+    let whole = source.read(kind, false, &mut found).unwrap().whole;
+    (whole, found.passed)
+}
+
 /// A mint that works on a database and is killed: its log stays.
 #[cfg(unix)]
 fn killed(database: &MintDatabase, sql: &str) {
@@ -125,11 +132,7 @@ fn database_and_log_put_back_in_place_are_read_whole() {
             let backup = [&database.path, &log].map(|path| std::fs::read(path).unwrap());
             killed(&database, &(lost + &add(&others)));
             let mut source = database.source();
-            let mut read = || {
-                let mut found = Found::default();
-                let whole = source.read(kind, false, &mut found).unwrap().whole;
-                (whole, found.passed)
-            };
+            let mut read = || more(&mut source, kind);
             assert_eq!(read(), (Some("first"), 6 + same));
             assert_eq!(read(), (None, 0));
             if is_restored {
@@ -159,11 +162,7 @@ fn large_transactions_do_not_make_a_reading_whole() {
             let running = database.running();
             database.add(kind, V1, &items(1, 10, 33));
             let mut source = database.source();
-            let mut read = || {
-                let mut found = Found::default();
-                let whole = source.read(kind, false, &mut found).unwrap().whole;
-                (whole, found.passed)
-            };
+            let mut read = || more(&mut source, kind);
             assert_eq!(read(), (Some("first"), 10));
             running.execute_batch("PRAGMA cache_size = 10; BEGIN").unwrap();
             let log = database.directory().join("mint.db-wal");

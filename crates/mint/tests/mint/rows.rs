@@ -60,6 +60,15 @@ fn bad_row_is_an_error_that_names_it() {
     let error = read(&database, NoteKind::Spent).unwrap_err().to_string();
     let expected = format!("keyset {V1}, spent: column `y` of table `proof`, row 1: unknown state");
     assert_eq!(error, expected);
+    // Without a keyset it holds no filter until everything is read. So it is looked up again, as it may count later.
+    let _mint = database.running();
+    database.add(NoteKind::Spent, V1, &items(3, 1, 33));
+    database.execute("UPDATE proof SET keyset_id = 'none' WHERE rowid = 1");
+    let (mut source, mut found) = (database.source(), Found::default());
+    source.read(NoteKind::Spent, false, &mut found).unwrap();
+    database.execute("UPDATE proof SET state = 'SPENT'");
+    let reading = source.read(NoteKind::Spent, false, &mut found).unwrap();
+    assert_eq!((reading.whole, found.items[&None].len()), (None, 1));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 use core::ops::ControlFlow;
 use std::os::unix::net::UnixListener;
-use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use nutfilter_mint::source::{MintSource as _, SourceError};
@@ -465,23 +464,22 @@ fn column_of_wrong_type_is_named() {
 fn table_truncated_before_lock_is_not_taken_for_empty() {
     let Some(database) = cdk() else { return };
     (0..9).for_each(|index| database.add(Spent, index));
+    let (mut source, writer) = (database.source(), database.another_writer());
+    writer.run(
+        "BEGIN; CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT * FROM proof;
+         TRUNCATE proof; INSERT INTO proof SELECT * FROM kept",
+    );
     std::thread::scope(|scope| {
-        // The writer ends also if an assertion fails.
-        let (_goes_on, ends) = std::sync::mpsc::channel::<()>();
-        let writer = database.another_writer();
-        scope.spawn(move || {
-            while ends.try_recv() == Err(TryRecvError::Empty) {
-                writer.run(
-                    "BEGIN; CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT * FROM proof;
-                     TRUNCATE proof; INSERT INTO proof SELECT * FROM kept; COMMIT",
-                );
-            }
-        });
-        let mut source = database.source();
-        for _ in 0..60 {
-            let (found, _) = read(&mut source, Spent, true).unwrap();
-            assert_eq!(found.count(), 9);
+        let reading = scope.spawn(|| read(&mut source, Spent, true).unwrap().0.count());
+        let waiting =
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'proof'::regclass";
+        let start = Instant::now();
+        while database.writer.value(waiting) == "0" {
+            assert!(start.elapsed() < Duration::from_secs(9), "it does not wait for the table");
+            std::thread::sleep(Duration::from_millis(1));
         }
+        writer.run("COMMIT");
+        assert_eq!(reading.join().unwrap(), 9);
     });
 }
 
