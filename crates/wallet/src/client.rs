@@ -1,6 +1,7 @@
 //! The client for one mint: fetches filters, and restores.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use crate::query_error::QueryError;
 use crate::restore_options::RestoreOptions;
 use crate::restore_steps::{Restore, RestoreError, Restored};
 use crate::search::SearchError;
-use crate::transport::{HttpReply, HttpSettings, Transport, certificates};
+use crate::transport::{ABORT_CHECK, HttpReply, HttpSettings, Transport, certificates};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
@@ -77,6 +78,13 @@ impl MintClient {
     pub fn with_root_certificates(self, pem: &[u8]) -> Result<Self, FetchError> {
         let roots = certificates(pem)?;
         Ok(self.with(|settings| settings.roots = Some(roots)))
+    }
+
+    /// Returns the same client whose requests and waits end soon after `abort` is set, with [`FetchError::Aborted`]. What was
+    /// answered before is kept, as after any error.
+    #[must_use]
+    pub fn with_abort(self, abort: Arc<AtomicBool>) -> Self {
+        self.with(|settings| settings.abort = abort)
     }
 
     fn with(mut self, change: impl FnOnce(&mut HttpSettings)) -> Self {
@@ -277,14 +285,15 @@ impl MintClient {
             let Some((path, body)) = restore.request() else {
                 return restore.finish();
             };
-            let left = end.left();
-            if left.is_zero() {
+            if end.left().is_zero() {
                 return Err(QueryError::OutOfTime { limit });
             }
-            let policy =
-                Policy { deadline: self.policy.deadline.min(left), ..self.policy.for_answers() };
-            let url = self.base.join(path)?;
-            let post = || self.transport.post(&url, &body, &policy, end.total());
+            let (policy, url) = (self.policy.for_answers(), self.base.join(path)?);
+            let post = || {
+                self.send(&policy, end, |policy| {
+                    self.transport.post(&url, &body, policy, end.total())
+                })
+            };
             let reply = match post() {
                 Err(error) if is_broken(&error) => post(),
                 reply => reply,
@@ -293,7 +302,7 @@ impl MintClient {
             let retry_after = reply.retry_after.as_deref();
             let now = system_time();
             let wait = restore.answer(reply.status, retry_after, &reply.body, now)?;
-            if let Some(wait) = wait.filter(|&wait| !sleep(wait, end)) {
+            if let Some(wait) = wait.filter(|&wait| !self.sleep(wait, end)) {
                 return Err(QueryError::RateLimited { wait });
             }
         }
@@ -349,12 +358,12 @@ impl MintClient {
         let url = self.base.join(path)?;
         let (mut is_first, mut broken) = (true, None);
         loop {
-            let left = end.left();
-            let policy = Policy { deadline: policy.deadline.min(left), ..policy.clone() };
-            let reply = self.transport.get(&url, no_cache, &policy, end.total());
+            let reply = self.send(policy, end, |policy| {
+                self.transport.get(&url, no_cache, policy, end.total())
+            });
             match reply {
                 Ok(reply) if is_first && reply.status == 429 => {
-                    if !sleep(wait(reply.retry_after.as_deref(), system_time()), end) {
+                    if !self.sleep(wait(reply.retry_after.as_deref(), system_time()), end) {
                         return Ok(reply);
                     }
                 }
@@ -366,6 +375,37 @@ impl MintClient {
             }
             is_first = false;
         }
+    }
+
+    fn is_aborted(&self) -> bool {
+        self.transport.settings().abort.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request in the time that is left.
+    fn send(
+        &self,
+        policy: &Policy,
+        end: End,
+        request: impl FnOnce(&Policy) -> Result<HttpReply, FetchError>,
+    ) -> Result<HttpReply, FetchError> {
+        let deadline = policy.deadline.min(end.left());
+        let reply = match self.is_aborted() {
+            true => Err(FetchError::Aborted),
+            false => request(&Policy { deadline, ..policy.clone() }),
+        };
+        reply.map_err(|error| match error {
+            FetchError::Deadline { .. } if self.is_aborted() => FetchError::Aborted,
+            error => error,
+        })
+    }
+
+    /// Sleeps, unless that ends too late. Ends early if the caller aborts.
+    fn sleep(&self, wait: Duration, end: End) -> bool {
+        let (began, is_in_time) = (Instant::now(), wait < end.left());
+        while is_in_time && began.elapsed() < wait && !self.is_aborted() {
+            thread::sleep(ABORT_CHECK.min(wait.saturating_sub(began.elapsed())));
+        }
+        is_in_time
     }
 
     /// The reason why the mint does not serve a filter, if it is not known from the answer itself.
@@ -442,15 +482,6 @@ impl End {
             error => error.into(),
         }
     }
-}
-
-/// Sleeps, unless that ends too late.
-fn sleep(wait: Duration, end: End) -> bool {
-    let is_in_time = wait < end.left();
-    if is_in_time {
-        thread::sleep(wait);
-    }
-    is_in_time
 }
 
 /// Maximum size of the bodies of `/v1/info` and `/v1/keysets`, in bytes: an info may hold pictures.

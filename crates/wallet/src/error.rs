@@ -52,6 +52,9 @@ pub enum FetchError {
         /// The deadline.
         allowed: Duration,
     },
+    /// The caller set the flag of [`MintClient::with_abort`](crate::MintClient::with_abort).
+    #[error("the caller aborted the request")]
+    Aborted,
     /// The connection could not be established, or broke. Includes TLS errors.
     #[error(transparent)]
     Transport(TransportError),

@@ -386,7 +386,7 @@ impl Searched {
         };
         if restore.wants_info() {
             restore.set_info(info);
-            restore.set_keysets(keysets);
+            restore.set_keysets(std::slice::from_ref(&restored.keyset));
             if !restore.is_expired
                 && let Err(cause) = keys_of(&restored.keyset)
             {

@@ -102,3 +102,40 @@ fn silence_is_ended_by_the_deadline() {
     assert_failed!(fetch_by(&mint, short()), FetchError::Deadline { .. });
     assert!(started.elapsed() < Duration::from_secs(20));
 }
+
+#[test]
+fn abort_ends_waits_and_silence_and_keeps_what_is_known() {
+    // The second request has no answer, or 61 s to wait.
+    for answer in [None, Some("HTTP/1.1 429 No\r\nContent-Length: 0\r\n\r\n")] {
+        let (abort, asked) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+        let set = abort.clone();
+        let mint = conversation::mint(move |request| {
+            if asked.fetch_add(1, Ordering::SeqCst) == 0 {
+                return json(conversation::honest_answer(request).to_string());
+            }
+            let set = set.clone();
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(200));
+                set.store(true, Ordering::SeqCst);
+            });
+            let answer = answer.map(|answer| answer.as_bytes().to_vec());
+            answer.unwrap_or_else(|| {
+                thread::sleep(Duration::from_secs(10));
+                Vec::new()
+            })
+        });
+        let client = client(&mint).with_abort(abort.clone());
+        let list = conversation::candidates(conversation::ALL);
+        let started = Instant::now();
+        let error = client.restore(&keyset(), &list[..], &conversation::PLAIN).expect_err("set");
+        assert!(matches!(error.cause, QueryError::Fetch(FetchError::Aborted)), "{error:?}");
+        assert!(started.elapsed() < Duration::from_secs(8));
+        let unfinished = error.unfinished.expect("one answered batch");
+        assert_eq!(unfinished.so_far().live().count(), 100);
+        // Nothing is sent while it is set.
+        let before = mint.requests().len();
+        let error = client.resume(*unfinished, &list[..]).expect_err("still set").cause;
+        assert!(matches!(error, QueryError::Fetch(FetchError::Aborted)), "{error:?}");
+        assert_eq!(mint.requests().len(), before);
+    }
+}
