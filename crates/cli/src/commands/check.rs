@@ -153,7 +153,11 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
         say_as_of(checked.n, checked.as_of, globals);
     }
     let matched = checked.found.contains(&true);
-    output::exit_code(print(args, &checked, &items), matched)
+    match print(args, &checked, &items) {
+        // The code is known even if nobody reads the whole output.
+        Ok(()) | Err(CliError::OutputClosed) => Ok(output::exit_code(matched)),
+        Err(error) => Err(error),
+    }
 }
 
 fn check_file(
