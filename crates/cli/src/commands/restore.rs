@@ -326,7 +326,6 @@ fn from_pairs(
     let (spent, issued) = (fetch(NoteKind::Spent)?, fetch(NoteKind::Issued)?);
     let restore = Restore::new(&keyset, pairs, &spent, &issued, options, client.policy());
     let restore = restore.map_err(at)?;
-    fetch::warn(&restore.so_far().warnings, globals);
     let (restored, error) = match client.resume(restore, pairs) {
         Ok(restored) => (restored, None),
         Err(error) => match error.unfinished {
@@ -411,6 +410,9 @@ fn print(restored: &Restored, pairs: &[Pair]) -> Result<(), CliError> {
 /// Says on stderr what the lines do not. Returns the number of candidates without a line.
 fn report(restored: &Restored, globals: &Globals) -> usize {
     let mut left = 0;
+    // Refused candidates are named below, each with its error.
+    let is_said = |one: &&Warning| !matches!(one, Warning::Refused { .. });
+    restored.warnings.iter().filter(is_said).for_each(|warning| globals.warn(warning));
     for (number, outcome) in (1..).zip(&restored.outcomes) {
         match outcome {
             Outcome::Open => left += 1,

@@ -41,6 +41,8 @@ fn each_candidate_gets_a_line_with_its_signature_if_live() {
         "filter of 60 items, as of 1000000",
         "1 in 390,000 that one of 2 live notes was taken for spent; --confirm asks the mint",
         "next counter: 44, with a gap of 40",
+        "warning: mint response has the same signature on several messages",
+        "warning: issued by the filter, but the mint gave no signature: counter 3",
     ] {
         assert_contains(&ran.stderr, said);
     }
