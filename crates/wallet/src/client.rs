@@ -173,9 +173,11 @@ impl MintClient {
         options: &RestoreOptions,
     ) -> Result<Restored, RestoreError> {
         let end = End::of(options.time_limit);
-        let mut restore = match self.search_until(keyset, &mut points, options, end) {
+        // If the info cannot be read, the answer is no.
+        let announces_none = || self.info_until(end).is_ok_and(|info| !info.has_filters);
+        let mut restore = match self.search(keyset, &mut points, options, end) {
             Ok(restore) => restore,
-            Err(error) if self.may_fall_back_until(options, &error, end) => {
+            Err(error) if error.allows(options, announces_none) => {
                 Restore::without_filters(keyset, options, &self.policy)
             }
             Err(SearchError { cause: QueryError::Fetch(error), .. }) => {
@@ -187,22 +189,8 @@ impl MintClient {
             .map_err(|cause| RestoreError { cause, unfinished: Some(Box::new(restore)) })
     }
 
-    /// The first part of [`restore`](Self::restore): fetches both filters and looks all counters up. Shows the mint nothing,
-    /// and does not fall back.
-    ///
-    /// # Errors
-    ///
-    /// [`SearchError`].
-    pub fn search(
-        &self,
-        keyset: &KeysetId,
-        points: impl Points,
-        options: &RestoreOptions,
-    ) -> Result<Restore, SearchError> {
-        self.search_until(keyset, points, options, End::of(options.time_limit))
-    }
-
-    pub(crate) fn search_until(
+    /// Fetches both filters and looks all counters up. Shows the mint nothing, and does not fall back.
+    pub(crate) fn search(
         &self,
         keyset: &KeysetId,
         mut points: impl Points,
@@ -238,19 +226,7 @@ impl MintClient {
         }
     }
 
-    /// Whether a keyset may be restored without filters after this error. May ask for `/v1/info`; if that cannot be read, the
-    /// answer is no.
-    #[must_use]
-    pub fn may_fall_back(&self, options: &RestoreOptions, error: &SearchError) -> bool {
-        self.may_fall_back_until(options, error, End::to_begin(self.policy.deadline))
-    }
-
-    fn may_fall_back_until(&self, options: &RestoreOptions, error: &SearchError, end: End) -> bool {
-        let info = || self.info_until(end);
-        error.allows(options, || info().is_ok_and(|info| !info.has_filters))
-    }
-
-    /// Continues a restore after an error, or after [`search`](Self::search).
+    /// Continues a restore after an error, or begins to ask after [`Restore::new`].
     ///
     /// # Errors
     ///

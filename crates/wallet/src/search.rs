@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use nutfilter::ItemHash;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
-use thiserror::Error;
 
 use crate::batches::shuffle;
 use crate::error::CheckError;
@@ -302,15 +301,12 @@ fn contradiction<H: ItemHash>(
     Ok(())
 }
 
-/// Why a search of both filters ended.
-#[derive(Debug, Error)]
-#[error("{cause}")]
-pub struct SearchError {
-    /// Why it ended. Nothing was shown.
-    #[source]
-    pub cause: QueryError,
+/// Why a search of both filters ended. Nothing was shown.
+#[cfg(feature = "client")]
+pub(crate) struct SearchError {
+    pub(crate) cause: QueryError,
     /// Whether the mint has filters: one of them was valid.
-    pub has_filters: bool,
+    pub(crate) has_filters: bool,
 }
 
 #[cfg(feature = "client")]

@@ -248,7 +248,7 @@ fn ask_mint<H: ItemHash + Default>(
 }
 
 /// Prints the time of the filter: `absent` means nothing without it.
-pub(crate) fn say_as_of(n: u64, as_of: Option<u64>, globals: &Globals) {
+fn say_as_of(n: u64, as_of: Option<u64>, globals: &Globals) {
     match as_of {
         Some(seconds) => {
             globals.note(format_args!("filter of {n} items, as of {seconds} ({})", utc(seconds)))

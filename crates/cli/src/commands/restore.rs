@@ -14,13 +14,12 @@ use nutfilter_wallet::cashu::{
     RestoredWallet, Seed, SeedError, WalletOptions, restore_wallet, tokens,
 };
 use nutfilter_wallet::{
-    BlindSignature, CheckError, Fallback, MintClient, MintFilter, NoteKind, Outcome, QueryError,
-    Restore, RestoreOptions, Restored, Warning,
+    BlindSignature, CheckError, Fallback, FilterDates, MintClient, Outcome, QueryError,
+    RestoreOptions, Restored, Warning,
 };
 use serde_json::{Value, json};
 
 use crate::EXIT_ERROR;
-use crate::commands::check::say_as_of;
 use crate::commands::serve::stop_signal;
 use crate::error::CliError;
 use crate::io::fetch::{self, FetchArgs};
@@ -152,6 +151,8 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         }
         (_, Some(pairs), Some(keyset)) => {
             let pairs = read_pairs(pairs)?;
+            // Without filters, all of the list would be shown.
+            let options = RestoreOptions { fallback: Fallback::Never, ..options };
             from_pairs(&client()?, &pairs, keyset, &options, globals)
         }
         _ => Err(CliError::usage("expected --seed-file, or --keyset and PAIRS")),
@@ -318,15 +319,7 @@ fn from_pairs(
         error => CliError::at(fetch::place(client), error),
     };
     let keyset = fetch::keyset(client, keyset)?;
-    let fetch = |kind| -> Result<MintFilter, CliError> {
-        let filter = fetch::filter(client, &keyset, kind)?;
-        say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
-        Ok(filter)
-    };
-    let (spent, issued) = (fetch(NoteKind::Spent)?, fetch(NoteKind::Issued)?);
-    let restore = Restore::new(&keyset, pairs, &spent, &issued, options, client.policy());
-    let restore = restore.map_err(at)?;
-    let (restored, error) = match client.resume(restore, pairs) {
+    let (restored, error) = match client.restore(&keyset, pairs, options) {
         Ok(restored) => (restored, None),
         Err(error) => match error.unfinished {
             Some(unfinished) => (unfinished.so_far(), Some(at(error.cause))),
@@ -410,6 +403,10 @@ fn print(restored: &Restored, pairs: &[Pair]) -> Result<(), CliError> {
 /// Says on stderr what the lines do not. Returns the number of candidates without a line.
 fn report(restored: &Restored, globals: &Globals) -> usize {
     let mut left = 0;
+    if let Some(FilterDates { spent, issued }) = restored.as_of {
+        let [spent, issued] = [spent, issued].map(|at| format!("{at} ({})", output::utc(at)));
+        globals.note(format_args!("as of {spent} for spent notes, {issued} for issued ones"));
+    }
     // Refused candidates are named below, each with its error.
     let is_said = |one: &&Warning| !matches!(one, Warning::Refused { .. });
     restored.warnings.iter().filter(is_said).for_each(|warning| globals.warn(warning));

@@ -353,7 +353,7 @@ impl Searched {
             expected: None,
             ..options.restore.clone()
         };
-        match client.search_until(id, &mut points, &options, end) {
+        match client.search(id, &mut points, &options, end) {
             Ok(restore) => searched.restore = Some(restore),
             Err(error) => searched.failed = Some(error),
         }
