@@ -16,7 +16,7 @@ use crate::io::filter_file;
 use crate::io::items::{Input, InputArgs, ItemList, is_stdin};
 use crate::io::output::{self, utc};
 use crate::messages::Globals;
-use crate::profile::ProfileArgs;
+use crate::profile::{ProfileArgs, is_keyed};
 use crate::value_parsers;
 
 #[derive(Debug, Args)]
@@ -168,7 +168,7 @@ fn check_file(
 ) -> Result<(Checked, ItemList), CliError> {
     let file = filter_file::read(path, Some(&args.profile))?;
     // A response object is about notes, and those are points; with a key it is somebody's own.
-    let is_of_notes = !file.names_profile && !file.profile.is_keyed();
+    let is_of_notes = !file.names_profile && !is_keyed(file.profile);
     let input = match is_of_notes {
         true => &args.input.of_points(),
         false => &args.input,

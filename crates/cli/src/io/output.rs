@@ -30,18 +30,11 @@ pub(crate) fn count(number: u64) -> String {
     indicatif::HumanCount(number).to_string()
 }
 
-/// Formats a number of bytes for display: `2,631,549 (2.5 MiB)`.
+/// Formats a number of bytes for display: `2,631,549 (2.51 MiB)`.
 pub(crate) fn size(bytes: u64) -> String {
-    let exact = count(bytes);
-    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    // The largest unit in which the number is at least 1.
-    let unit = (bytes.max(1).ilog2() / 10) as usize;
-    match unit.checked_sub(1) {
-        None => exact,
-        Some(i) => {
-            let scaled = bytes as f64 / (1_u64 << (10 * unit)) as f64;
-            format!("{exact} ({scaled:.1} {})", units[i])
-        }
+    match count(bytes) {
+        exact if bytes < 1024 => exact,
+        exact => format!("{exact} ({})", indicatif::HumanBytes(bytes)),
     }
 }
 
@@ -134,7 +127,7 @@ mod tests {
             assert_eq!(count(number), text);
         }
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
-        assert_eq!(size(2_631_549), "2,631,549 (2.5 MiB)");
+        assert_eq!(size(2_631_549), "2,631,549 (2.51 MiB)");
     }
 
     #[test]
