@@ -8,6 +8,8 @@ use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 
 use crate::batches::shuffle;
 use crate::error::CheckError;
+#[cfg(feature = "client")]
+use crate::error::FetchError;
 use crate::match_limit::chance_limit;
 use crate::matches::{FilterDates, Warning};
 use crate::mint_filter::{MintFilter, check_point};
@@ -319,6 +321,7 @@ impl SearchError {
     ) -> bool {
         use CheckError::{BadOption, NoItems, NotAPoint};
         match (options.fallback, &self.cause) {
+            (_, QueryError::Fetch(FetchError::Aborted)) => false,
             (Fallback::Always, QueryError::Fetch(_)) => true,
             // Of filters, and not of the wallet's own points.
             (Fallback::Always, QueryError::Check(error)) => {

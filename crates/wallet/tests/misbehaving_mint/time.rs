@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use crate::*;
-use nutfilter_wallet::{QueryError, RestoreOptions};
+use nutfilter_wallet::{Fallback, QueryError, RestoreOptions};
 
 #[test]
 fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
@@ -126,6 +126,11 @@ fn abort_ends_waits_and_silence_and_keeps_what_is_known() {
         let before = mint.requests().len();
         let error = client.resume(*unfinished, &list[..]).expect_err("still set").cause;
         assert!(matches!(error, QueryError::Fetch(FetchError::Aborted)), "{error:?}");
+        let options = RestoreOptions { fallback: Fallback::Always, ..conversation::PLAIN };
+        let error = client.restore(&keyset(), &list[..], &options).expect_err("still set");
+        assert!(matches!(error.cause, QueryError::Fetch(FetchError::Aborted)), "{error:?}");
+        // It does not say that all was shown.
+        assert!(error.unfinished.is_none());
         assert_eq!(mint.requests().len(), before);
     }
 }
