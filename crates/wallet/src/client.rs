@@ -305,14 +305,14 @@ impl MintClient {
     ///
     /// # Errors
     ///
-    /// As [`fetch`](Self::fetch).
+    /// As [`fetch`](Self::fetch); [`FetchError::BadKeysets`].
     pub fn keysets(&self) -> Result<Vec<MintKeyset>, FetchError> {
         self.keysets_until(End::to_begin(self.policy.deadline))
     }
 
     fn keysets_until(&self, end: End) -> Result<Vec<MintKeyset>, FetchError> {
         let reply = self.get_small("/v1/keysets", end)?;
-        Ok(MintKeyset::parse(&reply.body))
+        MintKeyset::parse(&reply.body).ok_or(FetchError::BadKeysets)
     }
 
     /// A body of status 200 and at most [`MAX_SMALL_BYTES`].

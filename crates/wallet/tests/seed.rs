@@ -364,3 +364,17 @@ fn unit_that_no_keyset_has_is_an_error_with_those_that_are() {
         "{error}"
     );
 }
+
+#[test]
+fn list_of_keysets_that_is_unreadable_is_an_error() {
+    for body in ["<html>", "[]", r#"{"keysets":7}"#, r#"{"detail":"no"}"#, ""] {
+        let mint = Loopback::answering(0, move |_| ("200 OK", body)).expect("a free port");
+        let client = MintClient::new(&mint.url, Policy::default()).expect("a URL");
+        let error = restore_wallet(&client, &seed(), "sat", &WalletOptions::default());
+        assert_eq!(
+            error.expect_err(body).to_string(),
+            "could not fetch the mint's keysets: the mint's /v1/keysets is not a list of keysets"
+        );
+        assert!(client.keysets().is_err());
+    }
+}

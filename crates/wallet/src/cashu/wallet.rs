@@ -210,7 +210,7 @@ pub fn restore_wallet(
 ) -> Result<RestoredWallet, WalletError> {
     let end = End::of(options.restore.time_limit);
     let body = client.get_small("/v1/keysets", end)?.body;
-    let keysets = MintKeyset::parse(&body);
+    let keysets = MintKeyset::parse(&body).ok_or(FetchError::BadKeysets)?;
     let mut ours: Vec<MintKeyset> = Vec::new();
     for keyset in keysets.iter().filter(|keyset| is_same_unit(&keyset.unit, unit)) {
         if ours.iter().all(|one| one.id != keyset.id) {
