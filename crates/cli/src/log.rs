@@ -18,13 +18,8 @@ pub(crate) fn level() -> impl TypedValueParser<Value = LevelFilter> {
         PossibleValue::new("debug"),
         PossibleValue::new("trace"),
     ])
-    .map(|word| match word.to_ascii_lowercase().as_str() {
-        "error" => LevelFilter::ERROR,
-        "warn" | "warning" => LevelFilter::WARN,
-        "debug" => LevelFilter::DEBUG,
-        "trace" => LevelFilter::TRACE,
-        _ => LevelFilter::INFO,
-    })
+    // `warning` alone has no such name.
+    .map(|word| word.parse().unwrap_or(LevelFilter::WARN))
 }
 
 /// The form of a log line.

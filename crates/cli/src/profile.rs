@@ -4,67 +4,46 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use nutfilter::gcs::GcsHash;
 use nutfilter::{AnyHash, ItemHash, SipHash};
 
 use crate::error::CliError;
 use crate::io::hex;
 
-/// A profile of the format.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Profile {
-    /// Murmur3 32-bit, twice: what mints and wallets use
-    Nut25,
-    /// Murmur3 128-bit, low half: as in the text of the draft
-    Nut23,
-    /// SipHash with the key of a block: filters of Bitcoin blocks
-    Bip158,
-    /// SipHash with a secret key: for items that can be guessed
-    Siphash,
+/// The profiles of the format, each with its name and its help on the command line.
+const PROFILES: [(GcsHash, &str, &str); 4] = [
+    (GcsHash::Nut25, "nut25", "Murmur3 32-bit, twice: what mints and wallets use"),
+    (GcsHash::Nut23, "nut23", "Murmur3 128-bit, low half: as in the text of the draft"),
+    (GcsHash::Bip158, "bip158", "SipHash with the key of a block: filters of Bitcoin blocks"),
+    (GcsHash::SipHash, "siphash", "SipHash with a secret key: for items that can be guessed"),
+];
+
+fn parser() -> impl TypedValueParser<Value = GcsHash> {
+    let values = PROFILES.map(|(_, name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).map(|given| {
+        let found = PROFILES.iter().find(|(_, name, _)| *name == given);
+        found.expect("the parser accepts only these words").0
+    })
 }
 
-impl Profile {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Profile::Nut25 => "nut25",
-            Profile::Nut23 => "nut23",
-            Profile::Bip158 => "bip158",
-            Profile::Siphash => "siphash",
-        }
-    }
+pub(crate) fn name_of(profile: GcsHash) -> &'static str {
+    let found = PROFILES.iter().find(|(one, ..)| *one == profile);
+    found.expect("all have names").1
+}
 
-    /// As the header of a `.gcs` file names it.
-    pub(crate) fn in_header(self) -> GcsHash {
-        match self {
-            Profile::Nut25 => GcsHash::Nut25,
-            Profile::Nut23 => GcsHash::Nut23,
-            Profile::Bip158 => GcsHash::Bip158,
-            Profile::Siphash => GcsHash::SipHash,
-        }
-    }
+/// Whether the hash has a key.
+pub(crate) fn is_keyed(profile: GcsHash) -> bool {
+    matches!(profile, GcsHash::Bip158 | GcsHash::SipHash)
+}
 
-    pub(crate) fn of_header(hash: GcsHash) -> Self {
-        match hash {
-            GcsHash::Nut25 => Profile::Nut25,
-            GcsHash::Nut23 => Profile::Nut23,
-            GcsHash::Bip158 => Profile::Bip158,
-            GcsHash::SipHash => Profile::Siphash,
-        }
-    }
-
-    /// Whether the hash has a key.
-    pub(crate) fn is_keyed(self) -> bool {
-        matches!(self, Profile::Bip158 | Profile::Siphash)
-    }
-
-    /// The value in the header of a `.gcs` file that detects a wrong key, with which no member would match; 0 for hashes
-    /// without a key.
-    pub(crate) fn key_check(self, hasher: &AnyHash) -> u32 {
-        match self.is_keyed() {
-            true => (hasher.hash(b"nutfilter key check") >> 32) as u32,
-            false => 0,
-        }
+/// The value in the header of a `.gcs` file that detects a wrong key, with which no member would match; 0 for hashes
+/// without a key.
+pub(crate) fn key_check(profile: GcsHash, hasher: &AnyHash) -> u32 {
+    match is_keyed(profile) {
+        true => (hasher.hash(b"nutfilter key check") >> 32) as u32,
+        false => 0,
     }
 }
 
@@ -72,8 +51,8 @@ impl Profile {
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
     /// Hash and serialisation [default: nut25, or the profile in the header of a .gcs file].
-    #[arg(long, value_enum)]
-    profile: Option<Profile>,
+    #[arg(long, value_parser = parser())]
+    profile: Option<GcsHash>,
 
     /// Block hash, whose last 16 bytes are the key of the bip158 profile: 64 hex digits as they are printed, or the key
     /// alone, 32 digits.
@@ -88,8 +67,8 @@ pub(crate) struct ProfileArgs {
 
 impl ProfileArgs {
     /// The selected profile.
-    pub(crate) fn profile(&self) -> Profile {
-        self.profile.unwrap_or(Profile::Nut25)
+    pub(crate) fn profile(&self) -> GcsHash {
+        self.profile.unwrap_or(GcsHash::Nut25)
     }
 
     /// The given key.
@@ -106,28 +85,28 @@ impl ProfileArgs {
     }
 
     /// The hasher for a file that names its profile. An error if the command line selects another profile.
-    pub(crate) fn hasher_for_file(&self, profile: Profile) -> Result<AnyHash, CliError> {
+    pub(crate) fn hasher_for_file(&self, profile: GcsHash) -> Result<AnyHash, CliError> {
         match self.profile {
             Some(asked) if asked != profile => Err(CliError::usage(format!(
                 "the file was built with --profile {}, not {}",
-                profile.name(),
-                asked.name()
+                name_of(profile),
+                name_of(asked)
             ))),
             _ => self.hasher_of(profile),
         }
     }
 
-    fn hasher_of(&self, profile: Profile) -> Result<AnyHash, CliError> {
+    fn hasher_of(&self, profile: GcsHash) -> Result<AnyHash, CliError> {
         match (profile, self.key()?) {
-            (Profile::Nut25, None) => Ok(AnyHash::Nut25),
-            (Profile::Nut23, None) => Ok(AnyHash::Nut23),
-            (Profile::Bip158 | Profile::Siphash, Some(key)) => {
+            (GcsHash::Nut25, None) => Ok(AnyHash::Nut25),
+            (GcsHash::Nut23, None) => Ok(AnyHash::Nut23),
+            (GcsHash::Bip158 | GcsHash::SipHash, Some(key)) => {
                 Ok(AnyHash::Sip(SipHash::from_key(key)))
             }
-            (Profile::Bip158, None) => {
+            (GcsHash::Bip158, None) => {
                 Err(CliError::usage("--profile bip158 needs --block-hash HASH: 64 hex digits"))
             }
-            (Profile::Siphash, None) => Err(CliError::usage(
+            (GcsHash::SipHash, None) => Err(CliError::usage(
                 "--profile siphash needs --key-file FILE: 16 secret bytes, or 32 hex digits",
             )),
             (_, Some(_)) => Err(CliError::usage(

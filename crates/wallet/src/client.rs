@@ -1,6 +1,7 @@
 //! The client for one mint: fetches filters, and restores.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use crate::query_error::QueryError;
 use crate::restore_options::RestoreOptions;
 use crate::restore_steps::{Restore, RestoreError, Restored};
 use crate::search::SearchError;
-use crate::transport::{HttpReply, HttpSettings, Transport, certificates};
+use crate::transport::{ABORT_CHECK, HttpReply, HttpSettings, Transport, certificates};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
@@ -77,6 +78,13 @@ impl MintClient {
     pub fn with_root_certificates(self, pem: &[u8]) -> Result<Self, FetchError> {
         let roots = certificates(pem)?;
         Ok(self.with(|settings| settings.roots = Some(roots)))
+    }
+
+    /// Returns the same client whose requests and waits end soon after `abort` is set, with [`FetchError::Aborted`]. What was
+    /// answered before is kept, as after any error.
+    #[must_use]
+    pub fn with_abort(self, abort: Arc<AtomicBool>) -> Self {
+        self.with(|settings| settings.abort = abort)
     }
 
     fn with(mut self, change: impl FnOnce(&mut HttpSettings)) -> Self {
@@ -165,9 +173,11 @@ impl MintClient {
         options: &RestoreOptions,
     ) -> Result<Restored, RestoreError> {
         let end = End::of(options.time_limit);
-        let mut restore = match self.search_until(keyset, &mut points, options, end) {
+        // If the info cannot be read, the answer is no.
+        let announces_none = || self.info_until(end).is_ok_and(|info| !info.has_filters);
+        let mut restore = match self.search(keyset, &mut points, options, end) {
             Ok(restore) => restore,
-            Err(error) if self.may_fall_back_until(options, &error, end) => {
+            Err(error) if error.allows(options, announces_none) => {
                 Restore::without_filters(keyset, options, &self.policy)
             }
             Err(SearchError { cause: QueryError::Fetch(error), .. }) => {
@@ -179,22 +189,8 @@ impl MintClient {
             .map_err(|cause| RestoreError { cause, unfinished: Some(Box::new(restore)) })
     }
 
-    /// The first part of [`restore`](Self::restore): fetches both filters and looks all counters up. Shows the mint nothing,
-    /// and does not fall back.
-    ///
-    /// # Errors
-    ///
-    /// [`SearchError`].
-    pub fn search(
-        &self,
-        keyset: &KeysetId,
-        points: impl Points,
-        options: &RestoreOptions,
-    ) -> Result<Restore, SearchError> {
-        self.search_until(keyset, points, options, End::of(options.time_limit))
-    }
-
-    pub(crate) fn search_until(
+    /// Fetches both filters and looks all counters up. Shows the mint nothing, and does not fall back.
+    pub(crate) fn search(
         &self,
         keyset: &KeysetId,
         mut points: impl Points,
@@ -230,19 +226,7 @@ impl MintClient {
         }
     }
 
-    /// Whether a keyset may be restored without filters after this error. May ask for `/v1/info`; if that cannot be read, the
-    /// answer is no.
-    #[must_use]
-    pub fn may_fall_back(&self, options: &RestoreOptions, error: &SearchError) -> bool {
-        self.may_fall_back_until(options, error, End::to_begin(self.policy.deadline))
-    }
-
-    fn may_fall_back_until(&self, options: &RestoreOptions, error: &SearchError, end: End) -> bool {
-        let info = || self.info_until(end);
-        error.allows(options, || info().is_ok_and(|info| !info.has_filters))
-    }
-
-    /// Continues a restore after an error, or after [`search`](Self::search).
+    /// Continues a restore after an error, or begins to ask after [`Restore::new`].
     ///
     /// # Errors
     ///
@@ -277,14 +261,15 @@ impl MintClient {
             let Some((path, body)) = restore.request() else {
                 return restore.finish();
             };
-            let left = end.left();
-            if left.is_zero() {
+            if end.left().is_zero() {
                 return Err(QueryError::OutOfTime { limit });
             }
-            let policy =
-                Policy { deadline: self.policy.deadline.min(left), ..self.policy.for_answers() };
-            let url = self.base.join(path)?;
-            let post = || self.transport.post(&url, &body, &policy, end.total());
+            let (policy, url) = (self.policy.for_answers(), self.base.join(path)?);
+            let post = || {
+                self.send(&policy, end, |policy| {
+                    self.transport.post(&url, &body, policy, end.total())
+                })
+            };
             let reply = match post() {
                 Err(error) if is_broken(&error) => post(),
                 reply => reply,
@@ -293,7 +278,7 @@ impl MintClient {
             let retry_after = reply.retry_after.as_deref();
             let now = system_time();
             let wait = restore.answer(reply.status, retry_after, &reply.body, now)?;
-            if let Some(wait) = wait.filter(|&wait| !sleep(wait, end)) {
+            if let Some(wait) = wait.filter(|&wait| !self.sleep(wait, end)) {
                 return Err(QueryError::RateLimited { wait });
             }
         }
@@ -320,14 +305,14 @@ impl MintClient {
     ///
     /// # Errors
     ///
-    /// As [`fetch`](Self::fetch).
+    /// As [`fetch`](Self::fetch); [`FetchError::BadKeysets`].
     pub fn keysets(&self) -> Result<Vec<MintKeyset>, FetchError> {
         self.keysets_until(End::to_begin(self.policy.deadline))
     }
 
     fn keysets_until(&self, end: End) -> Result<Vec<MintKeyset>, FetchError> {
         let reply = self.get_small("/v1/keysets", end)?;
-        Ok(MintKeyset::parse(&reply.body))
+        MintKeyset::parse(&reply.body).ok_or(FetchError::BadKeysets)
     }
 
     /// A body of status 200 and at most [`MAX_SMALL_BYTES`].
@@ -349,12 +334,12 @@ impl MintClient {
         let url = self.base.join(path)?;
         let (mut is_first, mut broken) = (true, None);
         loop {
-            let left = end.left();
-            let policy = Policy { deadline: policy.deadline.min(left), ..policy.clone() };
-            let reply = self.transport.get(&url, no_cache, &policy, end.total());
+            let reply = self.send(policy, end, |policy| {
+                self.transport.get(&url, no_cache, policy, end.total())
+            });
             match reply {
                 Ok(reply) if is_first && reply.status == 429 => {
-                    if !sleep(wait(reply.retry_after.as_deref(), system_time()), end) {
+                    if !self.sleep(wait(reply.retry_after.as_deref(), system_time()), end) {
                         return Ok(reply);
                     }
                 }
@@ -366,6 +351,37 @@ impl MintClient {
             }
             is_first = false;
         }
+    }
+
+    fn is_aborted(&self) -> bool {
+        self.transport.settings().abort.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request in the time that is left.
+    fn send(
+        &self,
+        policy: &Policy,
+        end: End,
+        request: impl FnOnce(&Policy) -> Result<HttpReply, FetchError>,
+    ) -> Result<HttpReply, FetchError> {
+        let deadline = policy.deadline.min(end.left());
+        let reply = match self.is_aborted() {
+            true => Err(FetchError::Aborted),
+            false => request(&Policy { deadline, ..policy.clone() }),
+        };
+        reply.map_err(|error| match error {
+            FetchError::Deadline { .. } if self.is_aborted() => FetchError::Aborted,
+            error => error,
+        })
+    }
+
+    /// Sleeps, unless that ends too late. Ends early if the caller aborts.
+    fn sleep(&self, wait: Duration, end: End) -> bool {
+        let (began, is_in_time) = (Instant::now(), wait < end.left());
+        while is_in_time && began.elapsed() < wait && !self.is_aborted() {
+            thread::sleep(ABORT_CHECK.min(wait.saturating_sub(began.elapsed())));
+        }
+        is_in_time
     }
 
     /// The reason why the mint does not serve a filter, if it is not known from the answer itself.
@@ -442,15 +458,6 @@ impl End {
             error => error.into(),
         }
     }
-}
-
-/// Sleeps, unless that ends too late.
-fn sleep(wait: Duration, end: End) -> bool {
-    let is_in_time = wait < end.left();
-    if is_in_time {
-        thread::sleep(wait);
-    }
-    is_in_time
 }
 
 /// Maximum size of the bodies of `/v1/info` and `/v1/keysets`, in bytes: an info may hold pictures.

@@ -85,11 +85,9 @@ impl Dialect {
     }
 
     fn hash(self, item: &[u8]) -> u64 {
-        match self {
-            Dialect::Nut25 => Nut25.hash(item),
-            Dialect::Nut23 => Nut23.hash(item),
-            Dialect::Nut25EmptyTail => Nut25EmptyTail.hash(item),
-        }
+        let mut hash = [0];
+        self.hash_items(&[item], &mut hash);
+        hash[0]
     }
 
     fn hash_items(self, items: &[&[u8]], out: &mut [u64]) {

@@ -42,6 +42,9 @@ pub enum FetchError {
     /// The mint's `/v1/info` is not a JSON object.
     #[error("the mint's /v1/info is not a JSON object")]
     BadInfo,
+    /// The mint's `/v1/keysets` has no list of keysets.
+    #[error("the mint's /v1/keysets is not a list of keysets")]
+    BadKeysets,
     /// The response did not begin within [`Policy::deadline`](crate::Policy::deadline), paused for so long, or came too
     /// slowly.
     #[error(
@@ -52,6 +55,9 @@ pub enum FetchError {
         /// The deadline.
         allowed: Duration,
     },
+    /// The caller set the flag of [`MintClient::with_abort`](crate::MintClient::with_abort).
+    #[error("the caller aborted the request")]
+    Aborted,
     /// The connection could not be established, or broke. Includes TLS errors.
     #[error(transparent)]
     Transport(TransportError),
@@ -405,7 +411,7 @@ mod tests {
             r#"{{"keysets":[{{"id":"009a1f293253e41e","unit":"sat","active":true,"final_expiry":1.7e9,"x":{deep}}},
             {{"id":"x","unit":"sat"}},7,{{"id":"00ffd48b8f5ecf80","unit":"\u202eusd","active":false}}]}}"#
         );
-        let found = MintKeyset::parse(body.as_bytes());
+        let found = MintKeyset::parse(body.as_bytes()).expect("a list");
         let found: Vec<_> =
             found.iter().map(|one| (one.unit.as_str(), one.active, one.final_expiry)).collect();
         assert_eq!(found, [("sat", true, Some(1_700_000_000)), ("\u{fffd}usd", false, None)]);

@@ -104,9 +104,9 @@ pub(crate) fn from_hex(text: &str, field: &'static str) -> Result<Vec<u8>, Answe
 }
 
 impl MintKeyset {
-    /// Those of a body of `/v1/keysets` that have a valid id.
+    /// Those of a body of `/v1/keysets` that have a valid id; `None` if it has no list of keysets.
     #[must_use]
-    pub fn parse(body: &[u8]) -> Vec<Self> {
+    pub fn parse(body: &[u8]) -> Option<Vec<Self>> {
         let list = JsonMembers::parse(body).and_then(|list| list.list("keysets"));
         let keyset = |keyset: &RawValue| {
             let keyset = JsonMembers::parse(keyset.get().as_bytes()).ok()?;
@@ -118,8 +118,7 @@ impl MintKeyset {
                 input_fee_ppk: keyset.integer("input_fee_ppk").unwrap_or(0),
             })
         };
-        let list = list.unwrap_or_default().into_iter();
-        list.filter_map(keyset).collect()
+        Some(list.ok()?.into_iter().filter_map(keyset).collect())
     }
 }
 

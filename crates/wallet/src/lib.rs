@@ -107,5 +107,4 @@ pub use proxy::Proxy;
 pub use query_error::QueryError;
 pub use restore_options::{Fallback, RestoreOptions};
 pub use restore_steps::{Chance, Outcome, Restore, RestoreError, Restored};
-pub use search::SearchError;
 pub use signature::{BlindSignature, Dleq};

@@ -1,8 +1,7 @@
 //! The answers of a look-up, and the reasons to doubt them.
 
-use std::fmt;
-
 use nutfilter_cashu::{KeysetId, NoteKind};
+use thiserror::Error;
 
 use crate::answer_fault::AnswerFault;
 use crate::dialect_check::OtherDialect;
@@ -40,12 +39,14 @@ pub struct FilterDates {
 }
 
 /// A warning about a look-up that the wallet's user should see. The answers are returned nevertheless.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum Warning {
     /// The filter may have been made with another hash, but it is not certain.
+    #[error("{0}")]
     PossibleOtherDialect(OtherDialect),
     /// The filter is more than a day old: what was spent since then is missing.
+    #[error("the filter is {} days old (as of {as_of}): notes spent since then are missing", .age / 86_400)]
     OldFilter {
         /// The filter's time, in Unix seconds.
         as_of: u64,
@@ -53,8 +54,15 @@ pub enum Warning {
         age: u64,
     },
     /// The filters of a restore are more than an hour apart: what happened in between is in one of them only.
+    #[error(
+        "the filters are {} s apart ({} for spent notes, {} for issued ones): notes spent or issued in between may be wrong",
+        .0.spent.abs_diff(.0.issued), .0.spent, .0.issued
+    )]
     DatesApart(FilterDates),
     /// The filters of a restore are older than the wallet's last activity, so its newest notes may be missing.
+    #[error(
+        "the filters (as of {as_of}) are older than the wallet's last activity ({last_activity}): restore again later"
+    )]
     OlderThanActivity {
         /// The time of the older filter, in Unix seconds.
         as_of: u64,
@@ -63,6 +71,9 @@ pub enum Warning {
     },
     /// More notes are spent than were issued. An honest mint that removes old signatures says so, and one whose filters are
     /// exchanged.
+    #[error(
+        "{spent} notes are spent but only {issued} issued: old signatures were removed, or the filters are wrong"
+    )]
     MoreSpentThanIssued {
         /// Number of spent notes.
         spent: u32,
@@ -71,52 +82,71 @@ pub enum Warning {
     },
     /// The notes of these counters are in `spent` but were not issued: no more than chance explains, or than a newer `spent`
     /// explains. They count as used and spent.
+    #[error("spent without being issued: {}; counted as spent", listed(.counters))]
     SpentNotIssued {
         /// The counters.
         counters: Vec<u32>,
     },
     /// Points of these counters match in the filter of the other kind, by chance or because `B_` and `Y` are exchanged.
+    #[error("`B_` and `Y` are swapped, or match the other filter by chance: {}", listed(.counters))]
     Exchanged {
         /// The counters.
         counters: Vec<u32>,
     },
     /// Filters with a small `M` match so often by chance that the search was ended: what lies behind is not known.
+    #[error(
+        "the filters match too often by chance (small M): only the first {counters} counters were searched"
+    )]
     SearchCutShort {
         /// How many counters were searched.
         counters: u32,
     },
     /// The mint has no filters, signed these notes, and did not say which of them are spent.
+    #[error(
+        "signed, but the mint did not report which notes are spent: {}; restore again later",
+        listed(.counters)
+    )]
     Unchecked {
         /// The counters.
         counters: Vec<u32>,
     },
     /// The mint gave no signature on these messages, which are in `issued`. One in `M` is a false positive; more were
     /// withheld or lost.
+    #[error("issued by the filter, but the mint gave no signature: {}", listed(.counters))]
     Unsigned {
         /// The counters.
         counters: Vec<u32>,
     },
     /// These notes are in a payment that has not ended. Restore again when it has.
+    #[error("in a pending payment: {}; restore again when it has ended", listed(.counters))]
     Pending {
         /// The counters.
         counters: Vec<u32>,
     },
     /// The mint refuses to answer about these messages.
+    #[error("the mint refused the messages of {}", listed(.counters))]
     Refused {
         /// The counters.
         counters: Vec<u32>,
     },
     /// The keyset has expired, so nothing was shown. These notes were live.
+    #[error("the keyset has expired, and nothing was shown; live notes: {}", listed(.counters))]
     Expired {
         /// The counters.
         counters: Vec<u32>,
     },
     /// The mint answered about every note, but also something else.
+    #[error("{0}; all notes were answered")]
     OddAnswer(AnswerFault),
     /// Restored without filters, by showing the mint every message.
+    #[error("restored without filters: the mint was shown every message")]
     WithoutFilters,
     /// Fewer than half of the expected items match. A filter has no false negatives. Either the wallet's records
     /// are wrong, or the filter is old, incomplete, or made with an unknown hash.
+    #[error(
+        "only {matches} of {lookups} items match, expected {expected}: the filter may be old, incomplete, or made with \
+         an unknown hash"
+    )]
     FewMatches {
         /// Items that matched.
         matches: u64,
@@ -125,72 +155,6 @@ pub enum Warning {
         /// Items that are in the set according to the wallet's records.
         expected: u64,
     },
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut about = |before: &str, counters: &[u32], after: &str| {
-            write!(f, "{before}{}{after}", listed(counters))
-        };
-        match self {
-            Warning::PossibleOtherDialect(other) => other.fmt(f),
-            Warning::OldFilter { as_of, age } => write!(
-                f,
-                "the filter is {} days old (as of {as_of}): notes spent since then are missing",
-                age / 86_400
-            ),
-            Warning::DatesApart(FilterDates { spent, issued }) => write!(
-                f,
-                "the filters are {} s apart ({spent} for spent notes, {issued} for issued ones): notes spent or issued in between may be wrong",
-                spent.abs_diff(*issued)
-            ),
-            Warning::OlderThanActivity { as_of, last_activity } => write!(
-                f,
-                "the filters (as of {as_of}) are older than the wallet's last activity ({last_activity}): restore again later"
-            ),
-            Warning::MoreSpentThanIssued { spent, issued } => write!(
-                f,
-                "{spent} notes are spent but only {issued} issued: old signatures were removed, or the filters are wrong"
-            ),
-            Warning::SpentNotIssued { counters } => {
-                about("spent without being issued: ", counters, "; counted as spent")
-            }
-            Warning::Exchanged { counters } => about(
-                "`B_` and `Y` are swapped, or match the other filter by chance: ",
-                counters,
-                "",
-            ),
-            Warning::SearchCutShort { counters } => write!(
-                f,
-                "the filters match too often by chance (small M): only the first {counters} counters were searched"
-            ),
-            Warning::Unchecked { counters } => {
-                let text = "signed, but the mint did not report which notes are spent: ";
-                about(text, counters, "; restore again later")
-            }
-            Warning::Unsigned { counters } => {
-                about("issued by the filter, but the mint gave no signature: ", counters, "")
-            }
-            Warning::Pending { counters } => {
-                about("in a pending payment: ", counters, "; restore again when it has ended")
-            }
-            Warning::Refused { counters } => {
-                about("the mint refused the messages of ", counters, "")
-            }
-            Warning::Expired { counters } => {
-                about("the keyset has expired, and nothing was shown; live notes: ", counters, "")
-            }
-            Warning::OddAnswer(fault) => write!(f, "{fault}; all notes were answered"),
-            Warning::WithoutFilters => {
-                f.write_str("restored without filters: the mint was shown every message")
-            }
-            Warning::FewMatches { matches, lookups, expected } => write!(
-                f,
-                "only {matches} of {lookups} items match, expected {expected}: the filter may be \
-                 old, incomplete, or made with an unknown hash"
-            ),
-        }
-    }
 }
 
 /// The first counters, in words.

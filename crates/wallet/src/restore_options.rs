@@ -48,21 +48,24 @@ pub enum Fallback {
 
 impl Default for RestoreOptions {
     fn default() -> Self {
-        Self {
-            expected: None,
-            confirm: false,
-            search: 1_000,
-            gap: 40,
-            last_seen: None,
-            last_activity: None,
-            fallback: Fallback::default(),
-            // 600 batches at the 60 requests a minute that a stock nutshell allows.
-            time_limit: Duration::from_secs(600),
-        }
+        Self::DEFAULT
     }
 }
 
 impl RestoreOptions {
+    /// The usual options.
+    pub const DEFAULT: Self = Self {
+        expected: None,
+        confirm: false,
+        search: 1_000,
+        gap: 40,
+        last_seen: None,
+        last_activity: None,
+        fallback: Fallback::Unannounced,
+        // 600 batches at the 60 requests a minute that a stock nutshell allows.
+        time_limit: Duration::from_secs(600),
+    };
+
     pub(crate) fn check(&self) -> Result<(), CheckError> {
         match [("search", self.search), ("gap", self.gap)].into_iter().find(|one| one.1 >= COUNTERS)
         {

@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use nutfilter::ItemHash;
 use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
-use thiserror::Error;
 
 use crate::batches::shuffle;
 use crate::error::CheckError;
+#[cfg(feature = "client")]
+use crate::error::FetchError;
 use crate::match_limit::chance_limit;
 use crate::matches::{FilterDates, Warning};
 use crate::mint_filter::{MintFilter, check_point};
@@ -302,15 +303,12 @@ fn contradiction<H: ItemHash>(
     Ok(())
 }
 
-/// Why a search of both filters ended.
-#[derive(Debug, Error)]
-#[error("{cause}")]
-pub struct SearchError {
-    /// Why it ended. Nothing was shown.
-    #[source]
-    pub cause: QueryError,
+/// Why a search of both filters ended. Nothing was shown.
+#[cfg(feature = "client")]
+pub(crate) struct SearchError {
+    pub(crate) cause: QueryError,
     /// Whether the mint has filters: one of them was valid.
-    pub has_filters: bool,
+    pub(crate) has_filters: bool,
 }
 
 #[cfg(feature = "client")]
@@ -323,6 +321,7 @@ impl SearchError {
     ) -> bool {
         use CheckError::{BadOption, NoItems, NotAPoint};
         match (options.fallback, &self.cause) {
+            (_, QueryError::Fetch(FetchError::Aborted)) => false,
             (Fallback::Always, QueryError::Fetch(_)) => true,
             // Of filters, and not of the wallet's own points.
             (Fallback::Always, QueryError::Check(error)) => {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
@@ -24,6 +25,9 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// What a body must reach on average, in bytes per second, after the deadline: a slow mobile link. The largest body may
 /// then take 18 hours, but no mint can hold a wallet for longer than its bytes justify.
 const MIN_RATE: u64 = 16 << 10;
+
+/// How long an abort may go unnoticed.
+pub(crate) const ABORT_CHECK: Duration = Duration::from_millis(50);
 
 /// The default, the same for every wallet that uses this crate.
 const USER_AGENT: &str = "nutfilter-wallet";
@@ -50,11 +54,13 @@ pub(crate) struct HttpSettings {
     pub(crate) user_agent: String,
     pub(crate) roots: Option<Vec<Certificate<'static>>>,
     pub(crate) headers: Option<Headers>,
+    pub(crate) abort: Arc<AtomicBool>,
 }
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { proxy: None, user_agent: USER_AGENT.to_owned(), roots: None, headers: None }
+        let (user_agent, abort) = (USER_AGENT.to_owned(), Arc::default());
+        Self { proxy: None, user_agent, roots: None, headers: None, abort }
     }
 }
 
@@ -108,6 +114,7 @@ impl Transport {
         let meter = SpeedMeter {
             allowed: policy.deadline,
             max_bytes: policy.max_bytes.saturating_mul(2).max(MIN_RATE),
+            abort: settings.abort.clone(),
         };
         let connector = DefaultConnector::new().chain(meter);
         let agent = Agent::with_parts(config, connector, DefaultResolver::default());
@@ -227,10 +234,11 @@ impl<R: Read> Read for CountedBody<R> {
 }
 
 /// Makes every connection a [`Metered`] one. The library's own timeouts know no rate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct SpeedMeter {
     allowed: Duration,
     max_bytes: u64,
+    abort: Arc<AtomicBool>,
 }
 
 impl<In: transport::Transport> Connector<In> for SpeedMeter {
@@ -243,7 +251,7 @@ impl<In: transport::Transport> Connector<In> for SpeedMeter {
     ) -> Result<Option<Metered<In>>, ureq::Error> {
         Ok(chained.map(|inner| Metered {
             inner,
-            meter: *self,
+            meter: self.clone(),
             started: Instant::now(),
             received: 0,
         }))
@@ -271,24 +279,30 @@ impl<T: transport::Transport> transport::Transport for Metered<T> {
         Ok(())
     }
 
-    fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        let SpeedMeter { allowed, max_bytes } = self.meter;
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let SpeedMeter { allowed, max_bytes, .. } = self.meter;
         if self.received > max_bytes {
             return Err(ureq::Error::BodyExceedsLimit(max_bytes));
         }
         let earned = Duration::from_millis(self.received * 1_000 / MIN_RATE);
         let left = allowed.saturating_add(earned);
-        let left = left.saturating_sub(self.started.elapsed()).min(allowed);
-        if left.is_zero() {
-            return Err(ureq::Error::Timeout(ureq::Timeout::RecvBody));
+        let left = left.saturating_sub(self.started.elapsed()).min(allowed).min(*timeout.after);
+        let began = Instant::now();
+        loop {
+            let left = left.saturating_sub(began.elapsed());
+            if left.is_zero() || self.meter.abort.load(Ordering::Relaxed) {
+                return Err(ureq::Error::Timeout(ureq::Timeout::RecvBody));
+            }
+            let before = self.buffers().input().len();
+            let piece = NextTimeout { after: left.min(ABORT_CHECK).into(), ..timeout };
+            match self.inner.await_input(piece) {
+                Err(ureq::Error::Timeout(_)) => {}
+                progress => {
+                    self.received += (self.buffers().input().len() - before) as u64;
+                    return progress;
+                }
+            }
         }
-        if *timeout.after > left {
-            timeout.after = left.into();
-        }
-        let before = self.buffers().input().len();
-        let progress = self.inner.await_input(timeout)?;
-        self.received += (self.buffers().input().len() - before) as u64;
-        Ok(progress)
     }
 
     fn is_open(&mut self) -> bool {

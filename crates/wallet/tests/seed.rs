@@ -26,9 +26,18 @@ impl World {
     }
 
     fn restore(&self, fallback: Fallback, expected: Option<u64>) -> RestoredWallet {
-        let restore = RestoreOptions { fallback, expected, ..RestoreOptions::default() };
+        self.restore_with(RestoreOptions { fallback, expected, ..USUAL })
+    }
+
+    fn restore_with(&self, restore: RestoreOptions) -> RestoredWallet {
         let options = WalletOptions { restore, ..WalletOptions::default() };
         restore_wallet(&self.client, &seed(), "sat", &options).expect("keysets")
+    }
+
+    /// By a client with this policy.
+    fn by(mut self, policy: Policy) -> Self {
+        self.client = MintClient::new(&self.mint.url, policy).expect("a URL");
+        self
     }
 
     /// The points that the mint was shown.
@@ -39,6 +48,8 @@ impl World {
         asked.map(number).sum()
     }
 }
+
+const USUAL: RestoreOptions = RestoreOptions::DEFAULT;
 
 fn seed() -> Seed {
     Seed::from([7; 64])
@@ -90,13 +101,13 @@ fn all_keysets_give_their_notes_and_only_live_ones_are_shown() {
 #[test]
 fn mint_without_filters_gives_the_same_notes() {
     let world = World::new(|_| {});
-    let with: Vec<_> = world.restore(Fallback::default(), None).notes().cloned().collect();
+    let with: Vec<_> = world.restore_with(USUAL).notes().cloned().collect();
     let world = World::new(|mint| mint.has_filters = false);
     let wallet = world.restore(Fallback::Never, None);
     assert!(wallet.notes().next().is_none());
     assert_eq!(world.shown("/v1/restore", "outputs"), 0);
     assert!(wallet.keysets.iter().all(|keyset| keyset.problems.len() == 1));
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     assert!(wallet.notes().eq(&with));
     for keyset in &wallet.keysets[..3] {
         let restored = keyset.restored.as_ref().expect("results");
@@ -108,10 +119,9 @@ fn mint_without_filters_gives_the_same_notes() {
 #[test]
 fn confirmed_notes_in_a_payment_are_pending() {
     let world = World::new(|mint| mint.pending = 1);
-    assert_eq!(world.restore(Fallback::default(), None).notes().count(), 12);
-    let restore = RestoreOptions { confirm: true, ..RestoreOptions::default() };
-    let options = WalletOptions { restore, ..WalletOptions::default() };
-    let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
+    assert_eq!(world.restore_with(USUAL).notes().count(), 12);
+    let confirm = RestoreOptions { confirm: true, ..USUAL };
+    let wallet = world.restore_with(confirm.clone());
     assert_eq!((wallet.notes().count(), wallet.unchecked().count()), (9, 0));
     for keyset in &wallet.keysets[..3] {
         let restored = keyset.restored.as_ref().expect("results");
@@ -121,7 +131,7 @@ fn confirmed_notes_in_a_payment_are_pending() {
     assert_eq!(world.shown("/v1/checkstate", "Ys"), 3 * SIGNED.len());
     // Without an answer they are live by the filters.
     let world = World::new(|mint| (mint.pending, mint.has_states) = (1, false));
-    let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
+    let wallet = world.restore_with(confirm);
     assert_eq!((wallet.notes().count(), wallet.unchecked().count()), (12, 0));
     assert!(wallet.keysets.iter().all(|keyset| keyset.problems.len() == 1));
 }
@@ -132,7 +142,7 @@ fn notes_that_may_be_spent_are_kept_apart() {
         mint.has_filters = false;
         mint.has_states = false;
     });
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     let signed = SIGNED.len() * 3;
     let found = [wallet.notes().count(), wallet.unchecked().count()];
     assert_eq!((found, wallet.worth()), ([0, signed], 0));
@@ -150,7 +160,7 @@ fn notes_signed_before_an_error_are_checked() {
         mint.has_filters = false;
         mint.restores = 2.into();
     });
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     let found = [&wallet.keysets[0].notes, &wallet.keysets[0].unchecked].map(Vec::len);
     assert_eq!(found, [4, 0]);
     let problems = &wallet.keysets[0].problems[..];
@@ -176,7 +186,7 @@ fn far_more_notes_than_expected_show_the_mint_nothing() {
 #[test]
 fn filters_of_one_keyset_announce_those_of_the_others() {
     let world = World::new(|mint| mint.announces = false);
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     assert_eq!(wallet.notes().count(), 12);
     let shown = world.mint.seen();
     assert!(shown.iter().all(|asked| !asked.body.to_string().contains(BROKEN)));
@@ -196,11 +206,10 @@ fn filters_above_a_limit_of_the_wallet_show_the_mint_nothing() {
     type Change = fn(&mut Policy);
     let changes: [Change; 2] = [|of| of.max_items = 6, |of| of.min_m = u32::MAX.into()];
     for (change, announces) in changes.into_iter().zip([false, true]) {
-        let mut world = World::new(|mint| mint.announces = announces);
         let mut policy = Policy::default();
         change(&mut policy);
-        world.client = MintClient::new(world.client.base_url(), policy).expect("a URL");
-        let wallet = world.restore(Fallback::default(), None);
+        let world = World::new(|mint| mint.announces = announces).by(policy);
+        let wallet = world.restore_with(USUAL);
         for keyset in &wallet.keysets[..3] {
             let problems = &keyset.problems[..];
             assert!(matches!(problems, [Problem::Restore(QueryError::Fetch(_))]));
@@ -219,7 +228,7 @@ fn signatures_that_give_no_note_are_problems_of_their_own() {
             _ => {}
         }
     });
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     for keyset in &wallet.keysets[..3] {
         let notes = keyset.notes.iter().map(|note| (note.counter, note.dleq.is_some()));
         assert!(notes.eq([(122, true), (125, false)]));
@@ -240,7 +249,7 @@ fn keys_that_do_not_match_their_id_hold_their_keyset() {
     for has_filters in [true, false] {
         for (at, id) in KEYSETS.into_iter().enumerate() {
             let world = World::new(|mint| (mint.forged, mint.has_filters) = (id, has_filters));
-            let wallet = world.restore(Fallback::default(), None);
+            let wallet = world.restore_with(USUAL);
             assert_eq!(wallet.notes().count() + wallet.unchecked().count(), 8, "{id}");
             let keyset = &wallet.keysets[at];
             assert!(matches!(keyset.problems[..], [Problem::Keys { counter: None, .. }]));
@@ -258,7 +267,7 @@ fn keys_that_do_not_match_their_id_hold_their_keyset() {
         mint.forged = KEYSETS[1];
         mint.change = |signature| signature["id"] = KEYSETS[1].into();
     });
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     assert_eq!(wallet.notes().count(), 0);
     let counters = wallet.keysets[0].problems.iter().map(|problem| match problem {
         Problem::Keys { counter, .. } => *counter,
@@ -278,7 +287,7 @@ fn signatures_of_another_unit_are_problems() {
             }
         };
     });
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     assert_eq!((wallet.keysets.len(), wallet.notes().count()), (2, 6));
     for keyset in &wallet.keysets {
         let problems = &keyset.problems[..];
@@ -289,7 +298,7 @@ fn signatures_of_another_unit_are_problems() {
 #[test]
 fn note_that_two_keysets_derive_is_given_once() {
     let world = World::new(|mint| mint.others = vec![TWIN]);
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     assert_eq!((wallet.keysets.len(), wallet.notes().count()), (4, 12));
     let problems = &wallet.keysets[3].problems[..];
     let is_same = |one: &Problem| matches!(one, Problem::SameSecret { .. });
@@ -302,24 +311,18 @@ fn filter_that_did_not_come_holds_all_keysets() {
         (mint.has_filters, mint.silent) = (false, "filter/spent/01fc");
         mint.others.clear();
     });
-    let policy = Policy { deadline: std::time::Duration::from_millis(500), ..Policy::default() };
-    let client = MintClient::new(world.client.base_url(), policy).expect("a URL");
-    let wallet = restore_wallet(&client, &seed(), "sat", &WalletOptions::default());
-    assert_eq!(wallet.expect("keysets").notes().count(), 0);
+    let deadline = std::time::Duration::from_millis(500);
+    let world = world.by(Policy { deadline, ..Policy::default() });
+    assert_eq!(world.restore_with(USUAL).notes().count(), 0);
     assert_eq!(world.shown("/v1/restore", "outputs"), 0);
 }
 
 #[test]
 fn time_limit_holds_for_an_info_that_does_not_come() {
     let world = World::new(|mint| (mint.has_filters, mint.silent) = (false, "info"));
-    let restore = RestoreOptions {
-        time_limit: std::time::Duration::from_secs(1),
-        ..RestoreOptions::default()
-    };
+    let restore = RestoreOptions { time_limit: std::time::Duration::from_secs(1), ..USUAL };
     let begin = std::time::Instant::now();
-    let options = WalletOptions { restore: restore.clone(), ..WalletOptions::default() };
-    let wallet = restore_wallet(&world.client, &seed(), "sat", &options).expect("keysets");
-    assert_eq!(wallet.notes().count(), 0);
+    assert_eq!(world.restore_with(restore.clone()).notes().count(), 0);
     let keyset = KEYSETS[0].parse().expect("an id");
     let pairs = [([2_u8; 33], [2_u8; 33]); 0];
     let restored = world.client.restore(&keyset, &pairs[..], &restore);
@@ -330,7 +333,7 @@ fn time_limit_holds_for_an_info_that_does_not_come() {
 fn keysets_of_unknown_form_are_problems() {
     let id = format!("03{}", "cd".repeat(32));
     let world = World::new(|mint| mint.others = vec![id.clone().leak()]);
-    let wallet = world.restore(Fallback::default(), None);
+    let wallet = world.restore_with(USUAL);
     assert_eq!((wallet.keysets.len(), wallet.notes().count()), (3, 12));
     assert!(matches!(&wallet.problems[..], [Problem::Keyset { id: named }] if *named == id));
 }
@@ -360,4 +363,18 @@ fn unit_that_no_keyset_has_is_an_error_with_those_that_are() {
         error.to_string().contains("no keyset of unit \"usd\"; it has 0049c41fb72a472f (sat)"),
         "{error}"
     );
+}
+
+#[test]
+fn list_of_keysets_that_is_unreadable_is_an_error() {
+    for body in ["<html>", "[]", r#"{"keysets":7}"#, r#"{"detail":"no"}"#, ""] {
+        let mint = Loopback::answering(0, move |_| ("200 OK", body)).expect("a free port");
+        let client = MintClient::new(&mint.url, Policy::default()).expect("a URL");
+        let error = restore_wallet(&client, &seed(), "sat", &WalletOptions::default());
+        assert_eq!(
+            error.expect_err(body).to_string(),
+            "could not fetch the mint's keysets: the mint's /v1/keysets is not a list of keysets"
+        );
+        assert!(client.keysets().is_err());
+    }
 }

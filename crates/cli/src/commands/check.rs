@@ -16,7 +16,7 @@ use crate::io::filter_file;
 use crate::io::items::{Input, InputArgs, ItemList, is_stdin};
 use crate::io::output::{self, utc};
 use crate::messages::Globals;
-use crate::profile::ProfileArgs;
+use crate::profile::{ProfileArgs, is_keyed};
 use crate::value_parsers;
 
 #[derive(Debug, Args)]
@@ -153,7 +153,11 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
         say_as_of(checked.n, checked.as_of, globals);
     }
     let matched = checked.found.contains(&true);
-    output::exit_code(print(args, &checked, &items), matched)
+    match print(args, &checked, &items) {
+        // The code is known even if nobody reads the whole output.
+        Ok(()) | Err(CliError::OutputClosed) => Ok(output::exit_code(matched)),
+        Err(error) => Err(error),
+    }
 }
 
 fn check_file(
@@ -164,7 +168,7 @@ fn check_file(
 ) -> Result<(Checked, ItemList), CliError> {
     let file = filter_file::read(path, Some(&args.profile))?;
     // A response object is about notes, and those are points; with a key it is somebody's own.
-    let is_of_notes = !file.names_profile && !file.profile.is_keyed();
+    let is_of_notes = !file.names_profile && !is_keyed(file.profile);
     let input = match is_of_notes {
         true => &args.input.of_points(),
         false => &args.input,
@@ -244,7 +248,7 @@ fn ask_mint<H: ItemHash + Default>(
 }
 
 /// Prints the time of the filter: `absent` means nothing without it.
-pub(crate) fn say_as_of(n: u64, as_of: Option<u64>, globals: &Globals) {
+fn say_as_of(n: u64, as_of: Option<u64>, globals: &Globals) {
     match as_of {
         Some(seconds) => {
             globals.note(format_args!("filter of {n} items, as of {seconds} ({})", utc(seconds)))

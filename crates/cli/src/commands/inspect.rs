@@ -15,6 +15,7 @@ use crate::io::fetch::{self, FetchArgs};
 use crate::io::filter_file::{self, FilterFile};
 use crate::io::output::{self, utc};
 use crate::messages::Globals;
+use crate::profile::name_of;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -133,7 +134,7 @@ fn as_json(file: &FilterFile) -> Value {
     let params = filter.params();
     json!({
         "valid": true,
-        "profile": file.names_profile.then(|| file.profile.name()),
+        "profile": file.names_profile.then(|| name_of(file.profile)),
         "n": filter.n(),
         "p": params.p(),
         "m": params.m(),
@@ -154,7 +155,7 @@ fn as_text(file: &FilterFile) -> String {
     };
     row("items", filter.n().to_string());
     if file.names_profile {
-        row("profile", file.profile.name().to_owned());
+        row("profile", name_of(file.profile).to_owned());
     }
     row("P", params.p().to_string());
     row("M", params.m().to_string());

@@ -4,6 +4,9 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,12 +14,13 @@ use nutfilter_wallet::cashu::{
     RestoredWallet, Seed, SeedError, WalletOptions, restore_wallet, tokens,
 };
 use nutfilter_wallet::{
-    BlindSignature, CheckError, Fallback, MintClient, MintFilter, NoteKind, Outcome, QueryError,
-    Restore, RestoreOptions, Restored,
+    BlindSignature, CheckError, Fallback, FilterDates, MintClient, Outcome, QueryError,
+    RestoreOptions, Restored, Warning,
 };
 use serde_json::{Value, json};
 
-use crate::commands::check::say_as_of;
+use crate::EXIT_ERROR;
+use crate::commands::serve::stop_signal;
 use crate::error::CliError;
 use crate::io::fetch::{self, FetchArgs};
 use crate::io::hex::{self, HexError};
@@ -71,7 +75,7 @@ pub(crate) struct RestoreArgs {
     expected: Option<u64>,
 
     /// Confirm matches in the filter of spent notes with the mint, which shows it
-    /// every spent note of the wallet.
+    /// every spent note of the wallet, and with --seed-file the live ones too.
     #[arg(long)]
     confirm: bool,
 
@@ -95,7 +99,8 @@ signatures (NUT-09) only for notes that are issued and not spent.
 With --seed-file, restores all keysets of the unit and prints one token per 100
 notes. Anyone who sees a token can spend it: receive it in a wallet at once.
 A table of the keysets is printed to stderr. New notes of the same seed must
-begin at the table's next counter. Gaps of up to 1,000 counters are searched.
+begin at the table's next counter. Gaps of up to 1,000 counters are searched,
+of 300 before a keyset's first note and without filters.
 
 With PAIRS, prints one line per candidate, in input order:
   live<TAB>B_<TAB>signature   the signature is JSON: amount, id, C_, maybe dleq
@@ -106,8 +111,8 @@ With PAIRS, prints one line per candidate, in input order:
   expired<TAB>B_              live, but the keyset has expired
   unknown<TAB>B_              not issued, but the filter's hash is in doubt
 The signatures are not verified: unblind them, and check them against the keys
-of the keyset that they name. On error, results so far are printed; rerun with
-the remaining candidates.
+of the keyset that they name. On error or ctrl-c, results so far are printed;
+rerun with the remaining candidates.
 
 Without --confirm, one unspent note in M is taken for spent; stderr says how
 likely that is.
@@ -119,6 +124,9 @@ Examples:
       --keyset 009a1f293253e41e pairs
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e \\
       pairs --confirm | grep ^live | cut -f2,3";
+
+/// Maximum size of a seed file: 24 words, and room for white space.
+const MAX_SEED_BYTES: u64 = 10_000;
 
 /// `B_` and `Y`.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -132,7 +140,10 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         fallback: args.fallback,
         ..usual
     };
-    let client = || fetch::client(&args.url, &args.fetch, globals);
+    let client = || -> Result<_, CliError> {
+        let client = fetch::client(&args.url, &args.fetch, globals)?;
+        Ok(client.with_abort(stop_flag(globals)?))
+    };
     match (&args.seed_file, &args.pairs, &args.keyset) {
         (Some(file), ..) => {
             let seed = read_seed(file, globals)?;
@@ -140,10 +151,31 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         }
         (_, Some(pairs), Some(keyset)) => {
             let pairs = read_pairs(pairs)?;
+            // Without filters, all of the list would be shown.
+            let options = RestoreOptions { fallback: Fallback::Never, ..options };
             from_pairs(&client()?, &pairs, keyset, &options, globals)
         }
         _ => Err(CliError::usage("expected --seed-file, or --keyset and PAIRS")),
     }
+}
+
+/// A flag that the first ctrl-c or SIGTERM sets. The second one ends the process.
+fn stop_flag(globals: &Globals) -> Result<Arc<AtomicBool>, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let (first, second) = {
+        let _context = runtime.enter();
+        (stop_signal(1)?, stop_signal(2)?)
+    };
+    let (flag, globals) = (Arc::new(AtomicBool::new(false)), *globals);
+    let set = flag.clone();
+    thread::spawn(move || {
+        runtime.block_on(first);
+        set.store(true, Ordering::Relaxed);
+        globals.note("stopping; a second signal ends the command without its results");
+        runtime.block_on(second);
+        std::process::exit(EXIT_ERROR.into());
+    });
+    Ok(flag)
 }
 
 /// Reads a seed. No error contains any of it.
@@ -161,7 +193,7 @@ fn read_seed(path: &Path, globals: &Globals) -> Result<Seed, CliError> {
     }
     let input = Input::open(path)?;
     let name = input.name.clone();
-    let bytes = input.read_all()?;
+    let bytes = input.read_at_most(MAX_SEED_BYTES)?;
     let text = String::from_utf8(bytes).map_err(|_| CliError::at(&name, "invalid UTF-8"))?;
     text.parse().map_err(|error: SeedError| CliError::at(&name, error))
 }
@@ -177,8 +209,10 @@ fn from_seed(
     let options = WalletOptions { restore: options, ..WalletOptions::default() };
     let at = |error: &dyn Display| CliError::at(fetch::place(client), error);
     let unit = &args.unit;
-    let wallet = restore_wallet(client, seed, unit, &options).map_err(|error| at(&error))?;
     let of = |notes| tokens(client.base_url(), unit, notes).map_err(|error| at(&error));
+    // Before anything is shown: a URL that no token can have.
+    of(Vec::new())?;
+    let wallet = restore_wallet(client, seed, unit, &options).map_err(|error| at(&error))?;
     let mut tokens = of(wallet.notes().collect::<Vec<_>>())?;
     let unchecked = wallet.unchecked().count();
     if args.unchecked {
@@ -187,7 +221,7 @@ fn from_seed(
             tokens.extend(of(vec![note])?);
         }
     }
-    let printed = output::print((tokens.join("\n") + "\n").trim_start().as_bytes());
+    let printed = written(output::print((tokens.join("\n") + "\n").trim_start().as_bytes()));
     let mut problems = wallet.problems.len();
     for problem in &wallet.problems {
         eprint_error(problem);
@@ -195,7 +229,14 @@ fn from_seed(
     for one in &wallet.keysets {
         let id = &one.keyset.id;
         for warning in one.restored.iter().flat_map(|restored| &restored.warnings) {
-            globals.warn(format_args!("keyset {id}: {warning}"));
+            let message = format!("keyset {id}: {warning}");
+            match warning {
+                Warning::Refused { .. } | Warning::Unchecked { .. } => {
+                    eprint_error(message);
+                    problems += 1;
+                }
+                _ => globals.warn(message),
+            }
         }
         if let Some(chance) = one.restored.as_ref().and_then(|restored| restored.chance) {
             globals.note(format_args!("keyset {id}: {chance}; --confirm asks the mint"));
@@ -223,12 +264,13 @@ fn from_seed(
             "{unchecked} notes that may be spent are not printed; rerun when the mint answers, or with --unchecked"
         ));
     }
+    printed?;
     if problems > 0 {
         return Err(CliError::failed(format_args!(
             "{problems} problems, so notes may be missing; the notes found are printed"
         )));
     }
-    output::exit_code(printed, notes > 0)
+    Ok(output::exit_code(notes > 0))
 }
 
 /// Prints a line for each keyset.
@@ -277,27 +319,19 @@ fn from_pairs(
         error => CliError::at(fetch::place(client), error),
     };
     let keyset = fetch::keyset(client, keyset)?;
-    let fetch = |kind| -> Result<MintFilter, CliError> {
-        let filter = fetch::filter(client, &keyset, kind)?;
-        say_as_of(u64::from(filter.n()), Some(filter.as_of()), globals);
-        Ok(filter)
-    };
-    let (spent, issued) = (fetch(NoteKind::Spent)?, fetch(NoteKind::Issued)?);
-    let restore = Restore::new(&keyset, pairs, &spent, &issued, options, client.policy());
-    let restore = restore.map_err(at)?;
-    fetch::warn(&restore.so_far().warnings, globals);
-    let (restored, error) = match client.resume(restore, pairs) {
+    let (restored, error) = match client.restore(&keyset, pairs, options) {
         Ok(restored) => (restored, None),
         Err(error) => match error.unfinished {
             Some(unfinished) => (unfinished.so_far(), Some(at(error.cause))),
             None => return Err(at(error.cause)),
         },
     };
-    let printed = print(&restored, pairs);
+    let printed = written(print(&restored, pairs));
     if let Some(error) = error {
         eprint_error(error);
     }
     let left = report(&restored, globals);
+    printed?;
     if left > 0 {
         let total = pairs.len();
         return Err(CliError::failed(format_args!(
@@ -305,7 +339,15 @@ fn from_pairs(
         )));
     }
     let is_live = |one: &Outcome| matches!(one, Outcome::Live(_));
-    output::exit_code(printed, restored.outcomes.iter().any(is_live))
+    Ok(output::exit_code(restored.outcomes.iter().any(is_live)))
+}
+
+/// Notes that nobody has read are not restored, whether the disk is full or the reader has gone.
+fn written(result: Result<(), CliError>) -> Result<(), CliError> {
+    result.map_err(|error| {
+        let error = format_args!("{error}; not all results were written; run the command again");
+        CliError::at("standard output", error)
+    })
 }
 
 fn read_pairs(path: &Path) -> Result<Vec<Pair>, CliError> {
@@ -361,6 +403,13 @@ fn print(restored: &Restored, pairs: &[Pair]) -> Result<(), CliError> {
 /// Says on stderr what the lines do not. Returns the number of candidates without a line.
 fn report(restored: &Restored, globals: &Globals) -> usize {
     let mut left = 0;
+    if let Some(FilterDates { spent, issued }) = restored.as_of {
+        let [spent, issued] = [spent, issued].map(|at| format!("{at} ({})", output::utc(at)));
+        globals.note(format_args!("as of {spent} for spent notes, {issued} for issued ones"));
+    }
+    // Refused candidates are named below, each with its error.
+    let is_said = |one: &&Warning| !matches!(one, Warning::Refused { .. });
+    restored.warnings.iter().filter(is_said).for_each(|warning| globals.warn(warning));
     for (number, outcome) in (1..).zip(&restored.outcomes) {
         match outcome {
             Outcome::Open => left += 1,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nutfilter::gcs::{GcsHeader, is_gcs};
+use nutfilter::gcs::{GcsHash, GcsHeader, is_gcs};
 use nutfilter::{AnyHash, Filter, Params, SipHash, bip158};
 use nutfilter_cashu::FilterResponse;
 use serde_json::Value;
@@ -10,13 +10,13 @@ use serde_json::Value;
 use crate::error::CliError;
 use crate::io::hex;
 use crate::io::items::Input;
-use crate::profile::{Profile, ProfileArgs};
+use crate::profile::{ProfileArgs, key_check};
 
 /// A validated filter, and the metadata of its file.
 pub(crate) struct FilterFile {
     pub(crate) filter: Filter<Vec<u8>, AnyHash>,
     /// The profile from the file or from the options.
-    pub(crate) profile: Profile,
+    pub(crate) profile: GcsHash,
     /// Whether the file itself names the profile.
     pub(crate) names_profile: bool,
     /// Unix seconds.
@@ -24,7 +24,7 @@ pub(crate) struct FilterFile {
 }
 
 /// The hasher for a filter of this profile, if its file names one. A filter that is only validated needs none.
-fn hasher(args: Option<&ProfileArgs>, named: Option<Profile>) -> Result<AnyHash, CliError> {
+fn hasher(args: Option<&ProfileArgs>, named: Option<GcsHash>) -> Result<AnyHash, CliError> {
     match (args, named) {
         (None, _) => Ok(AnyHash::Nut25),
         (Some(args), None) => args.hasher(),
@@ -43,13 +43,13 @@ pub(crate) fn read(path: &Path, args: Option<&ProfileArgs>) -> Result<FilterFile
     }
     if let Some(filter) = printed_by_node(&bytes) {
         let filter = filter.map_err(|error| CliError::at(name, error))?;
-        let hasher = hasher(args, Some(Profile::Bip158))?;
+        let hasher = hasher(args, Some(GcsHash::Bip158))?;
         // Parsing does not use the hasher. Filters of blocks are small enough to copy.
         let parsed = bip158::parse(SipHash::new(0, 0), filter);
         let parsed = parsed.map_err(|error| CliError::at(name, error))?;
         return Ok(FilterFile {
             filter: parsed.with_hasher(hasher).into_owned(),
-            profile: Profile::Bip158,
+            profile: GcsHash::Bip158,
             names_profile: true,
             timestamp: None,
         });
@@ -62,7 +62,7 @@ pub(crate) fn read(path: &Path, args: Option<&ProfileArgs>) -> Result<FilterFile
     let filter = filter.map_err(|error| CliError::at(name, error))?;
     Ok(FilterFile {
         filter,
-        profile: args.map_or(Profile::Nut25, ProfileArgs::profile),
+        profile: args.map_or(GcsHash::Nut25, ProfileArgs::profile),
         names_profile: false,
         timestamp,
     })
@@ -93,9 +93,9 @@ fn read_gcs(
 ) -> Result<FilterFile, CliError> {
     let (header, coded) = GcsHeader::parse(&bytes).map_err(|error| CliError::at(name, error))?;
     let length = coded.len();
-    let profile = Profile::of_header(header.hash);
+    let profile = header.hash;
     let hasher = hasher(args, Some(profile))?;
-    if args.is_some() && profile.key_check(&hasher) != header.key_check {
+    if args.is_some() && key_check(profile, &hasher) != header.key_check {
         return Err(CliError::at(name, "built with a different key"));
     }
     bytes.drain(..GcsHeader::BYTES);

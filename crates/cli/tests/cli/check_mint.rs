@@ -159,3 +159,18 @@ fn items_that_are_not_points_are_refused_by_their_place() {
         .run_with("check spent.json - --input text", b"alice")
         .error_with("item 1 (5 bytes) is not a point");
 }
+
+#[test]
+fn certificates_of_the_environment_are_read_or_an_error() {
+    let place = Place::new();
+    place.write("junk", "junk");
+    for (file, wanted) in [
+        ("missing", "SSL_CERT_FILE missing: No such file"),
+        ("junk", "SSL_CERT_FILE junk: invalid root certificates: expected PEM text"),
+        ("", "Connection refused"),
+    ] {
+        let mut command = place.command("inspect https://127.0.0.1:9");
+        command.env("SSL_CERT_FILE", file);
+        Ran::from(command.output().expect("the binary")).error_with(wanted);
+    }
+}

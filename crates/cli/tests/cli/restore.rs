@@ -37,10 +37,11 @@ fn each_candidate_gets_a_line_with_its_signature_if_live() {
     );
     let ran = mint.run("restore", &input, "");
     for said in [
-        "filter of 100 items, as of 1000000",
-        "filter of 60 items, as of 1000000",
+        "as of 1000000 (Mon, 12 Jan 1970 13:46:40 GMT) for spent notes, 1000000 (Mon, 12 Jan 1970 13:46:40 GMT) for issued ones",
         "1 in 390,000 that one of 2 live notes was taken for spent; --confirm asks the mint",
         "next counter: 44, with a gap of 40",
+        "warning: mint response has the same signature on several messages",
+        "warning: issued by the filter, but the mint gave no signature: counter 3",
     ] {
         assert_contains(&ran.stderr, said);
     }
@@ -56,6 +57,25 @@ fn each_candidate_gets_a_line_with_its_signature_if_live() {
     assert_eq!(requests(&mint), wanted);
     let shown = mint.posts()[0].body["outputs"].as_array().expect("outputs").len();
     assert_eq!(shown, 3);
+}
+
+#[test]
+fn filters_that_contradict_each_other_are_fetched_again() {
+    let filters = AtomicUsize::new(0);
+    let mint = Mint::answering(move |request| {
+        let is_filter = request.path().contains("/filter/");
+        // The first answer for issued notes has none.
+        match is_filter && filters.fetch_add(1, Ordering::SeqCst) == 1 {
+            true => {
+                ("200 OK", r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":1}"#.to_owned())
+            }
+            false => honest(request),
+        }
+    });
+    let ran = mint.run("restore", &pairs(0..UNSIGNED), "");
+    assert_eq!((ran.code, counts(&ran)["live"]), (Some(0), 38), "{}", ran.stderr);
+    let fetched = requests(&mint).iter().filter(|line| line.contains("/filter/")).count();
+    assert_eq!(fetched, 4);
 }
 
 #[test]

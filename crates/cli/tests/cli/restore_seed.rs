@@ -1,11 +1,16 @@
 //! `restore --seed-file`, at the mint of the tutorial.
 
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use cashu::nuts::nut00::Token;
 use nutfilter_testing::loopback::Loopback;
 use nutfilter_testing::seeded_mint::{BROKEN, DRAFT, KEYSETS, Mint, SIGNED};
 use nutfilter_wallet::cashu::{Seed, SeedPoints};
 
 use crate::nutfilter::{Place, Ran, assert_contains};
+use crate::support::kill;
 
 const WORDS: &str =
     "because patient dismiss crystal enforce step liar wood pottery radio high defy";
@@ -114,6 +119,78 @@ fn notes_that_may_be_spent_are_printed_alone_and_only_if_wanted() {
 }
 
 #[test]
+fn notes_that_the_mint_refuses_are_an_error() {
+    let mint = mint(|mint| {
+        mint.restores = 1.into();
+        mint.others.clear();
+    });
+    for (args, notes) in [("", 4), ("--quiet", 0)] {
+        let ran = run(&mint.url, WORDS, args);
+        assert_eq!((ran.code, ran.stdout.is_empty()), (Some(2), notes == 0), "{}", ran.stderr);
+        let refused = "error: keyset F87AqWquk/+C: the mint refused the messages of counters 122, 123, 124, 125";
+        assert_contains(&ran.stderr, refused);
+        assert_silent(&ran);
+    }
+}
+
+/// As with `| head -1` and a full disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn tokens_that_are_not_written_are_an_error() {
+    let place = Place::new();
+    place.write("words", WORDS);
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("a device");
+    for others in [vec![], vec![BROKEN]] {
+        let mint = mint(|mint| mint.others = others);
+        for (is_full, args) in [(true, ""), (true, "--quiet"), (false, ""), (false, "--quiet")] {
+            let mut command =
+                place.command(format!("restore --mint {} --seed-file words {args}", mint.url));
+            match is_full {
+                true => command.stdout(full()),
+                false => command.stdout(std::io::pipe().expect("a pipe").1),
+            };
+            let ran = Ran::from(command.output().expect("the binary"));
+            assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+            assert_contains(&ran.stderr, "error: standard output: ");
+            assert_contains(&ran.stderr, "not all results were written; run the command again");
+            assert!(!ran.stderr.contains("are printed"), "{}", ran.stderr);
+            assert_silent(&ran);
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn signal_ends_the_restore_and_prints_what_is_known() {
+    for signal in ["-INT", "-TERM"] {
+        let mint = mint(|mint| mint.silent = "keys/F87A");
+        let place = Place::new();
+        place.write("words", WORDS);
+        let line = format!("restore --mint {} --proxy none --seed-file words", mint.url);
+        let mut command = place.command(line);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.expect("the binary");
+        while !mint.seen().iter().any(|asked| asked.path().contains("keys/F87A")) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        kill(&child, signal);
+        let asked = Instant::now();
+        let ran = Ran::from(child.wait_with_output().expect("an end"));
+        // Without the signal, the answer would come after 20 s.
+        assert!(asked.elapsed() < Duration::from_secs(15));
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        let token: Token = String::from_utf8_lossy(&ran.stdout).trim().parse().expect("a token");
+        assert_eq!(u64::from(token.value().expect("a sum")), 270);
+        assert_contains(
+            &ran.stderr,
+            "F87AqWquk/+C: no keys of keyset F87AqWquk/+C: the caller aborted",
+        );
+        assert_contains(&ran.stderr, "restored 8 notes");
+        assert_silent(&ran);
+    }
+}
+
+#[test]
 fn notes_without_a_dleq_proof_are_a_warning() {
     let mint = mint(|mint| {
         mint.others.clear();
@@ -143,6 +220,7 @@ fn invalid_seeds_are_errors_without_the_seed() {
         (WORDS.replace("liar wood", "wood liar"), "checksum"),
         (digits[1..].to_owned(), "expected 128 hex digits; found 127"),
         (String::new(), "found 0 words"),
+        (format!("{WORDS}{}", " ".repeat(10_000)), "longer than 10000 bytes"),
     ] {
         let ran = run(&mint.url, &text, "");
         assert_eq!(ran.code, Some(2));

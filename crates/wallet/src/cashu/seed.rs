@@ -54,14 +54,16 @@ impl From<[u8; 64]> for Seed {
 impl FromStr for Seed {
     type Err = SeedError;
 
-    /// White space and the case of letters do not matter. Words have no passphrase: no Cashu wallet asks for one.
+    /// White space, a byte-order mark, and the case of letters do not matter. Words have no passphrase: no Cashu wallet asks for one.
     fn from_str(text: &str) -> Result<Self, SeedError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let words: Vec<_> = text.split_whitespace().map(str::to_lowercase).collect();
-        if let [one] = &words[..]
-            && one.bytes().all(|byte| byte.is_ascii_hexdigit())
-        {
-            let bytes = const_hex::decode_to_array(one);
-            return bytes.map(Self).map_err(|_| SeedError::DigitCount(one.len()));
+        let digits = words.concat();
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        // Several may be words, such as `decade`.
+        if is_hex && (words.len() == 1 || digits.len() == 128) {
+            let bytes = const_hex::decode_to_array(&digits);
+            return bytes.map(Self).map_err(|_| SeedError::DigitCount(digits.len()));
         }
         let phrase = Mnemonic::parse_in_normalized(Language::English, &words.join(" "));
         match phrase {
@@ -94,6 +96,9 @@ mod tests {
         for text in [
             format!("\n  {}\r\n", WORDS.to_uppercase().replace(' ', "\n")),
             format!("{}\n", digits.to_uppercase()),
+            // As text editors write it, and `xxd -p`.
+            format!("\u{feff}{}\r\n", WORDS.replace(' ', "\u{3000}")),
+            format!("\u{feff}{}\n{}\n{}\n", &digits[..60], &digits[60..120], &digits[120..]),
         ] {
             assert_eq!(Seed::from_str(&text).expect("a seed").0, seed.0);
         }
@@ -104,6 +109,11 @@ mod tests {
             (WORDS.replace("half", "depart"), SeedError::Checksum),
             (digits[2..].to_owned(), SeedError::DigitCount(126)),
             (digits[1..].to_owned(), SeedError::DigitCount(127)),
+            (format!("{} {}", &digits[..64], &digits[..63]), SeedError::WordCount(2)),
+            // Hex digits, but words.
+            ("decade face fade dad add ".repeat(3), SeedError::Checksum),
+            ("decade face".to_owned(), SeedError::WordCount(2)),
+            (format!("\u{feff}\u{feff}{WORDS}"), SeedError::UnknownWord(1)),
             (format!("0x{digits}"), SeedError::WordCount(1)),
         ] {
             assert_eq!(Seed::from_str(&text).expect_err("no seed"), error);

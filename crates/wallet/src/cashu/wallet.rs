@@ -210,7 +210,7 @@ pub fn restore_wallet(
 ) -> Result<RestoredWallet, WalletError> {
     let end = End::of(options.restore.time_limit);
     let body = client.get_small("/v1/keysets", end)?.body;
-    let keysets = MintKeyset::parse(&body);
+    let keysets = MintKeyset::parse(&body).ok_or(FetchError::BadKeysets)?;
     let mut ours: Vec<MintKeyset> = Vec::new();
     for keyset in keysets.iter().filter(|keyset| is_same_unit(&keyset.unit, unit)) {
         if ours.iter().all(|one| one.id != keyset.id) {
@@ -353,7 +353,7 @@ impl Searched {
             expected: None,
             ..options.restore.clone()
         };
-        match client.search_until(id, &mut points, &options, end) {
+        match client.search(id, &mut points, &options, end) {
             Ok(restore) => searched.restore = Some(restore),
             Err(error) => searched.failed = Some(error),
         }
@@ -386,7 +386,7 @@ impl Searched {
         };
         if restore.wants_info() {
             restore.set_info(info);
-            restore.set_keysets(keysets);
+            restore.set_keysets(std::slice::from_ref(&restored.keyset));
             if !restore.is_expired
                 && let Err(cause) = keys_of(&restored.keyset)
             {

@@ -1,5 +1,6 @@
 //! A keyset with version `02`: a restore with the points that another implementation made.
 
+use nutfilter_testing::{signatures, states};
 use nutfilter_wallet::Outcome;
 use serde_json::{Value, json as value};
 
@@ -17,20 +18,6 @@ pub(crate) fn vectors() -> Value {
 pub(crate) fn from_hex(text: &Value) -> Vec<u8> {
     let text = text.as_str().expect("text");
     const_hex::decode(text).expect("hex")
-}
-
-/// What the mint answers about these messages. It may fill the place of the proof, which its signatures do not have.
-fn signatures(notes: &[Value], keyset: &KeysetId, asked: &[String]) -> Value {
-    let number = format!("{:064x}", 1);
-    let outputs = asked.iter().map(|blinded| value!({"B_": blinded}));
-    let signatures = asked.iter().map(|blinded| {
-        let note = notes.iter().find(|note| note["B_"] == **blinded);
-        let dleq = value!({"e": number, "s": number});
-        let c = &note.expect("a note of the vectors")["C_"];
-        value!({"amount": 8, "id": keyset.as_str(), "C_": c, "dleq": dleq})
-    });
-    let (outputs, signatures): (Value, Value) = (outputs.collect(), signatures.collect());
-    value!({"outputs": outputs, "signatures": signatures})
 }
 
 #[test]
@@ -52,13 +39,17 @@ fn restore_gives_the_signatures_of_the_vectors() {
             let is_issued = request.contains("/issued/");
             return stream.write_all(if is_issued { &issued } else { &spent });
         }
-        let asked = asked(request);
+        let (_, body) = request.split_once("\r\n\r\n").expect("a head");
+        let body = serde_json::from_str(body).expect("JSON");
         let answer = match request.starts_with("POST /v1/checkstate") {
-            true => {
-                let state = |y: &String| value!({"Y": y, "state": "SPENT"});
-                value!({"states": asked.iter().map(state).collect::<Value>()})
-            }
-            false => signatures(&notes, &id, &asked),
+            true => states(&body, |_| "SPENT"),
+            // It fills the place of the proof, which its signatures do not have.
+            false => signatures(&body, |message, _| {
+                let note = notes.iter().find(|note| note["B_"] == *message);
+                let dleq = value!({"e": format!("{:064x}", 1), "s": format!("{:064x}", 1)});
+                let c = &note.expect("a note of the vectors")["C_"];
+                Some(value!({"amount": 8, "id": id.as_str(), "C_": c, "dleq": dleq}))
+            }),
         };
         stream.write_all(&json(answer.to_string()))
     })

@@ -9,7 +9,7 @@ use serde_json::{Value, json as value};
 
 use crate::*;
 use nutfilter_wallet::{
-    Fallback, FetchContext, FilterSource, Outcome, Restore, RestoreError, RestoreOptions, Restored,
+    FetchContext, FilterSource, Outcome, Restore, RestoreError, RestoreOptions, Restored,
 };
 
 pub(crate) const KEYSET: &str = "009a1f293253e41e";
@@ -87,24 +87,27 @@ pub(crate) fn honest_until(request: &str, spent: usize, issued: usize) -> Value 
     })
 }
 
-/// Answers a GET with a filter, and a POST with `answer`.
+/// What an honest mint sends.
+pub(crate) fn honest_reply(request: &str) -> Vec<u8> {
+    json(match request {
+        _ if request.starts_with("POST ") => honest_answer(request).to_string(),
+        _ if request.contains("/issued/") => filter(NoteKind::Issued, now()).to_json(),
+        _ if request.contains("/spent/") => filter(NoteKind::Spent, now()).to_json(),
+        _ => r#"{"max_array_length":100}"#.to_owned(),
+    })
+}
+
+/// Answers a GET honestly, and a POST with `answer`.
 pub(crate) fn mint(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Loopback {
-    let time = now();
-    let [spent, issued] = NoteKind::ALL.map(|kind| json(filter(kind, time).to_json()));
-    start(move |request, stream| {
-        let answer = match request {
-            _ if request.starts_with("POST ") => answer(request),
-            _ if request.contains("/issued/") => issued.clone(),
-            _ if request.contains("/spent/") => spent.clone(),
-            _ => json(r#"{"max_array_length":100}"#),
-        };
-        stream.write_all(&answer)
+    start(move |request, stream| match request.starts_with("POST ") {
+        true => stream.write_all(&answer(request)),
+        false => stream.write_all(&honest_reply(request)),
     })
     .checked(eavesdrop::matches_in_posts)
 }
 
 pub(crate) fn honest_mint() -> Loopback {
-    mint(|request| json(honest_answer(request).to_string()))
+    mint(honest_reply)
 }
 
 /// All POST requests so far.
@@ -114,16 +117,7 @@ pub(crate) fn posts(mint: &Loopback) -> Vec<String> {
     requests
 }
 
-pub(crate) const PLAIN: RestoreOptions = RestoreOptions {
-    expected: None,
-    confirm: false,
-    search: 1_000,
-    gap: 40,
-    last_seen: None,
-    last_activity: None,
-    fallback: Fallback::Unannounced,
-    time_limit: Duration::from_secs(600),
-};
+pub(crate) const PLAIN: RestoreOptions = RestoreOptions::DEFAULT;
 
 pub(crate) const CONFIRM: RestoreOptions = RestoreOptions { confirm: true, ..PLAIN };
 

@@ -3,14 +3,14 @@
 use crate::cases::name_of_lie;
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{QueryError, RestoreOptions};
+use nutfilter_wallet::QueryError;
 
 /// The name of the error for this answer to the first request. Checks that its message contains `text` and no note, and
 /// that nothing new is sent.
 #[track_caller]
 fn assert_lie<A: Fn(&str) -> Vec<u8> + Send + Sync + 'static>(text: &str, answer: A) -> String {
     let mint = mint(answer);
-    let error = restore(&mint, LIVE, &RestoreOptions::default()).expect_err("a lie");
+    let error = restore(&mint, LIVE, &PLAIN).expect_err("a lie");
     assert!(error.to_string().contains(text), "{error:?}");
     name_of_lie(&mint, &error.cause)
 }
@@ -42,7 +42,7 @@ fn answer_beyond_the_limit_is_rejected() {
     let by = |policy| {
         let mint = mint(padded);
         let client = client_by(&mint, policy);
-        let restored = client.restore(&keyset(), &candidates(LIVE)[..], &RestoreOptions::default());
+        let restored = client.restore(&keyset(), &candidates(LIVE)[..], &PLAIN);
         restored.map_err(|error| error.to_string())
     };
     let error = by(small).expect_err("too large");
@@ -52,12 +52,9 @@ fn answer_beyond_the_limit_is_rejected() {
 
 #[test]
 fn slow_and_deep_answers_are_errors() {
-    let [issued, spent] =
-        [NoteKind::Issued, NoteKind::Spent].map(|kind| json(filter(kind, now()).to_json()));
     let drip = start(move |request, stream| {
         if request.starts_with("GET ") {
-            let is_issued = request.contains("issued");
-            return stream.write_all(if is_issued { &issued } else { &spent });
+            return stream.write_all(&honest_reply(request));
         }
         stream.write_all(&head("200 OK", &[]))?;
         loop {
@@ -68,7 +65,7 @@ fn slow_and_deep_answers_are_errors() {
     .checked(eavesdrop::matches_in_posts);
     let short = policy!(deadline: Duration::from_secs(1));
     let client = client_by(&drip, short);
-    let error = client.restore(&keyset(), &candidates(LIVE)[..], &RestoreOptions::default());
+    let error = client.restore(&keyset(), &candidates(LIVE)[..], &PLAIN);
     let error = error.expect_err("a drip").cause;
     assert_failed!(Err::<(), _>(error), QueryError::Fetch(FetchError::Deadline { .. }));
     assert_eq!(posts(&drip).len(), 1);

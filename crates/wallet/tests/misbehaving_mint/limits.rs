@@ -64,7 +64,7 @@ fn match_limits_and_chances_are_those_of_the_file() {
 #[test]
 fn next_counters_are_those_of_the_file() {
     let signature = || {
-        let restored = restore(&honest_mint(), LIVE, &RestoreOptions::default());
+        let restored = restore(&honest_mint(), LIVE, &PLAIN);
         restored.expect("an honest mint").outcomes.swap_remove(0)
     };
     let outcome = |word: &Value| match word.as_str().expect("a word") {

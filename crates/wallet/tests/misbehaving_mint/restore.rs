@@ -83,7 +83,7 @@ fn failing(fails: impl Fn(usize) -> Option<Vec<u8>> + Send + Sync + 'static) -> 
     mint(move |request| {
         let mut number = number.lock().expect("no panic");
         *number += 1;
-        fails(*number - 1).unwrap_or_else(|| json(honest_answer(request).to_string()))
+        fails(*number - 1).unwrap_or_else(|| honest_reply(request))
     })
 }
 
@@ -167,7 +167,7 @@ fn refusing(numbers: &'static [usize]) -> Loopback {
         let asked = asked(request);
         match asked.iter().any(|point| numbers.contains(&number(point))) {
             true => response("400 No", &[], r#"{"detail":"amount 0","code":11006}"#),
-            false => json(honest_answer(request).to_string()),
+            false => honest_reply(request),
         }
     })
 }

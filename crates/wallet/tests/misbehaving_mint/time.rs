@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use crate::*;
-use nutfilter_wallet::{QueryError, RestoreOptions};
+use nutfilter_wallet::{Fallback, QueryError, RestoreOptions};
 
 #[test]
 fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
@@ -59,20 +59,10 @@ fn time_limit_of_a_restore_ends_slow_bodies() {
     };
     for slow in ["GET /v1/filter/issued", "POST"] {
         let mint = start(move |request, stream| {
-            let answer = match request.starts_with("GET") {
-                true if request.contains("/issued/") => {
-                    json(conversation::filter(NoteKind::Issued, now()).to_json())
-                }
-                true if request.contains("/spent/") => {
-                    json(conversation::filter(NoteKind::Spent, now()).to_json())
-                }
-                true => json("{}"),
-                false => json(conversation::honest_answer(request).to_string()),
-            };
             let padding = vec![b' '; 240 << 10];
             match request.starts_with(slow) {
                 true => drip(stream, &[&head("200 OK", &[]), &padding[..]].concat()),
-                false => stream.write_all(&answer),
+                false => stream.write_all(&conversation::honest_reply(request)),
             }
         })
         .checked(eavesdrop::anything_in_posts);
@@ -101,4 +91,46 @@ fn silence_is_ended_by_the_deadline() {
     let started = Instant::now();
     assert_failed!(fetch_by(&mint, short()), FetchError::Deadline { .. });
     assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn abort_ends_waits_and_silence_and_keeps_what_is_known() {
+    // The second request has no answer, or 61 s to wait.
+    for answer in [None, Some("HTTP/1.1 429 No\r\nContent-Length: 0\r\n\r\n")] {
+        let (abort, asked) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+        let set = abort.clone();
+        let mint = conversation::mint(move |request| {
+            if asked.fetch_add(1, Ordering::SeqCst) == 0 {
+                return conversation::honest_reply(request);
+            }
+            let set = set.clone();
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(200));
+                set.store(true, Ordering::SeqCst);
+            });
+            let answer = answer.map(|answer| answer.as_bytes().to_vec());
+            answer.unwrap_or_else(|| {
+                thread::sleep(Duration::from_secs(10));
+                Vec::new()
+            })
+        });
+        let client = client(&mint).with_abort(abort.clone());
+        let list = conversation::candidates(conversation::ALL);
+        let started = Instant::now();
+        let error = client.restore(&keyset(), &list[..], &conversation::PLAIN).expect_err("set");
+        assert!(matches!(error.cause, QueryError::Fetch(FetchError::Aborted)), "{error:?}");
+        assert!(started.elapsed() < Duration::from_secs(8));
+        let unfinished = error.unfinished.expect("one answered batch");
+        assert_eq!(unfinished.so_far().live().count(), 100);
+        // Nothing is sent while it is set.
+        let before = mint.requests().len();
+        let error = client.resume(*unfinished, &list[..]).expect_err("still set").cause;
+        assert!(matches!(error, QueryError::Fetch(FetchError::Aborted)), "{error:?}");
+        let options = RestoreOptions { fallback: Fallback::Always, ..conversation::PLAIN };
+        let error = client.restore(&keyset(), &list[..], &options).expect_err("still set");
+        assert!(matches!(error.cause, QueryError::Fetch(FetchError::Aborted)), "{error:?}");
+        // It does not say that all was shown.
+        assert!(error.unfinished.is_none());
+        assert_eq!(mint.requests().len(), before);
+    }
 }

@@ -57,7 +57,11 @@ fn fetch_by_tls(is_trusted: bool) {
         let mut tls = rustls::Stream::new(&mut session, &mut stream);
         if tls.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {
             counter.fetch_add(1, Ordering::SeqCst);
-            let _ = tls.write_all(&body);
+            // With pauses in which the client looks whether to go on.
+            for piece in body.chunks(body.len() / 2 + 1) {
+                thread::sleep(Duration::from_millis(200));
+                let _ = tls.write_all(piece);
+            }
         }
     });
     let url = format!("https://localhost:{}", address.port());

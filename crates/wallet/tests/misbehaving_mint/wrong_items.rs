@@ -2,7 +2,7 @@
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{QueryError, RestoreOptions};
+use nutfilter_wallet::QueryError;
 
 /// Ten kinds of wrong items, for a keyset on secp256k1.
 fn wrong_items() -> Vec<(&'static str, Vec<u8>)> {
@@ -46,7 +46,7 @@ fn wrong_items_are_refused_with_their_place_and_length() {
         for (what, is_y) in [("B_", false), ("Y", true)] {
             let mut pairs = good.clone();
             *(if is_y { &mut pairs[1].1 } else { &mut pairs[1].0 }) = wrong.clone();
-            let error = client.restore(&keyset(), &pairs[..], &RestoreOptions::default());
+            let error = client.restore(&keyset(), &pairs[..], &PLAIN);
             let error = error.expect_err(name);
             assert!(error.to_string().starts_with(&format!("{what} 2 ({bytes} bytes)")), "{error}");
             assert_failed!(
@@ -56,7 +56,7 @@ fn wrong_items_are_refused_with_their_place_and_length() {
         }
     }
     let none: [Candidate; 0] = [];
-    let error = client.restore(&keyset(), &none[..], &RestoreOptions::default());
+    let error = client.restore(&keyset(), &none[..], &PLAIN);
     assert_eq!(error.expect_err("nothing").to_string(), "no items");
     assert_eq!(spent.matches::<[u8; 33]>(&[], None).err(), Some(CheckError::NoItems));
     assert_eq!(posts(&mint).len(), 0);

@@ -82,7 +82,10 @@ impl Expected {
 fn available() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).ok();
     let free = read("/proc/meminfo").and_then(|text| free_memory(&text));
-    let limit = read("/proc/self/limits").and_then(|text| address_space(&text));
+    #[cfg(unix)]
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    #[cfg(not(unix))]
+    let limit = None;
     let group = read("/proc/self/cgroup");
     let group = group.as_deref().and_then(|text| text.strip_prefix("0::"));
     let group = Path::new(group.unwrap_or_default().trim_end());
@@ -103,13 +106,6 @@ fn free_memory(text: &str) -> Option<u64> {
     };
     let kib = line("MemAvailable:")?.checked_add(line("SwapFree:").unwrap_or(0))?;
     kib.checked_mul(1024)
-}
-
-/// The soft limit in `/proc/self/limits`, in bytes; `None` without one.
-fn address_space(text: &str) -> Option<u64> {
-    let mut lines = text.lines();
-    let limits = lines.find_map(|line| line.strip_prefix("Max address space"))?;
-    limits.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -155,13 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_read_as_linux_writes_them() {
+    fn free_memory_is_read_as_linux_writes_it() {
         let text =
             "MemTotal:       24579000 kB\nMemAvailable:   1000 kB\nSwapFree:           24 kB\n";
         assert_eq!(free_memory(text), Some(1 << 20));
         assert_eq!(free_memory("MemTotal: 1 kB\n"), None);
-        let text = "Limit Soft Limit Hard Limit Units\nMax address space         1048576  unlimited  bytes\n";
-        assert_eq!(address_space(text), Some(1 << 20));
-        assert_eq!(address_space(&text.replace("1048576", "unlimited")), None);
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use nutfilter::gcs::GcsHeader;
+use nutfilter::gcs::{GcsHash, GcsHeader};
 use nutfilter::{AnyHash, Filter, Params, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::FilterResponse;
 
@@ -15,7 +15,7 @@ use crate::io::filter_file;
 use crate::io::items::{HashSink, Input, InputArgs, ItemReceiver, check_point};
 use crate::io::output::{self, Destination};
 use crate::messages::Globals;
-use crate::profile::{Profile, ProfileArgs};
+use crate::profile::{ProfileArgs, key_check};
 
 mod memory_check;
 
@@ -118,8 +118,8 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     let timestamp = args.timestamp.unwrap_or_else(now);
     let expected = expected_items(args, params)?;
     let built = match args.profile.profile() {
-        Profile::Bip158 => build_bip158(args, params, globals)?,
-        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => {
+        GcsHash::Bip158 => build_bip158(args, params, globals)?,
+        GcsHash::Nut25 | GcsHash::Nut23 | GcsHash::SipHash => {
             build_nut(args, params, expected, globals)?
         }
     };
@@ -154,11 +154,11 @@ fn write(
     match args.format() {
         Format::Gcs => {
             let header = GcsHeader {
-                hash: profile.in_header(),
+                hash: profile,
                 params,
                 n: u64::from(n),
                 timestamp,
-                key_check: profile.key_check(filter.hasher()),
+                key_check: key_check(profile, filter.hasher()),
             };
             let mut checksum = crc32fast::Hasher::new();
             for part in [&header.to_bytes(), filter.bytes()] {
@@ -168,7 +168,7 @@ fn write(
             output.write_all(&checksum.finalize().to_le_bytes())?;
         }
         // In front of a block filter there is its N. The hasher does not affect the bytes.
-        Format::Raw if profile == Profile::Bip158 => {
+        Format::Raw if profile == GcsHash::Bip158 => {
             output.write_all(&bip158::serialize(&filter.with_hasher(SipHash::new(0, 0))))?;
         }
         Format::Raw => output.write_all(filter.bytes())?,
@@ -209,9 +209,9 @@ fn expected_items(args: &BuildArgs, params: Params) -> Result<usize, CliError> {
     };
     let item_bytes = match args.profile.profile() {
         // The items themselves: a vector each, on the heap.
-        Profile::Bip158 => 48,
+        GcsHash::Bip158 => 48,
         // Their hashes.
-        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => 8,
+        GcsHash::Nut25 | GcsHash::Nut23 | GcsHash::SipHash => 8,
     };
     let checked = expected.check(params, item_bytes);
     checked.map_err(|error| CliError::at(path.display(), error))?;
@@ -271,7 +271,7 @@ fn gather(
     // A response object is a mint's: with other items it would say "absent" of each of its notes.
     let profile = args.profile.profile();
     let is_of_notes =
-        args.format() == Format::Json && matches!(profile, Profile::Nut25 | Profile::Nut23);
+        args.format() == Format::Json && matches!(profile, GcsHash::Nut25 | GcsHash::Nut23);
     match args.record_bytes {
         Some(width) => {
             if is_of_notes {
@@ -290,7 +290,7 @@ fn summarise(args: &BuildArgs, built: &Built, globals: &Globals) {
     let bits_per_item = bytes as f64 * 8.0 / f64::from(n.max(1));
     let repeated = match built.repeated {
         0 => String::new(),
-        dropped if args.profile.profile() == Profile::Bip158 => {
+        dropped if args.profile.profile() == GcsHash::Bip158 => {
             format!(", {dropped} duplicates dropped")
         }
         repeated => format!(", {repeated} of them duplicates"),

@@ -47,6 +47,16 @@ impl Input {
         Self { reader, ..self }
     }
 
+    /// Reads everything, unless it is longer than this.
+    pub(crate) fn read_at_most(self, max: u64) -> Result<Vec<u8>, CliError> {
+        let (name, reader) = (self.name.clone(), Box::new(self.reader.take(max + 1)));
+        let bytes = Self { reader, ..self }.read_all()?;
+        match bytes.len() as u64 > max {
+            true => Err(CliError::at(name, format_args!("longer than {max} bytes"))),
+            false => Ok(bytes),
+        }
+    }
+
     /// Reads everything.
     pub(crate) fn read_all(mut self) -> Result<Vec<u8>, CliError> {
         let mut bytes = Vec::new();
