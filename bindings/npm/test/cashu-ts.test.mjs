@@ -394,7 +394,7 @@ test('keys and keysets that are limited are asked for again when the mint says',
   const { ids } = fakeMint(seed, keysets);
   for (const [respond, expected] of [[limited('keysets', '', { 'Retry-After': '7' }), [7]], [limited('keys', ids[1], {}), [61]]]) {
     const { found } = await restored(t, { respond }, {}, keysets);
-    assert.deepEqual([found.proofs.length, codes(found), waits.splice(0).filter((wait) => wait < 100)], [10, [], expected]);
+    assert.deepEqual([found.proofs.length, codes(found), waits.splice(0)], [10, [], expected]);
   }
 });
 
