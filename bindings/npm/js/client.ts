@@ -121,7 +121,7 @@ export class MintClient {
       return { spent, issued };
     }
     // A mint that has given a valid filter, now or before, has filters. Those that are fetched again were valid.
-    const hasFilters = noCache || lastSeen || [spent, issued].some((one) => one instanceof MintFilter);
+    const hasFilters = noCache || lastSeen || [spent, issued].some((one) => one instanceof MintFilter || MAY_BE_FILTER.includes(one.code));
     const error = (spent instanceof MintFilter ? issued : spent) as WalletError;
     throw hasFilters ? error : await this.explain(call, keyset, error);
   }
@@ -215,9 +215,6 @@ export class MintClient {
 
   /** Why there is no filter: the mint announces none, or does not have the keyset. */
   private async explain(call: Call, keyset: string, error: WalletError): Promise<WalletError> {
-    if (NO_ANSWER.includes(error.code)) {
-      return error;
-    }
     const info = await this.info({ call }).catch(() => undefined);
     const keysets = await this.keysets({ call }).catch(() => []);
     const cause = { cause: error };
@@ -283,8 +280,8 @@ export class MintClient {
   }
 }
 
-/** Errors after which the mint may well have filters. */
-const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'Transport', 'Deadline', 'TooManyItems'];
+/** Errors after which the mint may well have filters: no answer came, or one beyond the wallet's own limits on size and time. */
+const MAY_BE_FILTER: readonly string[] = ['BadArgument', 'OtherCurve', 'Transport', 'Deadline', 'TooManyItems', 'TooLarge', 'Future'];
 
 /** Errors that filters of different times explain. */
 const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];
