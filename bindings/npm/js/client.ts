@@ -71,7 +71,7 @@ export class MintClient {
   private hasAnswered = false;
 
   constructor(url: string, options: ClientOptions) {
-    if (!/^https?:\/\/[^/?#@\s]+(\/[^?#\s]*)?$/i.test(url)) {
+    if (typeof url !== 'string' || !/^https?:\/\/[^/?#@\s]+(\/[^?#\s]*)?$/i.test(url)) {
       throw new WalletError('BadArgument', 'the URL of the mint is not http(s)://host[:port][/path]');
     }
     this.url = url.replace(/\/+$/, '');
@@ -152,8 +152,7 @@ export class MintClient {
     const call = Call.of(options);
     checkNumbers(options);
     checkRandomness();
-    const checked = new Candidates(candidates, curveOf(keyset, this.options.bls));
-    await checked.check(call);
+    const checked = await Candidates.of(candidates, curveOf(keyset, this.options.bls), call);
     const onCounters = (counters: number): void => options.onProgress?.({ step: 'search', counters });
     const search = async (refetched: boolean): Promise<Restore> => {
       const filters = await this.filters(keyset, { ...options, call, noCache: refetched });
@@ -257,7 +256,7 @@ export class MintClient {
     const headers = { 'Content-Type': 'application/json' };
     const once = (): Promise<Answer> =>
       post
-        ? call.race(post(request)).catch((error) => Promise.reject(WalletError.from(error, 'Transport', 'the request failed')))
+        ? call.race(() => post(request)).catch((error) => Promise.reject(WalletError.from(error, 'Transport', 'the request failed')))
         : this.send(call, path, { method: 'POST', headers, body, maxBytes: this.policy.maxAnswerBytes });
     const answer = await once().catch(async (error) => {
       if (error.code !== 'Transport') {

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { ECDH } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Filter } from 'nutfilter';
@@ -65,6 +66,15 @@ export function outcome(run) {
     }
     return error.code;
   }
+}
+
+/** Milliseconds by the clock and of CPU time, since other programs run on this machine. */
+export const clocks = () => [performance.now(), (process.cpuUsage().user + process.cpuUsage().system) / 1000];
+
+/** Whether what began then is over soon. */
+export function assertSoon([wall, cpu], text) {
+  const took = [clocks()[0] - wall, clocks()[1] - cpu];
+  assert.ok(took[0] < 5000 && took[1] < 500, `${text}: ${took} ms`);
 }
 
 /** Runs at once what waits because the mint says so. Returns the waits, in seconds. */
