@@ -10,11 +10,11 @@ import { Notes } from './derivation.js';
 import { toHex } from './hex.js';
 import { clientOf, type RequestFunction, twice } from './mint.js';
 import { show } from './params.js';
-import { canonicalKeyset, secp256k1 } from './points.js';
-import { isObject } from './policy.js';
-import { BATCH, Batches, type BlindSignature, expiryOf, infoOf, MAX_BATCH, type Question, signatures, states } from './query.js';
+import { canonicalKeyset, checkBytes, secp256k1 } from './points.js';
+import { isObject, listOf } from './policy.js';
+import { BATCH, Batches, batchOf, type BlindSignature, expiryOf, infoOf, type Question, signatures, states } from './query.js';
 import { Candidates, checkNumbers, GAP, nextCounter, type Outcome, type Restored, SEARCH_GAPS } from './restore.js';
-import { printableText } from './text.js';
+import { printableId, printableText } from './text.js';
 import { Call } from './transport.js';
 import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
@@ -127,17 +127,17 @@ type Answered = Pick<Restored, 'outcomes' | 'nextCounter' | 'gap'> & Partial<Res
  * A problem of one keyset does not stop the others. An abort rejects with a {@link RestoreAllError}.
  */
 export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: RestoreAllOptions = {}): Promise<RestoredWallet> {
-  const { fallback = 'unannounced', known = [] } = options;
+  const { fallback = 'unannounced' } = options;
+  const known = knownOf(options.known);
   const [expected, lastSeen] = [byKeyset(options.expected, 'expected'), byKeyset(options.lastSeen, 'lastSeen')];
-  if (!(seed instanceof Uint8Array) || seed.length < 16 || seed.length > 64) {
-    throw new WalletError('BadArgument', `the seed has ${show(seed?.length)} bytes; expected 16 to 64`);
+  checkBytes(seed, 'the seed');
+  if (seed.length < 16 || seed.length > 64) {
+    throw new WalletError('BadArgument', `the seed has ${seed.length} bytes; expected 16 to 64`);
   }
   if (!['never', 'unannounced', 'always'].includes(fallback)) {
-    throw new WalletError('BadArgument', `fallback is ${show(fallback)}; expected 'never', 'unannounced' or 'always'`);
+    throw new WalletError('BadArgument', "fallback is 'never', 'unannounced' or 'always'");
   }
   checkNumbers({ ...options, expected: undefined, lastSeen: undefined });
-  expected.forEach((expected) => checkNumbers({ expected }));
-  lastSeen.forEach((lastSeen) => checkNumbers({ lastSeen }));
   const call = new Call(options);
   const client = clientOf(wallet, options);
   const found: RestoredWallet = { proofs: [], unchecked: [], keysets: [], problems: [] };
@@ -146,8 +146,8 @@ export async function restoreAll(wallet: Wallet, seed: Uint8Array, options: Rest
     const loaded = twice(call, () => call.race(async () => wallet.loadMint(true)));
     await loaded.then(() => checkUnits(wallet, call, found), (error) => loadValid(wallet, client, call, found, failure(error)));
     const info = infoOf(wallet.getMintInfo().cache);
-    const batch = Math.min(Math.max(options.batch ?? info?.batch ?? BATCH, 1), MAX_BATCH);
-    const run = { wallet, client, call, options, expected, lastSeen, known: new Map(Array.from(known, ({ secret, C }) => [secret, C])), batch, found, secrets: new Set<string>(), keys: new Map() };
+    const batch = batchOf(options.batch ?? info?.batch ?? BATCH);
+    const run = { wallet, client, call, options, expected, lastSeen, known, batch, found, secrets: new Set<string>(), keys: new Map() };
     const listed = wallet.keyChain.getKeysets().filter(({ unit }) => unit === wallet.unit);
     const keysets = listed.filter(({ id }, i) => listed.findIndex(isKeyset(id)) === i);
     const silent: (Opened & { error: WalletError })[] = [];
@@ -187,16 +187,17 @@ async function checkUnits({ keyChain: { cache }, mint, unit: own }: Wallet, call
   const { keysets } = await asked.catch((error) => (call.check(), found.problems.push({ keyset: '', error: failure(error) }), { keysets: [] }));
   for (const { id, unit } of keysets as readonly { id: unknown; unit: unknown }[]) {
     if (unit !== own && (typeof unit !== 'string' || plain(unit) === plain(own))) {
-      const error = new WalletError('UnknownKeyset', `the mint gives this keyset no unit, or spells ${show(own)} otherwise; its notes were not looked for`);
-      found.problems.push({ keyset: String(id).slice(0, 80), error });
+      const error = new WalletError('UnknownKeyset', 'the mint gives this keyset no unit, or spells it otherwise, so its notes were not looked for');
+      found.problems.push({ keyset: printableId(id), error });
     }
   }
 }
 
 /** Loads what is valid of a mint's keysets: for an odd one, of any unit, and for an odd info the library refuses all. */
 async function loadValid(wallet: Wallet, client: MintClient, call: Call, found: RestoredWallet, error: WalletError): Promise<void> {
-  const valid = await client.keysets({ call }).catch(() => (call.check(), []));
-  if (!valid.some(({ unit }) => unit === wallet.unit)) {
+  const listed = await client.keysets({ call }).catch(() => (call.check(), []));
+  const valid = listed.filter(({ unit }) => unit === wallet.unit);
+  if (valid.length === 0) {
     throw error;
   }
   const keysets = valid.map(({ finalExpiry, inputFee, ...keyset }) => ({ ...keyset, input_fee_ppk: inputFee, ...(finalExpiry && { final_expiry: finalExpiry }) }));
@@ -205,22 +206,37 @@ async function loadValid(wallet: Wallet, client: MintClient, call: Call, found: 
   found.problems.push({ keyset: '', error });
 }
 
+/** The signatures of known notes, by secret. */
+function knownOf(known: RestoreAllOptions['known'] = []): Map<string, string | undefined> {
+  const notes = listOf(known, 'the known notes');
+  if (!notes.every((note) => typeof note?.secret === 'string')) {
+    throw new WalletError('BadArgument', 'a known note has no secret');
+  }
+  return new Map(notes.map(({ secret, C }) => [secret, C]));
+}
+
 /** An option that is given by keyset ID, in any spelling. */
 function byKeyset<T>(given: Record<string, T> = {}, name: string): Map<string, T> {
   if (!isObject(given)) {
     throw new WalletError('BadArgument', `${name} is ${show(given)}; expected values by keyset ID`);
   }
-  return new Map(Object.entries<T>(given).map(([id, value]) => [canonicalKeyset(id), value]));
+  return new Map(
+    Object.entries<T>(given).map(([id, value]) => {
+      checkNumbers({ [name]: value });
+      return [canonicalKeyset(id), value];
+    }),
+  );
 }
 
 /** A keyset that the wallet's records know and the mint does not list, of any unit, may have notes that are not looked for. */
 async function checkListed({ client, call, expected, lastSeen, found }: Run, keysets: readonly Keyset[]): Promise<void> {
   const missing = new Set([...expected.keys(), ...lastSeen.keys()]);
-  keysets.forEach(({ id }) => missing.delete(canonicalKeyset(id)));
+  const isListed = ({ id }: { id: string }): boolean => missing.delete(canonicalKeyset(id));
+  keysets.forEach(isListed);
   const others = missing.size > 0 ? await client.keysets({ call }).catch((error) => (call.check(), failure(error))) : [];
   const unlisted = new WalletError('UnknownKeyset', 'the mint does not list this keyset, so its notes were not looked for');
   const isFailed = others instanceof WalletError;
-  isFailed || others.forEach(({ id }) => missing.delete(canonicalKeyset(id)));
+  isFailed || others.forEach(isListed);
   missing.forEach((keyset) => found.problems.push({ keyset, error: isFailed ? others : unlisted }));
 }
 
@@ -232,7 +248,7 @@ async function guarded<T>({ found }: Run, keyset: string, work: () => T | Promis
   try {
     return await work();
   } catch (error) {
-    found.problems.push({ keyset, error: error instanceof Error ? error : new Error(String(error)) });
+    found.problems.push({ keyset: printableId(keyset), error: error instanceof Error ? error : new Error(String(error)) });
     return undefined;
   }
 }
@@ -415,10 +431,9 @@ async function keysOf({ wallet, call, keys }: Run, id: string): Promise<Keyset> 
 /** The mint may have signed with another keyset, which must be of the wallet's unit. */
 async function toProof(run: Run, output: OutputData, { amount, ...signature }: BlindSignature): Promise<RestoredProof> {
   const { keyChain, unit } = run.wallet;
-  const named = canonicalKeyset(signature.id);
-  const id = keyChain.getKeysets().find((keyset) => keyset.unit === unit && canonicalKeyset(String(keyset.id)) === named)?.id;
+  const id = keyChain.getKeysets().filter(isKeyset(signature.id)).find((keyset) => keyset.unit === unit)?.id;
   if (id === undefined) {
-    throw new Error(`the mint signed with a keyset that is not of the wallet's unit`);
+    throw new Error("the mint signed with a keyset that is not of the wallet's unit");
   }
   const keyset = await keysOf(run, id);
   if (!(String(amount) in keyset.keys)) {

@@ -71,7 +71,7 @@ export class MintClient {
   private hasAnswered = false;
 
   constructor(url: string, options: ClientOptions) {
-    if (!/^https?:\/\/[^/?#@\s]+(\/[^?#\s]*)?$/i.test(url)) {
+    if (typeof url !== 'string' || !/^https?:\/\/[^/?#@\s]+(\/[^?#\s]*)?$/i.test(url)) {
       throw new WalletError('BadArgument', 'the URL of the mint is not http(s)://host[:port][/path]');
     }
     this.url = url.replace(/\/+$/, '');
@@ -121,7 +121,7 @@ export class MintClient {
       return { spent, issued };
     }
     // A mint that has given a valid filter, now or before, has filters. Those that are fetched again were valid.
-    const hasFilters = noCache || lastSeen || [spent, issued].some((one) => one instanceof MintFilter);
+    const hasFilters = noCache || lastSeen || [spent, issued].some((one) => one instanceof MintFilter || MAY_BE_FILTER.includes(one.code));
     const error = (spent instanceof MintFilter ? issued : spent) as WalletError;
     throw hasFilters ? error : await this.explain(call, keyset, error);
   }
@@ -152,8 +152,7 @@ export class MintClient {
     const call = Call.of(options);
     checkNumbers(options);
     checkRandomness();
-    const checked = new Candidates(candidates, curveOf(keyset, this.options.bls));
-    await checked.check(call);
+    const checked = await Candidates.of(candidates, curveOf(keyset, this.options.bls), call);
     const onCounters = (counters: number): void => options.onProgress?.({ step: 'search', counters });
     const search = async (refetched: boolean): Promise<Restore> => {
       const filters = await this.filters(keyset, { ...options, call, noCache: refetched });
@@ -215,9 +214,6 @@ export class MintClient {
 
   /** Why there is no filter: the mint announces none, or does not have the keyset. */
   private async explain(call: Call, keyset: string, error: WalletError): Promise<WalletError> {
-    if (NO_ANSWER.includes(error.code)) {
-      return error;
-    }
     const info = await this.info({ call }).catch(() => undefined);
     const keysets = await this.keysets({ call }).catch(() => []);
     const cause = { cause: error };
@@ -260,7 +256,7 @@ export class MintClient {
     const headers = { 'Content-Type': 'application/json' };
     const once = (): Promise<Answer> =>
       post
-        ? call.race(post(request)).catch((error) => Promise.reject(WalletError.from(error, 'Transport', 'the request failed')))
+        ? call.race(() => post(request)).catch((error) => Promise.reject(WalletError.from(error, 'Transport', 'the request failed')))
         : this.send(call, path, { method: 'POST', headers, body, maxBytes: this.policy.maxAnswerBytes });
     const answer = await once().catch(async (error) => {
       if (error.code !== 'Transport') {
@@ -283,8 +279,8 @@ export class MintClient {
   }
 }
 
-/** Errors after which the mint may well have filters. */
-const NO_ANSWER: readonly string[] = ['Aborted', 'BadArgument', 'OtherCurve', 'Transport', 'Deadline', 'TooManyItems'];
+/** Errors after which the mint may well have filters: no answer came, or one beyond the wallet's own limits on size and time. */
+const MAY_BE_FILTER: readonly string[] = ['BadArgument', 'OtherCurve', 'Transport', 'Deadline', 'TooManyItems', 'TooLarge', 'Future'];
 
 /** Errors that filters of different times explain. */
 const DISAGREE: readonly string[] = ['SpentNotIssued', 'EqualFilters', 'Exchanged'];

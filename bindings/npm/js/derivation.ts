@@ -5,8 +5,9 @@ import { hmac } from '@noble/hashes/hmac.js';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { decodeBase64 } from './base64.js';
 import { fromHex, toHex } from './hex.js';
-import { secp256k1 } from './points.js';
+import { canonicalKeyset, KEYSET_ID, secp256k1 } from './points.js';
 import type { Points } from './restore.js';
+import { printableId } from './text.js';
 import { WalletError } from './wallet-error.js';
 
 /** What a counter has before its points. */
@@ -58,6 +59,9 @@ export class Notes implements Points {
   /** Throws unless the wallet library derives the same note, and can make a proof of it. */
   static async of(seed: Uint8Array, keyset: string): Promise<Notes> {
     try {
+      if (!KEYSET_ID.test(keyset)) {
+        throw new Error('its ID is invalid');
+      }
       await fillTable();
       const notes = new Notes(seed, keyset);
       await pause();
@@ -74,7 +78,7 @@ export class Notes implements Points {
       }
       return notes;
     } catch (error) {
-      const text = `the wallet library cannot restore keyset ${keyset}: ${(error as Error).message}`;
+      const text = `the wallet library cannot restore keyset ${printableId(keyset)}: ${(error as Error).message}`;
       throw new WalletError('Library', text, { cause: error });
     }
   }
@@ -137,7 +141,7 @@ const HARDENED = 2 ** 31;
 /** Older keysets: by BIP32, `m/129372'/0'/KEYSET'/COUNTER'/{0,1}`. The parent of all counters is derived once. */
 function children(seed: Uint8Array, keyset: string): (counters: readonly number[]) => Key[] {
   const { ORDER } = library().Fn;
-  const bytes = /^[0-9a-f]+$/i.test(keyset) ? fromHex(keyset)! : decodeBase64(keyset.replace(/-/g, '+').replace(/_/g, '/'))!;
+  const bytes = fromHex(keyset) ?? decodeBase64(canonicalKeyset(keyset))!;
   let node = hmac(sha512, ascii('Bitcoin seed'), seed);
   const tweak = (mac: Uint8Array, key: bigint): bigint => (numberOf(mac.subarray(0, 32)) + key) % ORDER;
   const indexed = (prefix: Uint8Array, index: number): Uint8Array => {

@@ -1,10 +1,9 @@
 /** A validated filter of a mint, look-ups in it, and the limits on their results. */
 
-import { checkItems } from './filter.js';
 import { type HashInto, murmur32, nut23, nut25 } from './hash.js';
 import { toHex } from './hex.js';
 import { checkPoint, type Curve, curveOf, eitherForm } from './points.js';
-import { type Accepted, checkStatus, integer, type Policy, policyOf, ResponseReader, validating } from './policy.js';
+import { type Accepted, checkStatus, integer, listOf, type Policy, policyOf, ResponseReader, validating } from './policy.js';
 import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
 /** Which notes of a keyset a filter has: spent ones by their `Y`, or signed ones by their `B_`. */
@@ -136,9 +135,9 @@ export class MintFilter {
    * known, since a mint that makes up a filter to learn notes then learns none.
    */
   matches(items: Iterable<Uint8Array>, expected?: number): Matches {
-    const list = listOf(items);
+    const list = listOf(items, 'the items');
     if (list.length === 0) {
-      throw new WalletError('NoItems', 'there are no items to look up');
+      throw new WalletError('NoItems', 'there are no items');
     }
     list.forEach((item, place) => checkPoint(item, this.parts.curve, place, 'item'));
     const lookUps = this.lookUps();
@@ -180,14 +179,6 @@ export class MintFilter {
   /** @internal The most matches to accept. */
   limit(lookups: number, expected = 0): number {
     return matchLimit(lookups, expected, this.m, this.parts.policy.maxMatchFactor);
-  }
-}
-
-function listOf(items: Iterable<Uint8Array>): readonly Uint8Array[] {
-  try {
-    return checkItems(items);
-  } catch (error) {
-    throw WalletError.from(error, 'BadArgument', 'invalid items');
   }
 }
 

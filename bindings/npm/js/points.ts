@@ -44,6 +44,13 @@ function jacobi(a: bigint, n: bigint): number {
   return n === BigInt(1) ? sign : 0;
 }
 
+/** Refuses what is not bytes. */
+export function checkBytes(value: unknown, name: string): asserts value is Uint8Array {
+  if (!isBytes(value)) {
+    throw new WalletError('BadArgument', `${name} is ${show(value)}; expected a Uint8Array`);
+  }
+}
+
 /** Refuses an item that is not a point of the curve. Errors end up in logs, so none shows it. */
 export function checkPoint(item: unknown, curve: Curve, place: number, name: string): void {
   checkForm(item, curve, place, name, curve.isPoint);
@@ -57,9 +64,7 @@ export function checkForm(
   name: string,
   isPoint = (bytes: Uint8Array): boolean => bytes.length === curve.bytes && eitherForm.isPoint(bytes),
 ): asserts item is Uint8Array {
-  if (!isBytes(item)) {
-    throw new WalletError('BadArgument', `${name} ${place} is ${show(item)}; expected a Uint8Array`);
-  }
+  checkBytes(item, `${name} ${place}`);
   if (!isPoint(item)) {
     const expected = curve === eitherForm ? 'a point' : `a point of the keyset's curve (${curve.bytes} bytes)`;
     throw new WalletError('NotAPoint', `${name} ${place}, ${item.length} bytes, is not ${expected}`, { place });

@@ -3,6 +3,7 @@
 import { Bytes, decodeGroup, decodeGroups, latin } from './base64.js';
 import { Index } from './golomb.js';
 import { checkParams, type Coded, DEFAULT_M, isIntegerWithin, show } from './params.js';
+import { checkBytes } from './points.js';
 import { readMembers } from './response.js';
 import { decodeText, printableText } from './text.js';
 import { WalletError } from './wallet-error.js';
@@ -56,6 +57,14 @@ export function integer(value: unknown, name: string, max = Number.MAX_SAFE_INTE
     throw new WalletError('BadArgument', `${name} is ${show(value)}; expected an integer from 0 to ${max}`);
   }
   return value;
+}
+
+/** What the caller gives as a list. */
+export function listOf<T>(given: Iterable<T>, name: string): T[] {
+  if (typeof given?.[Symbol.iterator] !== 'function') {
+    throw new WalletError('BadArgument', `${name} are ${show(given)}; expected a list`);
+  }
+  return Array.from(given);
 }
 
 /** The largest error object. A longer body is a web page. */
@@ -204,6 +213,7 @@ export class ResponseReader {
     const quotient = Math.min(m / 2 ** p, Math.max(MAX_QUOTIENT, DEFAULT_M / 2 ** this.policy.minP));
     this.checkCount(n, m);
     this.limit = Math.min(this.policy.maxBytes, Math.ceil((n * (p + 1 + quotient)) / 24) * 4 + MAX_AROUND);
+    checkSize(this.text.length, this.limit);
     this.text.reserve(this.limit);
   }
 
@@ -243,6 +253,7 @@ export function checkSize(bytes: number, limit: number): void {
 }
 
 export function checkStatus(status: number, body: Uint8Array): void {
+  checkBytes(body, 'the body');
   if (status !== 200) {
     throw errorObject(status, body) ?? new WalletError('Status', `HTTP status ${status}`, { status });
   }

@@ -10,6 +10,8 @@ import { WalletError } from './wallet-error.js';
 /** Points in a request, unless the mint says how many it takes, and the most that it may say. */
 export const BATCH = 100;
 export const MAX_BATCH = 1_000;
+/** As many points as a request may have. */
+export const batchOf = (size: number): number => Math.min(Math.max(size, 1), MAX_BATCH);
 /** Statuses that refuse a list, of which some limit only its length. */
 const LIST_REFUSED = [400, 413, 422];
 /** How many points a mint may refuse by themselves. */
@@ -206,8 +208,8 @@ export class Batches<T> {
   }
 
   private read(status: number, body: Uint8Array): ReturnType<Question<T>['read']> {
-    checkSize(body.length, this.policy.maxAnswerBytes);
     checkStatus(status, body);
+    checkSize(body.length, this.policy.maxAnswerBytes);
     try {
       return this.question.read(body);
     } catch (error) {
@@ -279,7 +281,7 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
         }
         const c = fromHex(hex(C_, 'C_'));
         if (c === undefined || !curve.isPoint(c)) {
-          throw new WalletError('Hex', 'the answer has an invalid C_');
+          throw invalid('C_');
         }
         const proof = dleq == null ? undefined : { e: text(dleq, 'e'), s: text(dleq, 's') };
         // Signatures by a pairing have no proof; what a mint sends in its place means nothing.
@@ -287,7 +289,7 @@ export function signatures(keyset: string, curve: Curve): Question<BlindSignatur
           return { point, value: { amount, id, C_ }, inSet: true };
         }
         if (hex(proof.e, 'dleq').length !== 64 || hex(proof.s, 'dleq').length !== 64) {
-          throw new WalletError('Hex', 'the answer has an invalid dleq');
+          throw invalid('dleq');
         }
         return { point, value: { amount, id, C_, dleq: proof }, inSet: true };
       });
@@ -316,7 +318,7 @@ export function infoOf(info: unknown): MintInfo | undefined {
     return undefined;
   }
   const { max_array_length: length, filters } = parsed;
-  const batch = isIntegerWithin(length, 0, Number.MAX_SAFE_INTEGER) ? Math.min(Math.max(length, 1), MAX_BATCH) : BATCH;
+  const batch = isIntegerWithin(length, 0, Number.MAX_SAFE_INTEGER) ? batchOf(length) : BATCH;
   const isNone = filters == null || (isObject(filters) && (filters.supported ?? false) === false);
   return { batch, announces: !isNone };
 }
@@ -385,12 +387,16 @@ function text(value: unknown, name: string): string {
 
 function hex(text: string, name: string): string {
   if (fromHex(text) === undefined) {
-    throw new WalletError('Hex', `the answer has an invalid ${name}`);
+    throw invalid(name);
   }
   return text.toLowerCase();
 }
 
 // No error quotes a point, since errors end up in logs.
+function invalid(name: string): WalletError {
+  return new WalletError('Hex', `the answer has an invalid ${name}`);
+}
+
 function form(name: string): WalletError {
   return new WalletError('Form', `malformed mint response: ${name}`);
 }

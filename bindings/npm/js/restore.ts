@@ -3,9 +3,8 @@
 import { toHex } from './hex.js';
 import { MintFilter, type Warning } from './mint-filter.js';
 import { canonicalKeyset, checkForm, checkPoint, type Curve, randomBelow } from './points.js';
-import { show } from './params.js';
-import { integer } from './policy.js';
-import { Batches, type BlindSignature, MAX_BATCH, type Request, signatures, type State, states } from './query.js';
+import { integer, listOf } from './policy.js';
+import { Batches, batchOf, type BlindSignature, type Request, signatures, type State, states } from './query.js';
 import { Call, type CallOptions } from './transport.js';
 import { WalletError, type WalletErrorCode } from './wallet-error.js';
 
@@ -146,10 +145,7 @@ export class Candidates {
       this.points = given as Points;
       return;
     }
-    if (typeof (given as Iterable<Candidate>)?.[Symbol.iterator] !== 'function') {
-      throw new WalletError('BadArgument', `the candidates are ${show(given)}; expected Points or a list`);
-    }
-    const list = Array.from(given as Iterable<Candidate>);
+    const list = listOf(given as Iterable<Candidate>, 'the candidates');
     if (list.length === 0) {
       throw new WalletError('NoItems', 'there are no candidates');
     }
@@ -162,14 +158,19 @@ export class Candidates {
     }
   }
 
-  /** Checks a list before anything is sent. */
-  async check(call: Call): Promise<void> {
+  /** Candidates whose list is checked before anything is sent. */
+  static async of(given: Points | Iterable<Candidate> | Candidates, curve: Curve, call: Call): Promise<Candidates> {
+    if (given instanceof Candidates) {
+      return given;
+    }
+    const candidates = new Candidates(given, curve);
     for (const kind of ['B_', 'Y'] as const) {
-      for (const [place, point] of this.known[kind].entries()) {
-        checkPoint(point, this.curve, place, `${kind} of candidate`);
+      for (const [place, point] of candidates.known[kind].entries()) {
+        checkPoint(point, curve, place, `${kind} of candidate`);
         await call.breathe();
       }
     }
+    return candidates;
   }
 
   /** The points of these counters, in pieces between which the event loop runs. */
@@ -253,16 +254,12 @@ export class Restore {
     filters: { issued: MintFilter; spent: MintFilter },
     candidates: Points | Iterable<Candidate> | Candidates,
     rules: RestoreRules & CallOptions = {},
-    onCounters?: (counters: number) => void,
+    onCounters?: OnCounters,
   ): Promise<Restore> {
     checkPair(filters);
     checkNumbers(rules);
     const call = Call.of(rules);
-    let checked = candidates as Candidates;
-    if (!(candidates instanceof Candidates)) {
-      checked = new Candidates(candidates, filters.issued.parts.curve);
-      await checked.check(call);
-    }
+    const checked = await Candidates.of(candidates, filters.issued.parts.curve, call);
     return new Restore(await search(filters, checked, rules, call, onCounters), rules);
   }
 
@@ -273,7 +270,7 @@ export class Restore {
 
   /** Sets how many points a request has, from 1 to 1,000: `max_array_length` of `/v1/info`. Default: 100. Call it first. */
   setBatch(size: number): void {
-    const batch = Math.min(Math.max(integer(size, 'the batch'), 1), MAX_BATCH);
+    const batch = batchOf(integer(size, 'the batch'));
     this.questions.forEach((question) => question.cut(batch));
   }
 

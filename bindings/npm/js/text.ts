@@ -8,6 +8,11 @@ export function printableText(text: string, length: number): string {
   return text.replace(UNPRINTABLE, ' ').replace(/[0-9a-f]{8,}/gi, '...').slice(0, length);
 }
 
+/** What a mint calls a keyset, which may be anything. */
+export function printableId(id: unknown): string {
+  return String(id).replace(UNPRINTABLE, ' ').slice(0, 80);
+}
+
 /** Decodes UTF-8, and keeps a byte order mark. Throws if it is invalid. */
 export function decodeText(bytes: Uint8Array): string {
   if (typeof TextDecoder === 'function') {

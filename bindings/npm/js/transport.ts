@@ -72,6 +72,9 @@ export class Call {
   private breath = Date.now();
 
   constructor({ signal, timeLimit = TIME_LIMIT }: CallOptions) {
+    if (signal && typeof (signal as AbortSignal).addEventListener !== 'function') {
+      throw new WalletError('BadArgument', 'the signal is not an AbortSignal');
+    }
     this.signal = signal;
     this.limit = Math.min(integer(timeLimit, 'timeLimit'), LONGEST_TIMER);
     this.end = this.breath + this.limit;
@@ -111,7 +114,10 @@ export class Call {
   /** The result of the caller's own work. It begins even if the call is over, and is then waited for a moment. */
   async settle<T>(work: () => T | PromiseLike<T>): Promise<T> {
     const running = (async () => work())();
-    return this.race(running).catch(() => new Call({ timeLimit: MOMENT }).race(running));
+    return this.race(running).catch((over) => {
+      const late = new Call({ timeLimit: MOMENT });
+      return late.race(running).catch((error) => Promise.reject(late.left < 0 ? over : error));
+    });
   }
 
   /** Lets the event loop run from time to time. */

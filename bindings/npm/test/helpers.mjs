@@ -1,7 +1,9 @@
+import assert from 'node:assert/strict';
 import { ECDH } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Filter } from 'nutfilter';
 import { MintClient } from 'nutfilter/wallet';
+import { Call } from '../dist/transport.js';
 
 const root = new URL('../../../', import.meta.url);
 
@@ -66,18 +68,22 @@ export function outcome(run) {
   }
 }
 
-/** Runs at once what waits for whole seconds, except for deadlines. Returns the waits, in seconds. */
+/** Milliseconds by the clock and of CPU time, since other programs run on this machine. */
+export const clocks = () => [performance.now(), (process.cpuUsage().user + process.cpuUsage().system) / 1000];
+
+/** Whether what began then is over soon. */
+export function assertSoon([wall, cpu], text) {
+  const took = [clocks()[0] - wall, clocks()[1] - cpu];
+  assert.ok(took[0] < 5000 && took[1] < 500, `${text}: ${took} ms`);
+}
+
+/** Runs at once what waits because the mint says so. Returns the waits, in seconds. */
 export function withoutWaiting(t) {
   const waits = [];
-  const { setTimeout } = globalThis;
-  globalThis.setTimeout = (run, milliseconds, ...rest) => {
-    if (milliseconds >= 1000 && milliseconds % 1000 === 0 && milliseconds !== 30_000) {
-      waits.push(milliseconds / 1000);
-      milliseconds = 0;
-    }
-    return setTimeout(run, milliseconds, ...rest);
-  };
-  t.after(() => (globalThis.setTimeout = setTimeout));
+  const { wait } = Call.prototype;
+  t.mock.method(Call.prototype, 'wait', function (seconds) {
+    return wait.call(Object.create(this, { pause: { value: async () => waits.push(seconds) } }), seconds);
+  });
   return waits;
 }
 

@@ -106,6 +106,16 @@ test('every error is a WalletError', async () => {
   ]) {
     await assert.rejects(client(answer).mint.fetch(KEYSET, 'spent'), { name: 'WalletError', code });
   }
+  for (const maxBytes of [0, 10, 30, good.length - 1]) {
+    assert.throws(() => acceptFilter(200, Buffer.from(good), { policy: { maxBytes } }), { name: 'WalletError', code: 'TooLarge' });
+  }
+  for (const body of [good, undefined, null, { length: 5 }]) {
+    assert.throws(() => acceptFilter(200, body), badArgument);
+  }
+  for (const url of [undefined, 5, new URL('https://mint.example'), 'mint.example']) {
+    assert.throws(() => new MintClient(url, { fetch }), badArgument);
+  }
+  await assert.rejects(client().mint.fetch(KEYSET, 'spent', { signal: new AbortController() }), badArgument);
 });
 
 test('a body in small parts takes a small multiple of its size', async () => {

@@ -32,8 +32,8 @@ const [a, b] = [Uint8Array.of(2, 1), Uint8Array.of(2, 2)];
 const result = [names.filter((name) => name in library), library.Filter.from([a]).matches([a, b])].join(' ');
 `;
 
-test('the archive has the sources, one file for each, and is below 147 KB', () => {
-  assert.ok(archive.size < 147_000, `${archive.size} bytes`);
+test('the archive has the sources, one file for each, and is below 148 KB', () => {
+  assert.ok(archive.size < 148_000, `${archive.size} bytes`);
   const sources = readdirSync(join(root, 'js')).map((file) => file.slice(0, -3));
   const built = sources.flatMap((name) => ['js', 'js.map', 'd.ts', 'd.ts.map'].map((end) => `dist/${name}.${end}`));
   const others = ['LICENSE-APACHE', 'LICENSE-MIT', 'package.json', 'README.md'];
@@ -135,7 +135,7 @@ test('the code in the README runs', async () => {
 });
 
 test('entries are small with what they need', async () => {
-  for (const [entry, most] of [['nutfilter', 4_390], ['nutfilter/wallet', 15_960], ['nutfilter/cashu-ts', 21_420]]) {
+  for (const [entry, most] of [['nutfilter', 4_390], ['nutfilter/wallet', 15_920], ['nutfilter/cashu-ts', 21_415]]) {
     const text = await bundle(`export * from '${entry}';`, { format: 'esm', external: ['@cashu/*', '@noble/*'] });
     const { length } = gzipSync(text, { level: 9 });
     assert.ok(length <= most && length > 0.9 * most, `${entry} has ${length} bytes compressed`);

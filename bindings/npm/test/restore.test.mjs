@@ -8,7 +8,7 @@ import { OLD_FILTER } from '../dist/mint-filter.js';
 import { shuffle } from '../dist/points.js';
 import * as limits from '../dist/query.js';
 import * as rules from '../dist/restore.js';
-import { TIME_LIMIT } from '../dist/transport.js';
+import { Call, TIME_LIMIT } from '../dist/transport.js';
 import { clientOf, curvePoints, hex, response, vectors, withoutWaiting } from './helpers.mjs';
 
 const KEYSET = '009a1f293253e41e';
@@ -202,6 +202,22 @@ test('a restore waits as the mint asks, and within its time limit', async (t) =>
   await assert.rejects(aborted.mint.restore(KEYSET, candidates, { signal: abort.signal }), { code: 'Aborted' });
 });
 
+test('an abort between two requests sends no further one', async (t) => {
+  const abort = new AbortController();
+  const posts = [];
+  const post = async ({ body }) => {
+    posts.push(body);
+    // Nobody may be left to hear of it.
+    assert.equal(posts.length, 1);
+    const { outputs } = JSON.parse(body);
+    return { status: 200, retryAfter: null, body: Buffer.from(JSON.stringify({ outputs, signatures: outputs.map(sign) })) };
+  };
+  t.mock.method(Call.prototype, 'breathe', async () => undefined);
+  const onProgress = ({ step }) => step === 'mint' && abort.abort();
+  const { code, unfinished } = await mintOf({ post }).mint.restore(KEYSET, candidates, { signal: abort.signal, onProgress }).catch((error) => error);
+  assert.deepEqual([code, posts.length, states(unfinished.soFar()).filter((state) => state === 'live').length], ['Aborted', 1, 100]);
+});
+
 test('a message that the mint refuses is found by halving, and reported', async () => {
   const bad = new Set(bs.slice(110, 112).map(hex));
   const odd = (path, body) =>
@@ -316,6 +332,15 @@ test('without filters, and without the keyset, nothing is shown', async (t) => {
       return true;
     });
     assert.deepEqual(shown(asked), []);
+  }
+});
+
+test('an info that cannot be read is asked for again', async () => {
+  for (const [second, code] of [['{}', 'NoFilters'], ['{"filters":{"supported":true}}', 'Status'], ['[]', 'Status']]) {
+    const infos = ['<html>', second];
+    const odd = (path) => (path === '/v1/info' ? infos.shift() : path.includes('/filter/') ? new Response('', { status: 404 }) : undefined);
+    await assert.rejects(mintOf({ odd }).mint.restore(KEYSET, candidates), { code });
+    assert.deepEqual(infos, []);
   }
 });
 

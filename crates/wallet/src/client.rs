@@ -208,8 +208,8 @@ impl MintClient {
             let seen = options.last_seen;
             let spent = fetch(NoteKind::Spent, seen.map(|seen| seen.spent));
             let issued = fetch(NoteKind::Issued, seen.map(|seen| seen.issued));
-            // Both were valid when they were fetched before. One of more items than the caller takes is a filter, too.
-            let has_filters = no_cache || is_filter(&spent) || is_filter(&issued);
+            // Both were valid when they were fetched before.
+            let has_filters = no_cache || may_be_filter(&spent) || may_be_filter(&issued);
             let failed = |cause: QueryError| SearchError { cause, has_filters };
             let limit = options.time_limit;
             let spent = spent.map_err(|error| failed(end.cause(error, limit)))?;
@@ -409,9 +409,16 @@ impl MintClient {
     }
 }
 
-fn is_filter<T>(fetched: &Result<T, FetchError>) -> bool {
-    use RejectReason::TooManyItems;
-    matches!(fetched, Ok(_) | Err(FetchError::Refused(TooManyItems { .. })))
+/// Whether the mint may have filters: one came, perhaps beyond the wallet's own limits, or no answer did.
+fn may_be_filter<T>(fetched: &Result<T, FetchError>) -> bool {
+    use RejectReason::{Future, TooLarge, TooManyItems};
+    match fetched {
+        Ok(_) => true,
+        Err(FetchError::Refused(reason)) => {
+            matches!(reason, Future { .. } | TooLarge { .. } | TooManyItems { .. })
+        }
+        Err(error) => !error.is_answer(),
+    }
 }
 
 /// Whether the connection broke, so that another may do.

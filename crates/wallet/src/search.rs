@@ -307,7 +307,7 @@ fn contradiction<H: ItemHash>(
 #[cfg(feature = "client")]
 pub(crate) struct SearchError {
     pub(crate) cause: QueryError,
-    /// Whether the mint has filters: one of them was valid.
+    /// Whether the mint may have filters: one came, perhaps beyond the wallet's own limits, or no answer did.
     pub(crate) has_filters: bool,
 }
 
@@ -327,9 +327,8 @@ impl SearchError {
             (Fallback::Always, QueryError::Check(error)) => {
                 !matches!(error, NoItems | BadOption { .. } | NotAPoint { .. })
             }
-            (Fallback::Unannounced, QueryError::Fetch(error)) => {
-                let is_known = self.has_filters || options.last_seen.is_some();
-                error.is_answer() && !is_known && announces_none()
+            (Fallback::Unannounced, QueryError::Fetch(_)) => {
+                !self.has_filters && options.last_seen.is_none() && announces_none()
             }
             _ => false,
         }

@@ -224,12 +224,8 @@ pub fn restore_wallet(
         ours.into_iter().map(|keyset| Searched::new(client, seed, keyset, options, end)).collect();
 
     // A valid filter announces those of the other keysets, so all are asked for before anything is shown.
-    // One that did not come may be valid, too.
     let is_sign = |one: &Searched| match &one.failed {
-        Some(error) => {
-            let is_answer = matches!(&error.cause, QueryError::Fetch(cause) if cause.is_answer());
-            error.has_filters || !is_answer
-        }
+        Some(error) => error.has_filters,
         None => one.restore.is_some(),
     };
     let is_seen = !options.last_seen.is_empty() || options.restore.last_seen.is_some();
