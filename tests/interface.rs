@@ -3,38 +3,8 @@
 
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
-    Filter, IndexInterval, ItemHash, Params, RawValues, ResidentFilter, SipHash, SortedHashes,
-    bip158,
+    Filter, IndexInterval, Params, RawValues, ResidentFilter, SipHash, SortedHashes, bip158,
 };
-
-/// FNV-1a: a hash that knows no kernels.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Fnv;
-
-impl ItemHash for Fnv {
-    fn hash(&self, item: &[u8]) -> u64 {
-        item.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    }
-}
-
-#[test]
-fn own_hasher_needs_one_function() {
-    let items: Vec<[u8; 33]> = (0..200_u8).map(|i| [i; 33]).collect();
-    let mut hashes: Vec<u64> = items.iter().map(|item| Fnv.hash(item)).collect();
-    hashes.sort_unstable();
-    for level in SimdLevel::available() {
-        let set = SortedHashes::builder(Fnv).with_level(level).hash_items(&items);
-        assert_eq!(set.as_slice(), hashes, "{level}");
-        let records =
-            SortedHashes::builder(Fnv).with_level(level).hash_records(items.as_flattened(), 33);
-        assert_eq!(records.as_ref(), Ok(&set), "{level}");
-        let filter = set.with_level(level).encode(Params::default()).unwrap();
-        assert_eq!(filter.matches(&items), [true; 200], "{level}");
-        assert!(!filter.contains(b"a non-member"), "{level}");
-    }
-}
 
 #[test]
 fn index_and_filter_fit_in_one_owned_value() {
@@ -133,25 +103,6 @@ fn out_of_range_error_names_item_and_range() {
     let second = refused(0b1111_1010).to_string();
     assert_eq!(second, "item 1 lies beyond the range of 6 values");
     assert!(Filter::parse_with(RawValues, vec![0b1111_1000], 2, params).is_ok());
-}
-
-#[test]
-fn targets_wider_than_a_word_are_found() {
-    // F above 2^47 and more than 2^16 targets: a value and a place take more than 64 bits.
-    let params = Params::new(31, u64::from(u32::MAX)).unwrap();
-    let hashes: Vec<u64> =
-        (1..=70_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    let filter = SortedHashes::from_hashes(hashes).encode(params).unwrap();
-    let filter = filter.with_hasher(RawValues);
-    let targets: Vec<u64> = filter.values().flat_map(|value| [value, value + 1]).collect();
-    let members: std::collections::HashSet<u64> = filter.values().collect();
-    let expected: Vec<bool> = targets.iter().map(|target| members.contains(target)).collect();
-    assert!(expected.contains(&false));
-    for level in SimdLevel::available() {
-        let filter = filter.clone().with_level(level);
-        let answers = filter.matches_values_by(Strategy::Merge, &targets);
-        assert!(answers == expected, "{level}");
-    }
 }
 
 #[test]
