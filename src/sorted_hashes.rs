@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroUsize;
 
-use crate::arch::SimdLevel;
+use crate::arch::{SimdLevel, level_setter};
 use crate::encode;
 use crate::error::{BuildError, BuildFault};
 use crate::filter::Filter;
@@ -132,13 +132,7 @@ impl SortedHashes {
 }
 
 impl<H: ItemHash> SortedHashesBuilder<H> {
-    /// Sets the SIMD level.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(self, level: SimdLevel) -> Self {
-        Self { level, ..self }
-    }
+    level_setter!(level);
 
     /// Hashes and sorts `items`, given in any order.
     pub fn hash_items<I: IntoIterator<Item: AsRef<[u8]>>>(self, items: I) -> SortedHashes<H> {
@@ -296,13 +290,7 @@ impl<H: ItemHash> SortedHashes<H> {
         SortedHashesBuilder { hasher, level: SimdLevel::detect() }
     }
 
-    /// Sets the SIMD level for merging and encoding.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(self, level: SimdLevel) -> Self {
-        Self { level, ..self }
-    }
+    level_setter!(level);
 
     /// Returns whether the set has an item with the hash of `item`: a binary search.
     #[must_use]

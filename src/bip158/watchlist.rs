@@ -8,12 +8,12 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::columns::Columns;
 use super::{PARAMS, compact_size};
-use crate::arch::SimdLevel;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{
     side_by_side::Decodes,
     targets::{Keyed, TargetRow, hash_for_all},
 };
+use crate::arch::{SimdLevel, level_setter};
 use crate::decode::Coded;
 #[cfg(target_arch = "x86_64")]
 use crate::decode::filter_batch::Batch;
@@ -337,14 +337,7 @@ impl Scratch {
         }
     }
 
-    /// Sets the SIMD level, for tests and benchmarks.
-    #[cfg(any(test, feature = "__internals"))]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(mut self, level: SimdLevel) -> Self {
-        self.level = level;
-        self
-    }
+    level_setter!(level);
 }
 
 impl Default for Scratch {
