@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # debug: the test command of the README. release: without overflow checks, and the library without threads. no-avx2 and
-# no-avx512: the library's unit tests on such a CPU. arm, big-endian: under an emulator. asan: with AddressSanitizer; some
-# allocate more than there is on purpose.
+# no-avx512: the library's unit tests on such a CPU. arm, big-endian: these and the cases of crates/harness, under an emulator. asan:
+# with AddressSanitizer; some allocate more than there is on purpose.
 source "$(dirname "$0")/common.sh"
 unit() {
-    debian_cargo test --locked -p nutfilter --lib -Zbuild-std=std,panic_unwind,test --target "$1-unknown-linux-gnu" --target-dir target/cross
+    debian_cargo test --locked -p nutfilter --lib --test differential -Zbuild-std=std,panic_unwind,test --target "$1-unknown-linux-gnu" --target-dir target/cross
 }
 case $1 in
 debug)
@@ -33,6 +33,6 @@ big-endian)
     unit s390x;;
 asan)
     RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_stack_use_after_return=0:allocator_may_return_null=1 \
-        cargo test --locked -p nutfilter --features parallel,bitcoin --lib --target x86_64-unknown-linux-gnu --target-dir target/asan;;
+        cargo test --locked -p nutfilter --features parallel,bitcoin --lib --test differential --target x86_64-unknown-linux-gnu --target-dir target/asan;;
 *) echo 'debug, release, no-avx2, no-avx512, arm, big-endian or asan'; exit 2;;
 esac

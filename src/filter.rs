@@ -9,8 +9,8 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::ops::ControlFlow;
 
-use crate::arch::SimdLevel;
 use crate::arch::memory::prefer_huge_pages;
+use crate::arch::{SimdLevel, level_setter};
 use crate::decode::{self, Coded, VALIDATED};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
@@ -183,14 +183,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
         Ok(UnvalidatedFilter { data, start, len, n, params, hasher, level: SimdLevel::detect() })
     }
 
-    /// Sets the SIMD level of later queries.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(mut self, level: SimdLevel) -> Self {
-        self.unvalidated.level = level;
-        self
-    }
+    level_setter!(unvalidated.level);
 
     /// N: the number of items, duplicates included.
     #[must_use]
@@ -442,14 +435,7 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
         &self.hasher
     }
 
-    /// Sets the SIMD level of later queries.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(mut self, level: SimdLevel) -> Self {
-        self.level = level;
-        self
-    }
+    level_setter!(level);
 
     /// The bytes, not yet validated.
     #[must_use]

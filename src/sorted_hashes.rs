@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroUsize;
 
-use crate::arch::SimdLevel;
+use crate::arch::{SimdLevel, level_setter};
 use crate::encode;
 use crate::error::{BuildError, BuildFault};
 use crate::filter::Filter;
@@ -132,13 +132,7 @@ impl SortedHashes {
 }
 
 impl<H: ItemHash> SortedHashesBuilder<H> {
-    /// Sets the SIMD level.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(self, level: SimdLevel) -> Self {
-        Self { level, ..self }
-    }
+    level_setter!(level);
 
     /// Hashes and sorts `items`, given in any order.
     pub fn hash_items<I: IntoIterator<Item: AsRef<[u8]>>>(self, items: I) -> SortedHashes<H> {
@@ -296,13 +290,7 @@ impl<H: ItemHash> SortedHashes<H> {
         SortedHashesBuilder { hasher, level: SimdLevel::detect() }
     }
 
-    /// Sets the SIMD level for merging and encoding.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(self, level: SimdLevel) -> Self {
-        Self { level, ..self }
-    }
+    level_setter!(level);
 
     /// Returns whether the set has an item with the hash of `item`: a binary search.
     #[must_use]
@@ -451,32 +439,6 @@ mod tests {
     }
 
     #[test]
-    fn merge_and_encode_equals_merge_then_encode() {
-        let random = |seed: u64, n: usize| {
-            let items = (0..n as u64).map(|i| (seed << 32 | i).to_le_bytes());
-            SortedHashes::from_items(items)
-        };
-        for level in SimdLevel::available() {
-            for (p, m) in [(19, 784_931), (0, 3), (9, 700), (26, 1 << 26)] {
-                let params = Params::new(p, m).unwrap();
-                for n in [0, 1, 16, 1_000, 1_030, 40_000] {
-                    for k in [0, 1, 2, 100, n / 8, n / 8 + 1, n, 3 * n] {
-                        let (kept, more) = (random(1, n), random(2, k));
-                        let mut together = kept.clone();
-                        together.merge(&more).unwrap();
-                        let expected =
-                            together.clone().with_level(SimdLevel::SCALAR).encode(params);
-                        let mut set = kept.with_level(level);
-                        let filter = set.merge_and_encode(&more, params);
-                        assert_eq!(filter, expected, "{level}, {k} into {n}, {params:?}");
-                        assert_eq!(set, together, "{level}, {k} into {n}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
     fn failed_merge_and_encode_leaves_the_set_unchanged() {
         let mut set = SortedHashes::from_hashes((0..1 << 20).map(|i| i << 44).collect());
         let more = SortedHashes::from_hashes(vec![1, 2, u64::MAX]);
@@ -492,16 +454,6 @@ mod tests {
         let error = kept.merge_and_encode(&set(2), Params::CASHU).unwrap_err();
         assert_eq!(error.0, BuildFault::HasherDiffers);
         assert_eq!(kept, set(1));
-    }
-
-    #[test]
-    fn unsorted_hashes_are_rejected() {
-        let set = SortedHashes::from_hashes(vec![3, 1, 2, 2]);
-        let again = SortedHashes::builder(Nut25).sorted(set.clone().into_hashes());
-        assert_eq!(again, Ok(set));
-        let error = SortedHashes::builder(Nut25).sorted(vec![1, 2, 1]).unwrap_err();
-        assert_eq!(error.0, BuildFault::Unsorted { item: 2 });
-        assert!(SortedHashes::builder(Nut25).sorted(vec![]).is_ok());
     }
 
     #[test]

@@ -22,6 +22,21 @@ macro_rules! token_methods {
     )*};
 }
 
+/// The method `with_level` of a type that has its level in this field.
+macro_rules! level_setter {
+    ($($field:ident).+) => {
+        /// Sets the SIMD level of later calls, for tests and benchmarks.
+        #[cfg(any(test, feature = "__internals"))]
+        #[doc(hidden)]
+        #[must_use]
+        pub fn with_level(mut self, level: crate::arch::SimdLevel) -> Self {
+            self.$($field).+ = level;
+            self
+        }
+    };
+}
+pub(crate) use level_setter;
+
 #[cfg(target_arch = "aarch64")]
 #[allow(unsafe_code)]
 mod aarch64;

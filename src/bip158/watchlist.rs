@@ -8,12 +8,12 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::columns::Columns;
 use super::{PARAMS, compact_size};
-use crate::arch::SimdLevel;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{
     side_by_side::Decodes,
     targets::{Keyed, TargetRow, hash_for_all},
 };
+use crate::arch::{SimdLevel, level_setter};
 use crate::decode::Coded;
 #[cfg(target_arch = "x86_64")]
 use crate::decode::filter_batch::Batch;
@@ -337,14 +337,7 @@ impl Scratch {
         }
     }
 
-    /// Sets the SIMD level, for tests and benchmarks.
-    #[cfg(any(test, feature = "__internals"))]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(mut self, level: SimdLevel) -> Self {
-        self.level = level;
-        self
-    }
+    level_setter!(level);
 }
 
 impl Default for Scratch {
@@ -362,32 +355,6 @@ mod tests {
     fn script(number: u32, len: usize) -> Vec<u8> {
         let bytes = number.wrapping_mul(0x9e37_79b1).to_le_bytes();
         bytes.into_iter().cycle().take(len).collect()
-    }
-
-    #[test]
-    fn scripts_of_every_length_are_found_at_every_level() {
-        let scripts: Vec<_> = (0..700).map(|i| script(i, i as usize % 81)).collect();
-        let list: Watchlist = scripts.iter().collect();
-        let absent: Watchlist = (700..900).map(|i| script(i, 34)).collect();
-        let key = SipHash::new(1, 2);
-        // With one item in the filter and many, so that both strategies are used.
-        for items in [&scripts[..1], &scripts[..]] {
-            let filter = serialize(&build(key, items).unwrap());
-            let mut expected: Vec<&[u8]> = items.iter().map(|item| &**item).collect();
-            expected.sort_unstable();
-            expected.dedup();
-            for level in SimdLevel::available() {
-                let mut scratch = Scratch::new().with_level(level);
-                let mut found = list.matches(&mut scratch, key, &filter).unwrap();
-                found.sort_unstable();
-                assert_eq!(found, expected, "{level}");
-                for item in &expected {
-                    let one = Watchlist::from_iter([item]);
-                    assert!(one.match_any(&mut scratch, key, &filter).unwrap());
-                }
-                assert!(!absent.match_any(&mut scratch, key, &filter).unwrap());
-            }
-        }
     }
 
     #[test]
@@ -430,17 +397,5 @@ mod tests {
             let found = list.matches(&mut Scratch::new(), key, &filter).unwrap();
             assert_eq!(found.len(), left);
         }
-    }
-
-    #[test]
-    fn an_invalid_filter_is_rejected_without_scripts() {
-        let key = SipHash::new(5, 6);
-        let mut filter = serialize(&build(key, [b"script"]).unwrap());
-        let list = Watchlist::new();
-        let mut scratch = Scratch::new();
-        assert_eq!(list.match_any(&mut scratch, key, &filter), Ok(false));
-        filter.push(0);
-        let error = list.match_any(&mut scratch, key, &filter).unwrap_err();
-        assert_eq!(Err(error), crate::bip158::parse(key, &*filter).map(drop));
     }
 }

@@ -159,20 +159,6 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_any_length_are_counted_at_every_offset() {
-        for offset in 0..16 {
-            for run in 0..200_usize {
-                let zero_at = offset + run;
-                let mut bytes = vec![0xff; zero_at / 8 + 1];
-                bytes[zero_at / 8] &= !(0x80 >> (zero_at % 8));
-                let mut reader = BitReader::at(&bytes, offset as u64);
-                assert_eq!(reader.read_unary_up_to(u64::MAX), Ok(run as u64), "at bit {offset}");
-                assert_eq!(reader.position(), zero_at as u64 + 1);
-            }
-        }
-    }
-
-    #[test]
     fn unterminated_run_gives_none_and_its_length() {
         for len in 0..20 {
             let bytes = vec![0xff; len];

@@ -359,25 +359,6 @@ fn damage_gets_the_error_that_the_serial_scan_gives() {
     assert!(right > 10 && wrong > 150, "{right} right, {wrong} wrong");
 }
 
-#[test]
-fn iterator_that_was_begun_gives_the_rest() {
-    let params = Params::CASHU;
-    for n in [300, 70_000] {
-        let values = Noise::of(6).sorted(n, params.range(n));
-        let bytes = coded(differences(&values), params.p());
-        for taken in [0, 1, 127, 128, 129, 299] {
-            let mut all = Values::of(of(SimdLevel::detect(), &bytes, n, params));
-            assert!(all.by_ref().take(taken).eq(values[..taken].iter().copied()));
-            assert_eq!(all.len(), values.len() - taken);
-            let rest = all.fold(Vec::new(), |mut rest, value| {
-                rest.push(value);
-                rest
-            });
-            assert!(rest == values[taken..], "{n} items, {taken} taken");
-        }
-    }
-}
-
 /// All values of the last lanes are the largest one, or one above.
 #[test]
 fn range_is_a_value_too_large_in_every_lane() {

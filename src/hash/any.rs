@@ -37,13 +37,7 @@ impl ItemHash for AnyHash {
         selected!(self.hash_in_halves(item, upper))
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
-        selected!(self.hash_items(items, out));
-    }
-
-    fn hash_records(&self, records: &[u8], width: NonZeroUsize, out: &mut [u64]) {
-        selected!(self.hash_records(records, width, out));
-    }
+    at_best_level!();
 
     fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
         selected!(self.hash_items_at(level, items, out));

@@ -10,6 +10,19 @@
 //! assert_eq!(map_to_range(hash, 784_931 * 1000), 108_500_230);
 //! ```
 
+/// The methods that hash many items, by those at a given level.
+macro_rules! at_best_level {
+    () => {
+        fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
+            self.hash_items_at(SimdLevel::detect(), items, out);
+        }
+
+        fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
+            self.hash_records_at(SimdLevel::detect(), records, record_bytes, out);
+        }
+    };
+}
+
 mod any;
 mod murmur3;
 mod siphash;
@@ -324,13 +337,7 @@ impl ItemHash for Nut25 {
         }
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
-        self.hash_items_at(SimdLevel::detect(), items, out);
-    }
-
-    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
-        self.hash_records_at(SimdLevel::detect(), records, record_bytes, out);
-    }
+    at_best_level!();
 
     fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
         hash_runs(self, level, items, out);
@@ -383,13 +390,7 @@ impl ItemHash for Nut23 {
         by_length(item, murmur3::x64_128_first, murmur3::x64_128_first)
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
-        self.hash_items_at(SimdLevel::detect(), items, out);
-    }
-
-    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
-        self.hash_records_at(SimdLevel::detect(), records, record_bytes, out);
-    }
+    at_best_level!();
 
     fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
         match level.kind() {

@@ -81,13 +81,7 @@ impl ItemHash for SipHash {
         by_length(item, |item| self.hash_bytes(item), |item| self.hash_bytes(item))
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
-        self.hash_items_at(SimdLevel::detect(), items, out);
-    }
-
-    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
-        self.hash_records_at(SimdLevel::detect(), records, record_bytes, out);
-    }
+    at_best_level!();
 
     fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
         match level.kind() {

@@ -40,32 +40,3 @@ pub(super) fn beyond(gaps: &[Gap], target: u64, point: Point) -> Point {
         point
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_at_both_ends_of_a_gap_are_items() {
-        let gap = |from, value, position| Gap { from, value, position };
-        // The second begins at the item that ends the first.
-        let gaps = [gap(10, 100, 5_000), gap(100, 300, 9_000)];
-        let point = Point { position: 20, base: 3 };
-        let behind = |gap: Gap| Point { position: gap.position, base: gap.value };
-        for (target, expected) in [
-            (9, point),
-            (10, point),
-            (11, Point::ABSENT),
-            (99, Point::ABSENT),
-            (100, Point::PRESENT),
-            (101, Point::ABSENT),
-            (300, Point::PRESENT),
-            (301, behind(gaps[1])),
-        ] {
-            assert_eq!(beyond(&gaps, target, point), expected, "{target}");
-        }
-        assert_eq!(beyond(&gaps[..1], 101, point), behind(gaps[0]));
-        let later = Point { position: 5_001, base: 120 };
-        assert_eq!(beyond(&gaps[..1], 130, later), later);
-    }
-}

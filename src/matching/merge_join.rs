@@ -117,20 +117,4 @@ mod tests {
             assert_eq!(found, count);
         }
     }
-
-    #[test]
-    fn galloping_search_equals_linear_search() {
-        for len in 0..40 {
-            for equal in 1..4 {
-                let values: Vec<u64> = (0..len).map(|i| i / equal * 2 + 1).collect();
-                for target in 0..2 * len + 4 {
-                    assert_eq!(
-                        first_at_least(&values, target),
-                        values.partition_point(|&value| value < target),
-                        "{target} in {values:?}"
-                    );
-                }
-            }
-        }
-    }
 }

@@ -164,33 +164,3 @@ fn search(bases: &[u64], target: impl Fn(usize) -> u64, places: &mut [u32]) {
         size -= half;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parallel_searches_equal_single_searches() {
-        for len in (0..40).chain([1000]) {
-            for equal in 1..4 {
-                let bases: Vec<u64> = (0..len).map(|i| i / equal * 2).collect();
-                let targets: Vec<u64> = (0..2 * len + 4).collect();
-                let table = SeekTable {
-                    positions: (0..len).collect(),
-                    bases: bases.clone(),
-                    end: len,
-                    gaps: Vec::new(),
-                };
-                for level in SimdLevel::available() {
-                    let mut points = vec![Point::default(); targets.len()];
-                    locate_all(level, &table, &targets, &mut points);
-                    for (&target, point) in targets.iter().zip(&points) {
-                        let before = bases.partition_point(|&base| base < target);
-                        let expected = before.saturating_sub(1) as u64;
-                        assert_eq!(point.position, expected, "{target} in {bases:?}, {level}");
-                    }
-                }
-            }
-        }
-    }
-}

@@ -18,9 +18,9 @@ use core::fmt;
 use core::hint::select_unpredictable;
 use core::ops::ControlFlow;
 
-use crate::arch::SimdLevel;
 use crate::arch::line::{HIGH, Line, SLOTS, as_bytes, same};
 use crate::arch::memory::prefetch;
+use crate::arch::{SimdLevel, level_setter};
 use crate::error::{ResidentError, ResidentFault};
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, map_all_at, map_to_range};
@@ -321,14 +321,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
         self.bytes().len() as f64 * 8.0 / f64::from(self.n().max(1))
     }
 
-    /// Sets the SIMD level of later queries.
-    #[cfg(feature = "__internals")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_level(mut self, level: SimdLevel) -> Self {
-        self.level = level;
-        self
-    }
+    level_setter!(level);
 
     /// Whether a mapped value is in the set.
     ///

@@ -1,7 +1,7 @@
 use super::*;
 use crate::tests::Noise;
 
-pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
+fn uniform(n: usize, seed: u64) -> Vec<u64> {
     Noise::of(seed).take(n).collect()
 }
 
@@ -33,26 +33,6 @@ fn uniform_hashes_never_need_the_general_sort() {
         let work = checked(&alloc::format!("{n} hashes"), &uniform(n, 1));
         if n >= few(SimdLevel::detect()) {
             assert_eq!(work.general, 0, "{n} hashes");
-        }
-    }
-}
-
-#[test]
-fn a_plan_of_any_depth_sorts() {
-    for parts in [[1, 1, 1], [7, 1, 1], [3, 5, 1], [3, 2, 4], [1, 12, 1], [64, 2, 1]] {
-        let plan = Plan { parts };
-        let n = parts.iter().product::<u64>() as usize * LEAF_ITEMS;
-        let hashes = uniform(n, 2);
-        for level in SimdLevel::available() {
-            let Some(mut buckets) = Buckets::new(level, plan, n) else {
-                assert!(n < few(level), "{plan:?}, {level}");
-                continue;
-            };
-            assert!(hashes.chunks(999).all(|block| buckets.scatter(block)), "{plan:?}");
-            let (sorted, work) = buckets.into_sorted();
-            assert_eq!(work.general, 0, "{plan:?}, {level}");
-            assert_eq!(sorted.len(), n);
-            assert!(sorted.is_sorted(), "{plan:?}, {level}");
         }
     }
 }
@@ -115,33 +95,6 @@ fn hostile_hashes_cost_a_bounded_number_of_moves() {
 }
 
 #[test]
-fn stage_sorts_the_next_bucket_after_a_rejection() {
-    // Of three buckets only the middle one cannot be dealt further; of nine leaves only one.
-    let third = u64::MAX / 3;
-    for parts in [[3, 1, 1], [3, 3, 1]] {
-        let mut hashes = uniform(9 * LEAF_ITEMS, 4);
-        let mut skewed = 0;
-        for hash in &mut hashes {
-            if *hash / (third + 1) == 1 {
-                *hash = third + 1000 + *hash % 5000;
-                skewed += 1;
-            }
-        }
-        for level in SimdLevel::available() {
-            let mut buckets = Buckets::new(level, Plan { parts }, hashes.len()).unwrap();
-            assert!(buckets.scatter(&hashes));
-            let (sorted, work) = buckets.into_sorted();
-            assert!(sorted.is_sorted());
-            assert_eq!(sorted.len(), hashes.len());
-            let sum = |hashes: &[u64]| hashes.iter().copied().fold(0, u64::wrapping_add);
-            assert_eq!(sum(&sorted), sum(&hashes), "{parts:?}, {level}");
-            let all = if parts[1] == 1 { hashes.len() } else { skewed };
-            assert_eq!(work.general, all, "{parts:?}, {level}");
-        }
-    }
-}
-
-#[test]
 fn buckets_accept_more_and_fewer_hashes_than_expected() {
     let hashes = uniform(40_000, 5);
     let mut expected = hashes.clone();
@@ -169,61 +122,6 @@ fn buckets_accept_more_and_fewer_hashes_than_expected() {
         let beyond_memory = 1 << 58;
         for n in [few(level) - 1, beyond_memory] {
             assert!(Buckets::new(level, Plan::new(20_000), n).is_none(), "{n}, {level}");
-        }
-    }
-}
-
-#[test]
-fn greatest_hash_is_distinct_from_an_empty_place() {
-    // Leaves with integers, and leaves with floating-point numbers.
-    for n in [9000, 20_000] {
-        let mut hashes = uniform(n, 6);
-        hashes.extend([u64::MAX; 20]);
-        hashes.extend([0; 20]);
-        assert_eq!(checked("both ends", &hashes).general, 0);
-    }
-}
-
-#[test]
-fn merge_tail_keeps_order() {
-    for (n, more) in [(0, 0), (0, 3), (1, 1), (5, 1), (100, 7), (100, 100), (7, 100)] {
-        for range in [1, 10, 1000, u64::MAX] {
-            let draw = |n, seed| {
-                let mut drawn: Vec<u64> = uniform(n, seed).iter().map(|x| x % range).collect();
-                drawn.sort_unstable();
-                drawn
-            };
-            let (mut hashes, more) = (draw(n, 7), draw(more, 8));
-            let mut expected = [&hashes[..], &more[..]].concat();
-            expected.sort_unstable();
-            hashes.resize(expected.len(), 0);
-            merge_tail(&mut hashes, &more);
-            assert_eq!(hashes, expected, "{n} and {} below {range}", more.len());
-        }
-    }
-}
-
-/// The results of [`sort_made`] and [`sort_hashes`] for `hashes`.
-fn made_and_given(level: SimdLevel, hashes: &[u64]) -> [Vec<u64>; 2] {
-    let fill = |start: usize, out: &mut [u64]| {
-        out.copy_from_slice(&hashes[start..start + out.len()]);
-    };
-    [sort_made(level, hashes.len(), fill), sort_hashes(level, hashes.to_vec())]
-}
-
-#[test]
-fn hashes_made_in_blocks_are_sorted_uniform_or_not() {
-    let sizes = [0, 1, BLOCK - 1, 1024, 8192, 10 * BLOCK, 10 * BLOCK + 1, 9999];
-    for n in sizes {
-        let few: Vec<u64> = uniform(n, 9).iter().map(|hash| hash & 3).collect();
-        for hashes in [uniform(n, 9), few] {
-            let mut expected = hashes.clone();
-            expected.sort_unstable();
-            for level in SimdLevel::available() {
-                for sorted in made_and_given(level, &hashes) {
-                    assert!(sorted == expected, "{n} hashes, {level}");
-                }
-            }
         }
     }
 }

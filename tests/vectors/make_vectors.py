@@ -2,8 +2,8 @@
 """Golomb-coded sets in Python, and the test vectors made with them.
 
 This is the third opinion on the format, beside the library and its Rust reference, and shares with them
-nothing but the specification: Murmur3 is PyPI's mmh3, the bit stream is PyPI's bitarray, and numbers are
-Python's, which do not overflow. Import it for `hash_nut25`, `hash_nut23`, `hash_bip158` and `build`, or run
+nothing but the specification: the hashes are PyPI's mmh3 and siphash24, the bit stream is PyPI's bitarray, and
+numbers are Python's, which do not overflow. Import it for `hash_nut25`, `hash_nut23`, `hash_bip158` and `build`, or run
 
     make_vectors.py write     write the JSON files beside this script, the same bytes on every run
     make_vectors.py check     compare the files with what `write` would write; exit 1 if they differ
@@ -20,6 +20,7 @@ from pathlib import Path
 import mmh3
 from bitarray import bitarray
 from bitarray.util import int2ba
+from siphash24 import siphash24
 
 HERE = Path(__file__).resolve().parent
 MASK_64 = 2**64 - 1
@@ -52,39 +53,9 @@ def hash_nut23(item: bytes) -> int:
 
 def hash_bip158(item: bytes, key: bytes) -> int:
     """SipHash-2-4 under a 16-byte key."""
-
-    def rotate(word: int, by: int) -> int:
-        return (word << by | word >> (64 - by)) & MASK_64
-
     if len(key) != 16:
         raise ValueError(f"a SipHash key has 16 bytes, not {len(key)}")
-    k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
-    names = b"somepseudorandomlygeneratedbytes"
-    v0, v1, v2, v3 = (
-        int.from_bytes(names[8 * i : 8 * i + 8], "big") ^ (k1 if i % 2 else k0) for i in range(4)
-    )
-
-    # The length modulo 256 is the last byte of the last word, after as many zeros as it takes.
-    padded = item + bytes(7 - len(item) % 8) + bytes([len(item) % 256])
-    words = [int.from_bytes(padded[i : i + 8], "little") for i in range(0, len(padded), 8)]
-    for word in [*words, None]:
-        if word is None:
-            v2 ^= 0xFF
-        else:
-            v3 ^= word
-        for _ in range(4 if word is None else 2):
-            v0 = (v0 + v1) & MASK_64
-            v2 = (v2 + v3) & MASK_64
-            v1 = rotate(v1, 13) ^ v0
-            v3 = rotate(v3, 16) ^ v2
-            v0 = (rotate(v0, 32) + v3) & MASK_64
-            v2 = (v2 + v1) & MASK_64
-            v1 = rotate(v1, 17) ^ v2
-            v3 = rotate(v3, 21) ^ v0
-            v2 = rotate(v2, 32)
-        if word is not None:
-            v0 ^= word
-    return v0 ^ v1 ^ v2 ^ v3
+    return siphash24(item, key=key).intdigest() & MASK_64  # it is signed
 
 
 def hasher(profile: str, key: bytes | None = None) -> Callable[[bytes], int]:

@@ -2,6 +2,7 @@
 
 use super::*;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use nutfilter_reference::serialize_bip158;
 use serde_json::Value;
 
 fn row_bytes(file: &Value, row: &Value) -> Vec<u8> {
@@ -15,18 +16,6 @@ fn row_bytes(file: &Value, row: &Value) -> Vec<u8> {
     bytes.truncate(number("len").unwrap_or(usize::MAX));
     bytes.resize(bytes.len() + number("zeros").unwrap_or(0), 0);
     bytes
-}
-
-/// A filter's count.
-fn prefixed(n: u64, coded: &[u8]) -> Vec<u8> {
-    let n = n.to_le_bytes();
-    let prefix = match u64::from_le_bytes(n) {
-        0..0xfd => vec![n[0]],
-        0xfd..=0xffff => [&[0xfd], &n[..2]].concat(),
-        0x1_0000..=0xffff_ffff => [&[0xfe], &n[..4]].concat(),
-        _ => [&[0xff], &n[..]].concat(),
-    };
-    [&prefix, coded].concat()
 }
 
 /// Alone, and as the middle one of three whose header commits to it.
@@ -62,7 +51,8 @@ fn malformed_filters_are_invalid_alone_and_among_others() {
     let file: Value = serde_json::from_str(file).unwrap();
     let [rows, counted] = ["rows", "counted"].map(|name| file[name].as_array().unwrap());
     let rows = rows.iter().filter(|row| row["p"] == 19 && row["m"] == 784931);
-    let rows = rows.map(|row| (row, prefixed(row["n"].as_u64().unwrap(), &row_bytes(&file, row))));
+    let rows =
+        rows.map(|row| (row, serialize_bip158(row["n"].as_u64().unwrap(), &row_bytes(&file, row))));
     let counted = counted.iter().map(|row| (row, row_bytes(&file, row)));
     let mut invalid = 0;
     for (row, whole) in rows.chain(counted) {

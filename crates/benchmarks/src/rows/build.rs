@@ -3,12 +3,10 @@
 use std::mem;
 
 use nutfilter::internals::SimdLevel;
-use nutfilter::{
-    Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, SortedHashesBuilder,
-};
+use nutfilter::{Filter, ItemHash, Nut25, Params, SortedHashes, SortedHashesBuilder};
 use nutfilter_reference::{self as reference, generate_items};
 
-use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT};
+use super::{LARGEST_FOR_SLOW, POINT};
 use crate::fixture::{Fixture, SEED};
 use crate::{Contender, Group};
 
@@ -54,10 +52,6 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture, ground: fn(u
     }
 }
 
-pub(super) fn nut25<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    whole(group, fixture, Nut25, reference::Profile::Nut25, from_items);
-}
-
 /// From items that lie one after another, without slices of each.
 pub(super) fn nut25_records<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let profile = reference::Profile::Nut25;
@@ -67,23 +61,16 @@ pub(super) fn nut25_records<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     });
 }
 
-pub(super) fn nut23<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    whole(group, fixture, Nut23, reference::Profile::Nut23, from_items);
-}
-
-pub(super) fn bip158<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    let (k0, k1) = BIP158_KEY;
-    let profile = reference::Profile::Bip158 { k0, k1 };
-    whole(group, fixture, SipHash::new(k0, k1), profile, from_items);
-}
-
 /// As the README's example.
-fn from_items<H: ItemHash>(builder: SortedHashesBuilder<H>, fixture: &Fixture) -> SortedHashes<H> {
+pub(super) fn from_items<H: ItemHash>(
+    builder: SortedHashesBuilder<H>,
+    fixture: &Fixture,
+) -> SortedHashes<H> {
     builder.hash_items(&fixture.items)
 }
 
 /// Items in memory to the bytes of their filter.
-fn whole<'a, H: ItemHash + 'a>(
+pub(super) fn whole<'a, H: ItemHash + 'a>(
     group: &mut Group<'a>,
     fixture: &'a Fixture,
     hasher: H,

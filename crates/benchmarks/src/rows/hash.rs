@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use nutfilter::internals::{SimdLevel, map_all_at};
-use nutfilter::{ItemHash, Nut23, Nut25, Params, SipHash};
-use nutfilter_reference as reference;
+use nutfilter::{ItemHash, Params, SipHash};
+use nutfilter_reference::{self as reference, Profile};
 
 use super::LARGEST_FOR_SLOW;
 use crate::fixture::Fixture;
@@ -18,25 +18,15 @@ pub const POINT: NonZeroUsize = NonZeroUsize::new(33).expect("not zero");
 /// The SipHash key.
 pub const BIP158_KEY: (u64, u64) = (1, 2);
 
+/// The hash with this key, and the reference's.
+pub(super) const KEYED: SipHash = SipHash::new(BIP158_KEY.0, BIP158_KEY.1);
+pub(super) const KEYED_PROFILE: Profile = Profile::Bip158 { k0: BIP158_KEY.0, k1: BIP158_KEY.1 };
+
 /// Length of a point of BLS12-381.
 pub(super) const LONG: NonZeroUsize = NonZeroUsize::new(48).expect("not zero");
 
 /// The part of a task's name that stands for [`LONG`] items.
 pub(super) const LONG_TASK: &str = "-48";
-
-pub(super) fn nut25<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    rows(group, fixture, Nut25, reference::Profile::Nut25);
-}
-
-pub(super) fn nut23<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    rows(group, fixture, Nut23, reference::Profile::Nut23);
-}
-
-pub(super) fn bip158<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    let (k0, k1) = BIP158_KEY;
-    let profile = reference::Profile::Bip158 { k0, k1 };
-    rows(group, fixture, SipHash::new(k0, k1), profile);
-}
 
 /// The fixture's items, or [`LONG`] ones made of them, one after another.
 fn records<'a>(group: &Group<'a>, fixture: &'a Fixture) -> (Cow<'a, [u8]>, NonZeroUsize) {
@@ -52,18 +42,18 @@ fn records<'a>(group: &Group<'a>, fixture: &'a Fixture) -> (Cow<'a, [u8]>, NonZe
 }
 
 /// The values of the fixture's items, unsorted, from the reference.
-pub fn expected_values(fixture: &Fixture, profile: reference::Profile) -> Vec<u64> {
+pub fn expected_values(fixture: &Fixture, profile: Profile) -> Vec<u64> {
     let range = fixture.n() * Params::default().m();
     let value = |item: &[u8; 33]| reference::map(profile.hash(item), range);
     fixture.items.iter().map(value).collect()
 }
 
 /// Every row writes into its own preallocated vector.
-fn rows<'a, H: ItemHash + 'a>(
+pub(super) fn rows<'a, H: ItemHash + 'a>(
     group: &mut Group<'a>,
     fixture: &'a Fixture,
     hasher: H,
-    profile: reference::Profile,
+    profile: Profile,
 ) {
     let range = fixture.n() * Params::default().m();
     let (records, bytes) = records(group, fixture);

@@ -66,14 +66,17 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 }
 
 /// A filter in a form for repeated queries.
-trait RepeatedQueries<'a>: Send + Sync + Sized {
+pub(super) trait RepeatedQueries<'a>: Send + Sync + Sized {
     fn of(level: SimdLevel, filter: &'a Filter) -> Self;
     fn contains(&self, item: &[u8; 33]) -> bool;
     fn matches(&self, items: &[[u8; 33]]) -> Vec<bool>;
     fn bits_per_item(&self, fixture: &Fixture) -> f64;
 }
 
-impl<'a> RepeatedQueries<'a> for IndexedFilter<&'a [u8], Nut25> {
+/// A filter with its index.
+pub(super) type Indexed<'a> = IndexedFilter<&'a [u8], Nut25>;
+
+impl<'a> RepeatedQueries<'a> for Indexed<'a> {
     fn of(_: SimdLevel, filter: &'a Filter) -> Self {
         filter.with_hasher(Nut25).into_indexed(IndexInterval::default())
     }
@@ -110,17 +113,8 @@ impl RepeatedQueries<'_> for ResidentFilter {
     }
 }
 
-/// A filter that was validated and indexed earlier.
-pub(super) fn indexed<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    many::<IndexedFilter<&'a [u8], Nut25>>(group, fixture);
-}
-
-/// A resident filter.
-pub(super) fn resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    many::<ResidentFilter>(group, fixture);
-}
-
-fn many<'a, P: RepeatedQueries<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+/// Matches in a form that was made earlier.
+pub(super) fn many<'a, P: RepeatedQueries<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let Targets { items, expected } = targets(fixture, &group.task);
     for (level, filter) in &fixture.filters {
         let prepared = P::of(*level, filter);
@@ -132,19 +126,12 @@ fn many<'a, P: RepeatedQueries<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fix
     }
 }
 
-/// Look-ups in a filter with its index, as the task says: see [`look_up`].
-pub(super) fn look_up_indexed<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    look_up::<IndexedFilter<&'a [u8], Nut25>>(group, fixture);
-}
-
-/// Look-ups in a resident filter.
-pub(super) fn look_up_resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    look_up::<ResidentFilter>(group, fixture);
-}
-
 /// `throughput`: independent look-ups. `latency`: with a full fence after each, which itself costs about 10 ns.
 /// `batched`: the same number in one call.
-fn look_up<'a, P: RepeatedQueries<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+pub(super) fn look_up<'a, P: RepeatedQueries<'a> + 'a>(
+    group: &mut Group<'a>,
+    fixture: &'a Fixture,
+) {
     let count = match group.task.split('-').next() {
         Some("throughput") => |prepared: &P, window: &[[u8; 33]]| {
             let found = window.iter().filter(|item| prepared.contains(item));
