@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # debug: the test command of the README. release: without overflow checks, and the library without threads. no-avx2 and
-# no-avx512: the library's unit tests on such a CPU. arm, big-endian: these and the cases of crates/harness, under an emulator. asan:
+# no-avx512: the library's unit tests and vectors on such a CPU. arm, big-endian: these and the cases of crates/harness, under an emulator. asan:
 # with AddressSanitizer; some allocate more than there is on purpose.
 source "$(dirname "$0")/common.sh"
 unit() {
@@ -16,13 +16,12 @@ release)
     unlinked cargo test --locked --release --workspace
     cargo test --locked -p nutfilter;;
 no-avx2 | no-avx512)
+    cpu=Nehalem; [ "$1" = no-avx2 ] || cpu=Haswell
     # Without tests of rules, for which an emulator takes minutes: the kernels that they reach have their own.
     skip='--skip bip158::scan_plan --skip params --skip bits_bound'
-    tests=$(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
-        grep '"kind":\["lib"\]' | grep '"name":"nutfilter"' | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
-    cpu=Nehalem; [ "$1" = no-avx2 ] || cpu=Haswell
-    # shellcheck disable=SC2086 # These are words.
-    qemu-x86_64 -cpu $cpu "$tests" -q $skip;;
+    cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
+        grep -E '"kind":\["(lib|test)"\]' | grep -E '"name":"(nutfilter|vectors)"' | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' |
+        xargs -I TESTS qemu-x86_64 -cpu $cpu TESTS -q $skip;;
 arm)
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu'
