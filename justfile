@@ -15,7 +15,7 @@ _list:
 
 [group('gate'), doc('Run all checks of the gate; a failure does not stop the later ones')]
 gate:
-    .ci/steps.sh style prose clippy test +instructions test:no-avx2 +nutshell vectors docs
+    .ci/steps.sh style prose +instructions clippy test test:no-avx2 +nutshell vectors docs
 [group('beside'), doc('Run the checks that CI does beside the gate, on a machine of their own')]
 beside:
     .ci/steps.sh deny clippy:features test:no-avx512 bindings sqlite-range cross fuzz:all:5:seeds:2
