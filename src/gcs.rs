@@ -8,8 +8,8 @@
 //!       4  CRC-32 (as in zlib and PNG) of everything before it, little-endian
 //! ```
 
-use crate::Params;
 use crate::error::{ParamsError, error_texts};
+use crate::params::Params;
 
 /// As in PNG: no text file begins with these bytes, and a transfer that converts line ends changes them.
 const MAGIC: [u8; 8] = *b"\x89GCS\r\n\x1a\n";

@@ -7,6 +7,9 @@ use std::io;
 /// screen.
 const MAX_MESSAGE: usize = 2_000;
 
+/// Exit code of any error. `check` uses 1 for "no item matched".
+pub(crate) const EXIT_ERROR: u8 = 2;
+
 /// An error that determines the message on stderr and the exit code.
 #[derive(Debug)]
 pub(crate) enum CliError {

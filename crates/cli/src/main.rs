@@ -19,10 +19,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Command};
 use crate::commands::{build, check, demo, inspect, restore, serve};
-use crate::error::CliError;
-
-/// Exit code of any error. `check` uses 1 for "no item matched".
-const EXIT_ERROR: u8 = 2;
+use crate::error::{CliError, EXIT_ERROR};
 
 /// Exit code of `serve` if an operator has to decide. The service manager must not start it again.
 const EXIT_HELD: u8 = 3;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::NoteKind;
+use nutfilter_cashu::NoteKind;
+
 use crate::status::{FilterState, FilterStatus, Monitor, Status};
 use crate::status::{now, word};
 

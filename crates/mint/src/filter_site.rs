@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
-use nutfilter_cashu::FilterResponse;
+use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind};
 use nutfilter_objects::{Object, Table};
 use nutfilter_serve::{Refusal, Site};
 use serde_json::Value;
 
+use crate::filter_metrics;
 use crate::status::{FilterState, Monitor, lock, now, parse_path, word};
-use crate::{KeysetId, NoteKind, filter_metrics};
 
 /// The path of the mint's info.
 pub const INFO_PATH: &str = "v1/info";

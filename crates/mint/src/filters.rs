@@ -8,15 +8,15 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use axum::Router;
+use nutfilter_cashu::KeysetId;
 use nutfilter_objects::{OpenError, Table};
 use serde_json::{Value, json};
 
 use crate::filter_site::{FilterSite, check_published};
 use crate::refresh::{RefreshError, RefreshOptions, RefreshReport, Refresher};
-use crate::source::{MintSource, SourceError};
+use crate::source::{MintSource, MintType, SourceError};
 use crate::status::{Loss, Monitor, Status, lock};
 use crate::thread::{ALL, NEW, Pace, RefreshThread};
-use crate::{KeysetId, MintType};
 
 /// How [`Filters`] work.
 #[derive(Clone, Debug)]

@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nutfilter_cashu::FilterResponse;
+use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind};
 use nutfilter_objects::{Object, Refused, Table};
 
 use crate::sets::Sets;
 use crate::status::parse_path;
-use crate::{KeysetId, NoteKind};
 
 /// A filter of an earlier process.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nutfilter::Params;
 use nutfilter::error::BuildError;
-use nutfilter_cashu::FilterResponse;
+use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind};
 use nutfilter_objects::{Made, OpenError, Refused, Table};
 
 use crate::clock::{Clock, Moment};
@@ -16,7 +16,6 @@ use crate::published::{Comparison, Published, text_of};
 use crate::sets::{Claim, Found, GoneItems, Set, Sets};
 use crate::source::{AsOf, KeysetInfo, Keysets, MintSource, SourceError, retry_changed};
 use crate::status::{FilterState, FilterStatus, Loss, Monitor, lock, parse_path, path_of};
-use crate::{KeysetId, NoteKind};
 
 /// How a [`Refresher`] works.
 #[derive(Clone, Debug)]

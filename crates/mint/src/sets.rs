@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nutfilter::error::BuildError;
 use nutfilter::{ItemHash as _, Nut25, SortedHashes};
+use nutfilter_cashu::KeysetId;
 
-use crate::KeysetId;
 use crate::clock::Moment;
 use crate::source::{AsOf, ItemBatch, ItemSink, SourceError};
 

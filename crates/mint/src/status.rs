@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nutfilter_cashu::{KeysetId, NoteKind};
 use nutfilter_objects::Table;
 
 use crate::source::OpenCommits;
-use crate::{KeysetId, NoteKind};
 
 /// The numbers of a service since its start, and the filters that it ought to serve.
 #[derive(Clone, Debug, Default)]

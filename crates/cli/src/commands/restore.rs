@@ -19,9 +19,8 @@ use nutfilter_wallet::{
 };
 use serde_json::{Value, json};
 
-use crate::EXIT_ERROR;
 use crate::commands::serve::stop_signal;
-use crate::error::CliError;
+use crate::error::{CliError, EXIT_ERROR};
 use crate::io::fetch::{self, FetchArgs};
 use crate::io::hex::{self, HexError};
 use crate::io::items::Input;

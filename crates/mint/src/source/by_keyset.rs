@@ -3,9 +3,10 @@
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, HashMap};
 
+use nutfilter_cashu::{KeysetId, NoteKind};
+
 use super::schema::NoteTable;
 use super::{AsOf, ItemBatch, ItemSink, Reading, Result, RowFault, SourceError};
-use crate::{KeysetId, NoteKind};
 
 /// Number of invalid ids that are remembered, for the log.
 const MAX_UNSERVABLE: usize = 64;

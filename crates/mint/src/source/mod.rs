@@ -23,6 +23,8 @@ use core::fmt;
 use core::ops::ControlFlow;
 use core::time::Duration;
 
+use nutfilter_cashu::{KeysetId, NoteKind};
+
 pub use batch::ItemBatch;
 pub(crate) use error::retry_changed;
 pub use error::{Result, RowFault, SourceError};
@@ -36,8 +38,6 @@ pub use {
     location::open_alone,
     sqlite::{IsLocked, SqliteSource},
 };
-
-use crate::{KeysetId, NoteKind};
 
 /// Read-only access to a mint's records of its notes.
 ///

@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nutfilter::{ItemHash as _, Nut25};
+use nutfilter_cashu::{KeysetId, NoteKind};
 
 use super::{
     AsOf, ItemSink, Keysets, MintSource, OpenCommits, Reading, Result, RowFault, SourceError,
 };
 use crate::status::lock;
-use crate::{KeysetId, NoteKind};
 
 /// Registers the commits of a mint and takes their notes, from any thread. Clones share them.
 ///

@@ -5,8 +5,9 @@
 
 use core::fmt::Display;
 
+use nutfilter_cashu::NoteKind;
+
 use super::{ItemBatch, MintType, Result, RowFault, SourceError};
-use crate::NoteKind;
 
 /// Everything that this crate knows about one mint's database.
 pub(super) struct Schema {

@@ -17,6 +17,8 @@ mod url;
 
 pub(super) use self::url::PostgresUrl;
 
+use nutfilter_cashu::NoteKind;
+
 use self::mark::{Newer, PostgresMark, Proof};
 use self::postgres_tables::{FoundTables, XMIN, keysets};
 use self::session::{Link, Session};
@@ -26,7 +28,6 @@ use super::{
     AsOf, DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
     SourceError,
 };
-use crate::NoteKind;
 
 /// A mint's Postgres database. Each reading uses its own transaction.
 ///

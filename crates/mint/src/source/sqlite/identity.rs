@@ -276,9 +276,9 @@ mod tests {
 
     use super::super::file_system::dates_changes;
     use super::*;
-    use crate::NoteKind;
     use crate::sets::Found;
     use crate::source::{AsOf, DatabaseLocation, MintSource as _, SqliteSource};
+    use nutfilter_cashu::NoteKind;
 
     fn files() -> Files {
         Files {

@@ -15,6 +15,7 @@ mod watch;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
+use nutfilter_cashu::NoteKind;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
@@ -30,7 +31,6 @@ use super::{
     AsOf, DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, Result, RowFault,
     retry_changed,
 };
-use crate::NoteKind;
 
 /// Rows that do not count yet and are remembered for the next reading. With more, everything is read each time.
 const MAX_PENDING: usize = 1 << 20;
