@@ -37,7 +37,7 @@ use crate::value_parsers;
 pub(crate) struct RestoreArgs {
     /// File of candidates in counter order: one `B_<TAB>Y` in hex per line. `-`
     /// is standard input. Not with --seed-file.
-    #[arg(value_name = "PAIRS", requires = "keyset", required_unless_present = "seed_file")]
+    #[arg(value_name = "PAIRS", requires = "keyset")]
     pairs: Option<PathBuf>,
 
     /// URL of the mint, which is not trusted.

@@ -173,6 +173,7 @@ fn invalid_arguments_are_errors() {
     place.fail_each(
         "restore",
         "
+        --mint http://127.0.0.1:9 => expected --seed-file, or --keyset and PAIRS
         pairs => --mint <URL>
         pairs --mint http://127.0.0.1:9 => --keyset <ID>
         pairs --keyset 009a1f293253e41e => --mint <URL>
